@@ -1,0 +1,58 @@
+# Python 3.11 or newer and make are enough; everything else comes into .venv when a target first needs it.
+# Another Python: make PYTHON=/path/to/python3.13 …
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+VENV := .venv/.installed
+TYPESCRIPT := tests/typescript/node_modules/.installed
+# Real agents, where they lie beside the checkout.
+AGENTS := ../shared/agents
+
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+.PHONY: demo test check format docs clean real-agents
+
+demo: $(VENV)
+	@.venv/bin/acp-proxy demo
+
+test: $(VENV) $(TYPESCRIPT) real-agents
+	@.venv/bin/pytest
+
+check: $(VENV)
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/pytest -q tests/test_layers.py
+	scripts/check-wheel .venv/bin/python
+
+format: $(VENV)
+	.venv/bin/ruff check --fix --exit-zero
+	.venv/bin/ruff format
+
+docs: $(VENV)
+	.venv/bin/python -m scripts.cli_docs
+
+clean:
+	rm -rf .venv tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find acp_proxy tests scripts -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV): pyproject.toml
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python 3.11 or newer is needed$(if $(PYTHON),; $(PYTHON) is not). Name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@echo 'Setting up .venv with $(PYTHON)'
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# What only some tests need. They skip themselves, and say so, where it is missing: here a failure is a notice.
+
+$(TYPESCRIPT): tests/typescript/package.json | $(VENV)
+	@cd $(<D) && PATH="$(CURDIR)/.venv/bin:$$PATH" npm install --no-package-lock --ignore-scripts --no-audit --no-fund \
+		--fetch-retries=1 >"$(CURDIR)/.venv/npm.log" 2>&1 && touch node_modules/.installed || \
+		echo 'notice: the TypeScript SDK could not be installed (.venv/npm.log); the test with it will be skipped' >&2
+
+real-agents: | $(VENV)
+	@if [ -x $(AGENTS)/setup ]; then \
+		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup deepagents opencode pysdk >.venv/agents.log 2>&1 || \
+		echo 'notice: not every real agent could be installed (.venv/agents.log); tests with them will be skipped' >&2; fi

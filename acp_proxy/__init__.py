@@ -1,0 +1,3 @@
+"""acp-proxy: session history for any agent of the Agent Client Protocol."""
+
+__version__ = "0.1.0"

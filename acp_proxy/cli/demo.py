@@ -1,0 +1,27 @@
+"""`acp-proxy demo`: prints the walk through the main job."""
+
+import typer
+
+from acp_proxy.demo.walkthrough import WalkFailed, walk
+
+
+def demo() -> None:
+    """Show the main job in a minute, with a bundled agent.
+
+    A conversation with an agent that can only resume; the editor is killed; then the session is listed, loaded with its
+    whole history, continued and deleted. It happens in a temporary directory, and every step is checked.
+    """
+    try:
+        walk(say)
+    except WalkFailed as failure:
+        say(f"The demo failed: {failure}")
+        raise typer.Exit(1) from failure
+    say("")
+    say("Next: in your editor's settings, put acp-proxy in front of the agent you use:")
+    say("  acp-proxy run YOUR-AGENT [ARGS...]")
+
+
+def say(text: str) -> None:
+    """Print without anything that could steer the terminal: what an agent says is somebody else's text."""
+    for line in text.split("\n"):
+        typer.echo("".join(one if one.isprintable() else " " for one in line))

@@ -1,0 +1,50 @@
+"""``acp-proxy run``: its help. The command itself is recognised before any of this is imported (``__main__``)."""
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from acp_proxy import options
+
+_EXAMPLES = """Stand between an editor and an agent: pass everything through, keep the conversation, and answer
+session/list, session/delete and session/load where the agent cannot.
+
+Options end at the first word that is not one; everything from there on is the agent's own command.
+
+Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp
+"""
+
+
+def run(agent: list[str], **given: Any) -> None:
+    from acp_proxy.shell.launch import launch
+
+    words = [word for name, value in given.items() for word in _words(name, value)]
+    launch([*words, "--", *agent])
+
+
+def _words(name: str, value: object) -> list[str]:
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [option] if value else []
+    return [option, str(value)] if value else []
+
+
+def _signature() -> inspect.Signature:
+    """typer reads a command's options from its signature: this one is made from the table."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    argument = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
+    parameters = [inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=argument)]
+    for name, variable, choices, default, text in options.OPTIONS:
+        flag = choices == ()
+        help = f"{text} One of: {', '.join(choices)}." if choices else text
+        option = typer.Option(f"--{name}", envvar=variable, help=help, show_default=bool(default))
+        annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
+        parameters.append(
+            inspect.Parameter(name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default)
+        )
+    return inspect.Signature(parameters)
+
+
+run.__doc__ = _EXAMPLES
+run.__signature__ = _signature()  # type: ignore[attr-defined]

@@ -1,0 +1,62 @@
+"""What the commands on stored sessions have in common: the store they mean, and the session they mean."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acp_proxy.errors import AcpProxyError, NoSuchSession
+from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.place import default_root
+from acp_proxy.transcripts.store import Store, Unreadable
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store", envvar="ACP_PROXY_STORE", help="Where transcripts are kept. Default: your user data directory."
+    ),
+]
+AgentOption = Annotated[str, typer.Option("--agent", help="Only sessions of agents whose name begins with this.")]
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="An id, the beginning of one, or: last.")]
+
+
+def root_of(given: str) -> Path:
+    return Path(given).expanduser() if given else default_root()
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Errors that a person can mend are shown as they are, and end with 1."""
+    try:
+        yield
+    except AcpProxyError as problem:
+        typer.echo(f"acp-proxy: {problem}", err=True)
+        raise typer.Exit(1) from problem
+    except Unreadable as problem:
+        typer.echo(f"acp-proxy: stored sessions cannot be read ({problem}). Run: acp-proxy doctor", err=True)
+        raise typer.Exit(1) from problem
+    except OSError as problem:
+        typer.echo(f"acp-proxy: {problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor", err=True)
+        raise typer.Exit(1) from problem
+
+
+def kept(store: Store, agent: str) -> list[Listed]:
+    """All sessions, newest first, of the agents whose name begins so."""
+    return [row for row in store.sessions() if row.agent.startswith(agent)]
+
+
+def chosen(store: Store, wanted: str, agent: str) -> Listed:
+    """The one session that is meant. Raises NoSuchSession."""
+    rows = kept(store, agent)
+    if wanted == "last":
+        found = rows[:1]
+    else:
+        found = [row for row in rows if row.session == wanted] or [r for r in rows if r.session.startswith(wanted)]
+    if not found:
+        raise NoSuchSession(f"no session {wanted!r}. See: acp-proxy sessions list")
+    if len({(row.agent, row.session) for row in found}) > 1:
+        names = ", ".join(sorted({f"{row.session} ({row.agent})" for row in found})[:5])
+        raise NoSuchSession(f"{wanted!r} could be any of: {names}. Give more of the id, or --agent.")
+    return found[0]

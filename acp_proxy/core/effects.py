@@ -1,0 +1,163 @@
+"""What can be asked of the shell, in the order in which it is to be done.
+
+``Keep`` effects go to the transcript in exactly this order. Of the others, ``Forward`` with ``first`` leaves before
+what was kept is on disk; everything else waits for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+# --- for the transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Identify:
+    """What the agent calls itself (None: nothing); the store's folder is chosen by it."""
+
+    name: str | None
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """From here on this session is recorded: in the transcript it has, or in a new one with this header."""
+
+    session: str
+    cwd: str | None
+    directories: list[str]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTurn:
+    """A prompt follows: the session counts from now on, even if it was deleted before."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """One line, exactly. ``of`` is the method that a response answers."""
+
+    session: str
+    peer: Peer
+    raw: bytes
+    of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepUpdates:
+    """Updates of the agent that were not looked into: whole lines."""
+
+    session: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeepNote:
+    session: str
+    note: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class EndTurn:
+    """A turn is over, or the title changed: what was kept is worth an fsync and a place in the index."""
+
+    session: str
+
+
+# --- for everything else
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours."""
+
+    to: Peer
+    data: bytes
+    first: bool = False
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToStderr:
+    """Not for the editor: a stray line of the agent (``data``), as it came."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListSessions:
+    """Answer ``session/list`` from the store."""
+
+    request: RequestId
+    cwd: str | None
+    cursor: str | None
+    directories: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StripDeleted:
+    """The agent's own list, for the client: less what was deleted here."""
+
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSession:
+    """Remove what the store has; then, where ``request`` is given, answer it."""
+
+    session: str
+    request: RequestId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindSession:
+    """Look a session up before the agent is asked to open it; the answer is the event ``Found``."""
+
+    request: RequestId
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartReplay:
+    """Tell the client what was recorded, up to what there was when it was found."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplay:
+    """Send no more of it."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReplay:
+    """It will never be told."""
+
+    request: RequestId
+
+
+Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepNote | EndTurn
+Acting = (
+    Forward
+    | ToStderr
+    | Warn
+    | ListSessions
+    | StripDeleted
+    | DeleteSession
+    | FindSession
+    | StartReplay
+    | StopReplay
+    | ForgetReplay
+)
+Effect = Recording | Acting

@@ -1,0 +1,42 @@
+"""What can happen."""
+
+from dataclasses import dataclass
+
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """One read of a peer brought these lines, each with its newline (the last of a stream may lack it)."""
+
+    peer: Peer
+    lines: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the store has of a session that the client wants to open. ``trouble`` is an errno's name."""
+
+    request: RequestId
+    deleted: bool = False
+    trouble: str | None = None
+    held: bool = False
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEnded:
+    """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones."""
+
+    request: RequestId
+    states: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """The agent is gone and all that it wrote was handled. ``how``: ``exited with status 17``."""
+
+    how: str
+
+
+Event = Lines | Found | ReplayEnded | AgentEnded

@@ -1,0 +1,459 @@
+"""The only place that decides: what passes, what is written down, what is answered, what waits.
+
+``handle`` takes an event and returns effects in the order in which they are to be done. It never raises on anything
+that a peer can send. The shell calls it under one lock; it keeps no clock and touches no file.
+"""
+
+from dataclasses import dataclass
+
+from acp_proxy.core import capabilities
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    DeleteSession,
+    Effect,
+    EndTurn,
+    FindSession,
+    ForgetReplay,
+    Forward,
+    Identify,
+    Keep,
+    KeepNote,
+    KeepUpdates,
+    ListSessions,
+    Recording,
+    StartReplay,
+    StopReplay,
+    StripDeleted,
+    ToStderr,
+    Warn,
+)
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.ledger import Ledger, Open
+from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
+from acp_proxy.core.restoring import HELD_LIMIT, Phase, Restore
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
+
+_SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``records``: there is a store, and the user wants it used. ``serves``: so is what we add to the agent."""
+
+    records: bool
+    serves: bool
+    release: str
+
+
+class Interceptor:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._ledger = Ledger()
+        self._notebook = Notebook(records=settings.records)
+        self._serves: tuple[str, ...] = ()
+        self._directories = False
+        self._identified = False
+        self._unfiled: list[Recording] = []
+        self._unfiled_size = 0
+        self._finding: dict[RequestId, Request] = {}
+        self._restores: dict[RequestId, Restore] = {}
+
+    @property
+    def holds_too_much(self) -> bool:
+        """Whether the agent should not be read until a replay has ended."""
+        return any(
+            restore.held_size > HELD_LIMIT and restore.phase in (Phase.REPLAYING, Phase.QUEUED)
+            for restore in self._restores.values()
+        )
+
+    def handle(self, event: Event) -> list[Effect]:
+        effects: list[Effect] = []
+        match event:
+            case Lines(Peer.CLIENT, lines):
+                for line in lines:
+                    effects += self._from_client(line, jsonrpc.read_message(line))
+            case Lines(Peer.AGENT, lines):
+                effects = self._agent_lines(lines)
+            case Found():
+                effects = self._found(event)
+            case ReplayEnded():
+                effects = self._replay_ended(event)
+            case AgentEnded(how):
+                effects = self._agent_ended(how)
+        return effects if self._identified else self._filed(effects)
+
+    # --- from the client
+
+    def _from_client(self, line: bytes, message: Message) -> list[Effect]:
+        if isinstance(message, Request) and (ours := self._answered_here(message)) is not None:
+            return ours
+        effects: list[Effect] = [*self._recorded(Peer.CLIENT, message), Forward(Peer.AGENT, line)]
+        if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
+            effects += self._cancelled(message)
+        return effects
+
+    def _answered_here(self, request: Request) -> list[Effect] | None:
+        """The effects of a request that the agent does not see as it came; None for all others."""
+        method = request.method.removeprefix("session/") if request.method.startswith("session/") else ""
+        asks = capabilities.DELETE in self._serves and method in ("load", "resume")
+        if method not in self._serves and not asks:
+            return None
+        try:
+            if method == capabilities.LIST:
+                cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
+                if cwd is not None and not acp.is_absolute(cwd):
+                    raise acp.InvalidParams("cwd must be an absolute path")
+                return [ListSessions(request.id, cwd, cursor, self._directories)]
+            session = acp.required_text(request.params, "sessionId")
+        except acp.InvalidParams as problem:
+            return None if method not in self._serves else [_error(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+        if method == capabilities.DELETE:
+            self._notebook.deleted(session)
+            stops = [StopReplay(id) for id, restore in self._restores.items() if restore.session == session]
+            return [*stops, DeleteSession(session, request.id)]
+        if request.id in self._restores or request.id in self._finding:
+            return [_error(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
+        self._finding[request.id] = request
+        return [FindSession(request.id, session)]
+
+    def _found(self, found: Found) -> list[Effect]:
+        request = self._finding.pop(found.request)
+        session = acp.session_id(request.params) or ""
+        if found.deleted:
+            return [_error(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
+        if request.method != acp.LOAD or capabilities.LOAD not in self._serves:
+            self._ledger.add(Peer.CLIENT, request, session)
+            return [Forward(Peer.AGENT, request.raw + b"\n")]
+        if found.trouble is not None:
+            return [_error(request.id, jsonrpc.INTERNAL_ERROR, unreadable(found.trouble))]
+        try:
+            resume = acp.renamed(request.raw, acp.RESUME) + b"\n"
+        except ValueError as problem:
+            return [_error(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+        live = self._notebook.is_live(session)
+        self._restores[request.id] = Restore(request, session, found.held, found.complete, live)
+        self._ledger.add(Peer.CLIENT, request, session)
+        return [Forward(Peer.AGENT, resume)]
+
+    def _cancelled(self, message: Notification) -> list[Effect]:
+        """``$/cancel_request``: a load of ours is answered at once; the agent's late answer is swallowed."""
+        params = message.params
+        if not isinstance(params, dict) or "requestId" not in params:
+            return []
+        id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+        restore = self._restores.get(id)
+        if restore is None or restore.phase is Phase.CANCELLED:
+            return []
+        answer = _error(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+        if restore.phase is Phase.ASKED:
+            restore.phase = Phase.CANCELLED
+            return [answer, *_released(restore)]
+        return [StopReplay(id), answer, *_released(restore), *self._end(restore)]
+
+    # --- from the agent
+
+    def _agent_lines(self, lines: list[bytes]) -> list[Effect]:
+        effects: list[Effect] = []
+        at, count = 0, len(lines)
+        while at < count:
+            line = lines[at]
+            id = acp.plain_update_session(line)
+            session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
+            if session is None or id is None:
+                effects += self._from_agent(line, jsonrpc.read_message(line))
+                at += 1
+                continue
+            prefix = acp.UPDATE_PREFIX + id + b'"'
+            end = at + 1
+            while end < count and lines[end].startswith(prefix):
+                end += 1
+            if end == count and not lines[-1].endswith(b"\n"):
+                end -= 1
+            data = b"".join(lines[at:end])
+            at = end
+            effects.append(Forward(Peer.CLIENT, data, first=True))
+            if self._notebook.records:
+                effects.append(self._notebook.updates(session, data))
+                if _SESSION_INFO in data:
+                    effects.append(EndTurn(session))
+        return effects
+
+    def _plain_session(self, id: bytes) -> str | None:
+        """The session whose updates pass without being parsed: nothing waits for them, nothing depends on them."""
+        try:
+            session = id.decode()
+        except UnicodeDecodeError:
+            return None
+        if not self._notebook.records:
+            return session
+        if not self._notebook.is_plain(session) or self._holder(session) or self._is_reopening(session):
+            return None
+        return session
+
+    def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
+        match message:
+            case Opaque(is_json=False):
+                return [ToStderr(line)]
+            case Notification(method=acp.UPDATE, params=params):
+                return self._update(line, message, acp.session_id(params))
+            case Response():
+                return self._response(line, message)
+            case Request(params=params):
+                effects: list[Effect] = [*self._recorded(Peer.AGENT, message)]
+                return effects + self._to_client(acp.session_id(params), line)
+            case Notification() | Batch() | Opaque():
+                return [*self._recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+
+    def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+        if session is None:
+            return [Forward(Peer.CLIENT, line)]
+        restore = self._holder(session)
+        if restore is None or restore.live or restore.phase not in (Phase.ASKED, Phase.CANCELLED):
+            recorded = self._recorded(Peer.AGENT, message)
+            if restore is not None:
+                restore.hold(line)
+                return [*recorded]
+            return [Forward(Peer.CLIENT, line, first=True), *recorded]
+        if not acp.is_conversation(acp.update_kind(acp.member(message.params, "update"))):
+            restore.states.append(message.raw)
+            if restore.phase is Phase.CANCELLED:
+                return [Forward(Peer.CLIENT, line, first=True)]
+            restore.hold(line)
+        elif restore.phase is Phase.ASKED and not restore.complete:
+            restore.history.append(line)
+        return []
+
+    def _response(self, line: bytes, message: Response) -> list[Effect]:
+        found = self._ledger.take(Peer.CLIENT, message.id)
+        if found is None:
+            return [Forward(Peer.CLIENT, line)]
+        restore = self._restores.get(found.request.id)
+        if restore is not None and restore.request is found.request:
+            return self._restored(restore, line, message)
+        effects: list[Effect] = [*self._answered(found, message)]
+        ours = capabilities.LIST not in self._serves and self._settings.serves and self._notebook.records
+        match found.request.method:
+            case acp.INITIALIZE:
+                return effects + self._initialized(line, message)
+            case acp.LIST if ours and message.error is None:
+                return [*effects, StripDeleted(line)]
+            case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
+                self._notebook.deleted(found.session)
+                effects.append(DeleteSession(found.session))
+        return effects + self._to_client(found.session, line)
+
+    def _initialized(self, line: bytes, message: Response) -> list[Effect]:
+        if message.error is not None:
+            return [Forward(Peer.CLIENT, line)]
+        offer = capabilities.read_offer(message.result)
+        self._directories = offer.directories
+        if offer.version != acp.VERSION:
+            # Another version's lines are not ours to read: nothing is recorded, nothing served.
+            self._notebook.stop()
+            self._unfiled.clear()
+            self._serves = ()
+            return [Forward(Peer.CLIENT, line)]
+        effects: list[Effect] = []
+        if not self._identified:
+            effects += [Identify(offer.name, offer.release), *self._file()]
+        serves = capabilities.additions(offer) if self._settings.records and self._settings.serves else ()
+        if serves:
+            try:
+                line = capabilities.amended(line, serves, self._settings.release)
+            except ValueError:  # a line that cannot be amended passes, and promises nothing
+                serves = ()
+        self._serves = serves
+        return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _agent_ended(self, how: str) -> list[Effect]:
+        effects: list[Effect] = []
+        for found in list(self._ledger.of(Peer.CLIENT)):
+            request = found.request
+            if request.method == acp.PROMPT and found.session is not None:
+                effects += self._notebook.prompt_failed(found.session, f"agent {how}")
+            restore = self._restores.pop(request.id, None)
+            if restore is not None:
+                effects += _released(restore)
+                if restore.phase is Phase.CANCELLED:
+                    continue
+            effects.append(_error(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
+        self._ledger = Ledger()
+        return effects
+
+    # --- loads that we serve
+
+    def _restored(self, restore: Restore, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to the resume that stands for a load."""
+        if message.error is not None:
+            effects = _released(restore)
+            if restore.phase is not Phase.CANCELLED:
+                effects.append(Forward(Peer.CLIENT, line))
+            return [*effects, *self._end(restore)]
+        session = restore.session
+        effects = [*self._notebook.opened(session, acp.LOAD, restore.request.params, message.result)]
+        for state in restore.states:
+            effects += self._notebook.keep(session, Peer.AGENT, state)
+        if restore.phase is Phase.CANCELLED:
+            return [*effects, *self._end(restore)]
+        restore.response = acp.with_result(line, "{}") if message.result is None else line
+        if restore.history or not restore.held_here:
+            if not restore.history:
+                name = jsonrpc.printable(session)
+                effects.append(Warn(f"session {name} was not recorded here; it opens without its history"))
+            told = b"".join(restore.history)
+            effects.append(Forward(Peer.CLIENT, told + restore.response))
+            return [*effects, *_released(restore), *self._end(restore)]
+        if any(other.phase is Phase.REPLAYING for other in self._restores_of(session)):
+            restore.phase = Phase.QUEUED
+            return effects
+        restore.phase = Phase.REPLAYING
+        return [*effects, StartReplay(restore.request.id)]
+
+    def _replay_ended(self, ended: ReplayEnded) -> list[Effect]:
+        restore = self._restores.get(ended.request)
+        if restore is None:
+            return []
+        answer = restore.response + b"".join(ended.states)
+        return [Forward(Peer.CLIENT, answer), *_released(restore), *self._end(restore)]
+
+    def _end(self, restore: Restore) -> list[Effect]:
+        """Forget it; the next replay of the same session can begin."""
+        del self._restores[restore.request.id]
+        if restore.phase is not Phase.REPLAYING:
+            return [ForgetReplay(restore.request.id)]
+        for other in self._restores_of(restore.session):
+            if other.phase is Phase.QUEUED:
+                other.phase = Phase.REPLAYING
+                return [StartReplay(other.request.id)]
+        return []
+
+    def _restores_of(self, session: str) -> list[Restore]:
+        return [restore for restore in self._restores.values() if restore.session == session]
+
+    def _holder(self, session: str) -> Restore | None:
+        """The load that holds back what comes of this session now: the latest."""
+        if not self._restores:
+            return None
+        found = self._restores_of(session)
+        return found[-1] if found else None
+
+    def _to_client(self, session: str | None, line: bytes) -> list[Effect]:
+        """A line that is no update; it waits where updates of its session wait, so that it cannot overtake them."""
+        restore = self._holder(session) if session is not None else None
+        if restore is None or restore.phase is Phase.CANCELLED:
+            return [Forward(Peer.CLIENT, line)]
+        restore.hold(line)
+        return []
+
+    # --- what is written down
+
+    def _recorded(self, sender: Peer, message: Message) -> list[Recording]:
+        """Enter requests into the ledger, and take down what is kept of this message."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self._recorded(sender, item)]
+            case Request(params=params, method=method):
+                return self._request_recorded(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session, update = acp.session_id(params), acp.member(params, "update")
+                if session is None or self._is_past(session, update):
+                    return []
+                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK) or self._is_reopening(session)
+                return self._notebook.update(session, raw, update, opening=opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                return self._notebook.keep(acp.session_id(params), sender, raw)
+            case Response(id=id) if found := self._ledger.take(sender.other, id):
+                return self._answered(found, message)
+            case _:
+                return []
+
+    def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._ledger.add(sender, request, session)
+        if session is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            return self._notebook.prompt(session, request.raw)
+        if method == acp.TERMINAL_RELEASE:
+            return self._notebook.terminal_released(session, request.params)
+        return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+
+    def _answered(self, found: Open, response: Response) -> list[Recording]:
+        """What is kept of an answer."""
+        request, session = found.request, found.session
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING:
+            if method in (acp.NEW, acp.FORK):
+                session = acp.session_id(response.result)
+            opened = succeeded and session is not None
+            effects = self._notebook.opened(session or "", method, request.params, response.result) if opened else []
+            if not self._ledger.is_open(Peer.CLIENT, *acp.OPENING):
+                effects += self._notebook.nothing_opens()
+            return effects
+        if session is None:
+            return []
+        if method == acp.PROMPT:
+            return self._notebook.prompt_answered(session, response.raw)
+        if method == acp.CLOSE and succeeded:
+            return self._notebook.closed(session)
+        if method in acp.TERMINALS:
+            self._notebook.terminal_answered(session, method, request.params, response.result)
+            return []
+        if method in acp.RECORDED_REQUESTS:
+            return self._notebook.keep(session, answerer, response.raw, method)
+        return []
+
+    def _is_reopening(self, session: str) -> bool:
+        return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
+
+    def _is_past(self, session: str, update: object) -> bool:
+        """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""
+        if self._notebook.is_live(session) or not self._is_reopening(session):
+            return False
+        return acp.is_conversation(acp.update_kind(update))
+
+    def _file(self) -> list[Recording]:
+        """Where the transcripts go is known from here on."""
+        self._identified = True
+        effects, self._unfiled = self._unfiled, []
+        return effects
+
+    def _filed(self, effects: list[Effect]) -> list[Effect]:
+        """Until the agent has said its name, what is kept waits: a prompt, or too much of it, ends the waiting."""
+        out: list[Effect] = []
+        for effect in effects:
+            if self._identified or not isinstance(effect, Recording):
+                out.append(effect)
+                continue
+            self._unfiled.append(effect)
+            self._unfiled_size += _size(effect)
+            if isinstance(effect, BeginTurn) or self._unfiled_size > WAITING_LIMIT:
+                out += [Identify(None, None), *self._file()]
+        return out
+
+
+def unreadable(errno_name: str) -> str:
+    """The error for history that cannot be read: some clients act on words of the system's text, so there are none."""
+    return f"Session history cannot be read ({errno_name}). Run: acp-proxy doctor"
+
+
+def _released(restore: Restore) -> list[Effect]:
+    held = restore.release()
+    return [Forward(Peer.CLIENT, held)] if held else []
+
+
+def _error(id: RequestId, code: int, message: str) -> Forward:
+    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
+
+
+def _size(effect: Recording) -> int:
+    match effect:
+        case Keep(raw=raw):
+            return len(raw)
+        case KeepUpdates(data=data):
+            return len(data)
+        case Identify() | Begin() | BeginTurn() | KeepNote() | EndTurn():
+            return 0

@@ -1,0 +1,212 @@
+"""What is written down of each session, and when (design: what is recorded).
+
+Turns what passes into ``Recording`` effects. Knows which sessions are open here and how many turns are under way;
+knows nothing of capabilities, of answers, or of where lines go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Peer
+
+WAITING_LIMIT = 1024 * 1024
+"""Bytes of updates that may wait for the answer that tells whose they are."""
+
+
+@dataclass(slots=True)
+class Terminal:
+    """A command that the client runs for the agent; ``shown`` when a tool call refers to it."""
+
+    output: str | None = None
+    truncated: bool = False
+    exit_status: object = None
+    shown: bool = False
+
+
+@dataclass(slots=True)
+class Session:
+    turns: int = 0
+    deleted: bool = False
+    terminals: dict[str, Terminal] = field(default_factory=dict)
+
+
+class Notebook:
+    """``records`` False: everything comes out empty."""
+
+    def __init__(self, *, records: bool) -> None:
+        self.records = records
+        self.sessions: dict[str, Session] = {}
+        self._waiting: dict[str, list[bytes]] = {}
+        self._waiting_size = 0
+
+    def is_live(self, session: str) -> bool:
+        """Whether a prompt of this session has no answer yet."""
+        return session in self.sessions and self.sessions[session].turns > 0
+
+    def is_plain(self, session: str) -> bool:
+        """Whether its updates can be written down without being looked into."""
+        found = self.sessions.get(session)
+        return found is not None and not found.deleted and not found.terminals
+
+    def opened(self, session: str, method: str, params: object, result: object) -> list[Recording]:
+        """The agent agreed to open it; updates that came before the answer follow the header."""
+        if not self.records:
+            return []
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        origin = record.RECORDED if method == acp.NEW else record.PARTIAL
+        known = self.sessions.setdefault(session, Session())
+        if method == acp.NEW:
+            known.deleted = False
+        elif known.deleted:
+            return []
+        note: dict[str, object] = {"type": record.OPENED, "method": method}
+        note |= {"cwd": cwd, "additionalDirectories": directories}
+        note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
+        servers = acp.member(params, "mcpServers")
+        names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
+        note["mcpServers"] = [name for name in names if name is not None]
+        return [Begin(session, cwd, directories, origin), KeepNote(session, note), *self._no_longer_waiting(session)]
+
+    def stop(self) -> None:
+        """Record nothing from here on."""
+        self.records = False
+        self.sessions.clear()
+        self._waiting.clear()
+
+    def nothing_opens(self) -> list[Recording]:
+        """No answer is awaited that could tell whose the waiting updates are: they begin transcripts of their own."""
+        return [effect for session in list(self._waiting) for effect in self._begun(session)]
+
+    def updates(self, session: str, data: bytes) -> Recording:
+        """Updates of a plain session, whole lines."""
+        return KeepUpdates(session, data)
+
+    def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
+        """One update. ``opening``: an answer is awaited that may tell that this session is its own."""
+        if not self.records:
+            return []
+        if session not in self.sessions and opening and self._waiting_size + len(raw) <= WAITING_LIMIT:
+            self._waiting.setdefault(session, []).append(raw)
+            self._waiting_size += len(raw)
+            return []
+        effects = self._begun(session)
+        known = self.sessions[session]
+        if known.deleted:
+            return []
+        if known.terminals:
+            for item in _shown(update):
+                if item in known.terminals:
+                    known.terminals[item].shown = True
+        effects.append(Keep(session, Peer.AGENT, raw))
+        if acp.update_kind(update) == acp.SESSION_INFO:
+            effects.append(EndTurn(session))
+        return effects
+
+    def prompt(self, session: str, raw: bytes) -> list[Recording]:
+        if not self.records:
+            return []
+        effects = self._begun(session)
+        known = self.sessions[session]
+        known.turns += 1
+        known.deleted = False
+        return [*effects, BeginTurn(session), Keep(session, Peer.CLIENT, raw)]
+
+    def prompt_answered(self, session: str, raw: bytes) -> list[Recording]:
+        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)])
+
+    def prompt_failed(self, session: str, how: str) -> list[Recording]:
+        """The agent is gone before it answered."""
+        note = {"type": record.FAILED, "method": acp.PROMPT, "message": how}
+        return self._end_turn(session, [KeepNote(session, note)])
+
+    def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
+        """Any other line that is recorded, of a session that is."""
+        if session is None or session not in self.sessions or self.sessions[session].deleted:
+            return []
+        return [Keep(session, peer, raw, of)]
+
+    def closed(self, session: str) -> list[Recording]:
+        if session not in self.sessions or self.sessions[session].deleted:
+            return []
+        return [KeepNote(session, {"type": record.CLOSED, "method": acp.CLOSE})]
+
+    def deleted(self, session: str) -> None:
+        """Nothing of it is kept any more, until somebody prompts it again."""
+        if self.records:
+            self.sessions.setdefault(session, Session()).deleted = True
+
+    def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
+        """What the client told the agent about a terminal."""
+        if session not in self.sessions:
+            return
+        terminals = self.sessions[session].terminals
+        if method == acp.TERMINAL_CREATE:
+            if (id := acp.text(result, "terminalId")) is not None:
+                terminals[id] = Terminal()
+            return
+        if (found := terminals.get(acp.text(params, "terminalId") or "")) is None:
+            return
+        if method == acp.TERMINAL_OUTPUT:
+            found.output = acp.text(result, "output")
+            found.truncated = acp.member(result, "truncated") is True
+            found.exit_status = acp.member(result, "exitStatus") or found.exit_status
+        elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
+            found.exit_status = {key: result.get(key) for key in ("exitCode", "signal")}
+
+    def terminal_released(self, session: str, params: object) -> list[Recording]:
+        """The last that will be known of it."""
+        id = acp.text(params, "terminalId")
+        known = self.sessions.get(session)
+        if known is None or id not in known.terminals or not known.terminals[id].shown:
+            return []
+        return _terminal_notes(session, {id: known.terminals.pop(id)})
+
+    def _end_turn(self, session: str, last: list[Recording]) -> list[Recording]:
+        known = self.sessions.get(session)
+        if known is None:
+            return []
+        known.turns = max(0, known.turns - 1)
+        terminals, known.terminals = known.terminals, {}
+        if known.deleted:
+            return []
+        return [*_terminal_notes(session, terminals), *last, EndTurn(session)]
+
+    def _begun(self, session: str) -> list[Recording]:
+        """The beginning of a transcript for a session that nobody opened here, where it needs one."""
+        if session in self.sessions:
+            return []
+        self.sessions[session] = Session()
+        return [Begin(session, None, [], record.PARTIAL), *self._no_longer_waiting(session)]
+
+    def _no_longer_waiting(self, session: str) -> list[Recording]:
+        lines = self._waiting.pop(session, [])
+        self._waiting_size -= sum(map(len, lines))
+        return [Keep(session, Peer.AGENT, line) for line in lines]
+
+
+def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
+    return [
+        KeepNote(
+            session,
+            {
+                "type": record.TERMINAL,
+                "terminalId": id,
+                "output": found.output,
+                "truncated": found.truncated,
+                "exitStatus": found.exit_status,
+            },
+        )
+        for id, found in terminals.items()
+        if found.shown
+    ]
+
+
+def _shown(update: object) -> list[str]:
+    """The terminals that a tool call's content refers to."""
+    content = acp.member(update, "content")
+    if not isinstance(content, list):
+        return []
+    ids = [acp.text(item, "terminalId") for item in content if acp.text(item, "type") == "terminal"]
+    return [id for id in ids if id is not None]

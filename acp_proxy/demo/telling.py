@@ -1,0 +1,47 @@
+"""What a person is told by a row of updates: the same for the live turn and for its replay, however it was cut.
+
+Adjacent chunks of one message are one text, a tool call is all its updates together, at the place of its first
+appearance. What is no part of the conversation (commands, usage, modes, the title) is left out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SPEAKERS = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent_thought_chunk": "thought"}
+
+
+@dataclass
+class Told:
+    kind: str  # user, agent, thought, plan, tool call, image, …
+    text: str
+    about: dict[str, Any] = field(default_factory=dict)  # all that is known of a plan, a tool call or an image
+
+
+def tell(updates: list[dict[str, Any]]) -> list[Told]:
+    told: list[Told] = []
+    calls: dict[str, Told] = {}
+    message: tuple[str, Any] | None = None
+    for update in updates:
+        match update:
+            case {"sessionUpdate": str(kind), "content": {"type": "text", "text": str(text)}} if kind in SPEAKERS:
+                if message == (kind, update.get("messageId")) and told and told[-1].kind == SPEAKERS[kind]:
+                    told[-1].text += text
+                else:
+                    told.append(Told(SPEAKERS[kind], text))
+                message = (kind, update.get("messageId"))
+            case {"sessionUpdate": str(kind), "content": {"type": str(content)} as block} if kind in SPEAKERS:
+                told.append(Told(content, str(block.get("mimeType", "")), block))
+            case {"sessionUpdate": "tool_call" | "tool_call_update", "toolCallId": str(call_id)}:
+                if call_id not in calls:
+                    calls[call_id] = Told("tool call", "")
+                    told.append(calls[call_id])
+                _fold(calls[call_id], update)
+            case {"sessionUpdate": "plan", "entries": list(entries)}:
+                told.append(Told("plan", "; ".join(str(entry.get("content")) for entry in entries), update))
+    return told
+
+
+def _fold(call: Told, update: dict[str, Any]) -> None:
+    fresh = {key: value for key, value in update.items() if value is not None and key != "sessionUpdate"}
+    call.about |= fresh
+    call.text = f"{call.about.get('title', '')} ({call.about.get('status', 'pending')})"

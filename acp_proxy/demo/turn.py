@@ -1,0 +1,71 @@
+"""The turn that the bundled agent plays without a script: one of each kind of update that an editor shows.
+
+It only tells of an edit; no file is touched.
+"""
+
+from typing import Any
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mMwnpkGRAwQCgAgugTJIIFV5gAAAABJRU5ErkJggg=="
+CONTEXT_SIZE = 200_000  # tokens, as of the models that an editor usually meets
+
+
+def chunk(kind: str, text: str, message_id: str | None = None) -> dict[str, Any]:
+    update: dict[str, Any] = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+    return update | ({} if message_id is None else {"messageId": message_id})
+
+
+COMMANDS: list[dict[str, Any]] = [
+    {
+        "update": {
+            "sessionUpdate": "available_commands_update",
+            "availableCommands": [{"name": "help", "description": "Say what this agent can do"}],
+        }
+    }
+]
+
+BUILT_IN_TURN: list[dict[str, Any]] = [
+    {"update": chunk("agent_thought_chunk", "A note would do. ", "thought-{n}")},
+    {"update": chunk("agent_thought_chunk", "First a plan, then the edit.", "thought-{n}")},
+    {
+        "update": {
+            "sessionUpdate": "plan",
+            "entries": [
+                {"content": "Write the note", "priority": "high", "status": "in_progress"},
+                {"content": "Answer", "priority": "medium", "status": "pending"},
+            ],
+        }
+    },
+    {
+        "update": {
+            "sessionUpdate": "tool_call",
+            "toolCallId": "edit-{n}",
+            "title": "Edit note-{n}.md",
+            "kind": "edit",
+            "status": "in_progress",
+            "locations": [{"path": "{cwd}/note-{n}.md", "line": 1}],
+            "rawInput": {"path": "{cwd}/note-{n}.md"},
+        }
+    },
+    {
+        "update": {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "edit-{n}",
+            "status": "completed",
+            "content": [
+                {"type": "diff", "path": "{cwd}/note-{n}.md", "oldText": "(empty)\n", "newText": "{prompt}\n"},
+            ],
+        }
+    },
+    {
+        "update": {
+            "sessionUpdate": "agent_message_chunk",
+            "content": {"type": "image", "data": PNG, "mimeType": "image/png"},
+            "messageId": "answer-{n}",
+        }
+    },
+    {"update": chunk("agent_message_chunk", "You said: ", "answer-{n}")},
+    {"update": chunk("agent_message_chunk", "{prompt}", "answer-{n}")},
+    {"update": chunk("agent_message_chunk", "\nThis is your prompt number {n}. ", "answer-{n}")},
+    {"remember": True, "messageId": "answer-{n}"},
+    {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
+]

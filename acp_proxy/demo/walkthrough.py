@@ -1,0 +1,147 @@
+"""The main job of acp-proxy, walked through with the bundled agent, each step checked.
+
+An editor talks to an agent that can only resume; the editor is killed; in a new process the conversation is listed,
+loaded, continued and deleted. Everything happens in a temporary directory.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
+from acp_proxy.demo.telling import Told, tell
+
+PROMPTS = ("Please write a note about otters", "And one about badgers")
+LAST_PROMPT = "What did I ask you first?"
+TEXT_SHOWN = 90  # characters: a line of the narration fits in a terminal
+SERVED = {"list", "load", "delete"}
+
+Say = Callable[[str], None]
+Command = Callable[[Path, Path], list[str]]
+
+
+class WalkFailed(Exception):
+    """A step did not do what it must; the text says which."""
+
+
+def proxied_agent(store: Path, memory: Path) -> list[str]:
+    """The command an editor would start: the proxy, in front of the agent."""
+    agent = [sys.executable, "-m", "acp_proxy.demo.agent", "--memory", str(memory)]
+    return [sys.executable, "-m", "acp_proxy", "run", "--store", str(store), "--", *agent]
+
+
+def walk(say: Say, command: Command = proxied_agent) -> None:
+    with tempfile.TemporaryDirectory(prefix="acp-proxy-demo-", ignore_cleanup_errors=True) as directory:
+        base = Path(directory).resolve()
+        store, memory, project = base / "store", base / "memory", base / "project"
+        project.mkdir()
+        walker = Walker(say, command(store, memory), str(project))
+        try:
+            walker.walk()
+        except (TimeoutError, OutputEnded, OSError) as problem:
+            raise WalkFailed(str(problem)) from problem
+        except RequestFailed as problem:
+            raise WalkFailed(f"a request was refused: {problem}") from problem
+
+
+class Walker:
+    def __init__(self, say: Say, command: list[str], project: str) -> None:
+        self._say = say
+        self._command = command
+        self._project = project
+        self._session = ""
+        self._live: list[Told] = []
+
+    def walk(self) -> None:
+        self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
+        with Client(self._command) as editor:
+            self._talk(editor)
+            self._say("The editor is killed (SIGKILL), and acp-proxy with it.")
+            editor.kill()
+        self._say("")
+        self._say("The editor starts again.")
+        with Client(self._command) as editor:
+            self._see_offer(editor)
+            self._see_list(editor)
+            self._see_history(editor)
+            self._go_on(editor)
+            self._delete(editor)
+            editor.close_stdin()
+            check(editor.wait() == 0, f"acp-proxy ended with status {editor.wait()} when the editor closed")
+
+    def _talk(self, editor: Client) -> None:
+        self._initialize(editor)
+        self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
+        for text in PROMPTS:
+            self._say(f"  you: {text}")
+            self._live += [Told("user", text), *self._prompt(editor, text)]
+        self._say(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
+
+    def _see_offer(self, editor: Client) -> None:
+        capabilities = self._initialize(editor)["agentCapabilities"]
+        sessions = capabilities.get("sessionCapabilities", {})
+        offered = {name for name in ("list", "delete", "resume") if sessions.get(name) is not None}
+        if capabilities.get("loadSession") is True:
+            offered.add("load")
+        check(offered >= SERVED, f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
+        self._say(f"Offered now, which the agent alone does not offer: {', '.join(sorted(SERVED))}.")
+
+    def _see_list(self, editor: Client) -> None:
+        sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
+        check([one["sessionId"] for one in sessions] == [self._session], f"session/list gives {sessions}")
+        entry = sessions[0]
+        check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
+        check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
+        check(bool(entry.get("updatedAt")), "the session is listed without a time")
+        self._say(f'session/list: "{entry["title"]}", {entry["updatedAt"]}, in {entry["cwd"]}')
+
+    def _see_history(self, editor: Client) -> None:
+        since = editor.mark()
+        params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
+        request_id = editor.start_request("session/load", params)
+        editor.result_of(request_id)
+        restored = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+        self._say("session/load, before its answer:")
+        for told in restored:
+            self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
+        check(bool(restored), "session/load told nothing")
+        for number, (was, now) in enumerate(zip(self._live, restored, strict=False), 1):
+            check(was == now, f"item {number} was {was}, and is now {now}")
+        check(len(self._live) == len(restored), f"{len(self._live)} items were said, {len(restored)} came back")
+        self._say(f"All {len(restored)} items are what was said live, in the same order.")
+
+    def _go_on(self, editor: Client) -> None:
+        self._say(f"  you: {LAST_PROMPT}")
+        answer = "".join(told.text for told in self._prompt(editor, LAST_PROMPT) if told.kind == "agent")
+        check(PROMPTS[0] in answer, f"the agent does not remember; it says: {answer}")
+        self._say(f"  agent: {shortened(answer.splitlines()[-1])}")
+
+    def _delete(self, editor: Client) -> None:
+        editor.request("session/delete", {"sessionId": self._session})
+        left = editor.request("session/list", {})["sessions"]
+        check(left == [], f"after session/delete the list still has {left}")
+        self._say("session/delete: the list is empty.")
+
+    def _initialize(self, editor: Client) -> Any:
+        about = {"name": "acp-proxy-demo", "version": "1.0.0"}
+        return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about})
+
+    def _prompt(self, editor: Client, text: str) -> list[Told]:
+        since = editor.mark()
+        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
+        request_id = editor.start_request("session/prompt", params)
+        reason = editor.result_of(request_id)["stopReason"]
+        check(reason == "end_turn", f"the turn ended with {reason}")
+        return tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+
+
+def check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise WalkFailed(otherwise)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_SHOWN else line[: TEXT_SHOWN - 1] + "…"

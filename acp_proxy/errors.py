@@ -1,0 +1,31 @@
+"""The errors a person can meet. Each says what happened and what to do about it."""
+
+
+class AcpProxyError(Exception):
+    """Something that the user can mend; its text is shown as it is."""
+
+
+class UsageError(AcpProxyError):
+    """The command line is not one that we understand."""
+
+
+class StoreRefused(AcpProxyError):
+    """The store cannot be used: nothing is recorded, nothing of it is shown."""
+
+
+class NewerFormat(AcpProxyError):
+    """A file was written by a later version of this program."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"written in format {found}, and this version reads up to {known}. Upgrade acp-proxy.")
+
+
+class InvalidCursor(AcpProxyError):
+    """A page was asked for with a cursor that we did not give for this filter."""
+
+    def __init__(self) -> None:
+        super().__init__("Invalid cursor")
+
+
+class NoSuchSession(AcpProxyError):
+    """A SESSION on the command line names none, or more than one."""

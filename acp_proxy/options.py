@@ -1,0 +1,74 @@
+"""``run``'s options: one table, from which the fast path reads the command line and typer makes its command.
+
+Imports next to nothing: the agent is started before anything slow is loaded.
+"""
+
+from acp_proxy.errors import UsageError
+
+# name, variable, choices (None: any text; empty: a flag), default, help
+OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
+    ("store", "ACP_PROXY_STORE", None, "", "Where transcripts are kept. Default: your user data directory."),
+    ("agent-id", "ACP_PROXY_AGENT_ID", None, "", "A name of your own for the agent, e.g. one per account."),
+    ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing; then nothing is added to the agent either."),
+    ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
+    ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
+    ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
+)
+
+_TRUE = ("1", "true", "yes", "on")
+
+
+def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+    """``run``'s words to (options, the agent's command). Options end at the first word that is not one.
+
+    Flags are ``1`` or the empty string. Raises UsageError.
+    """
+    table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
+    values = {name: default for name, _, _, default, _ in OPTIONS}
+    for name, variable, choices, _, _ in OPTIONS:
+        if (given := environment.get(variable)) is not None:
+            values[name] = _checked(variable, choices, given)
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        word, equals, value = words[at].partition("=")
+        at += 1
+        if word == "--" and not equals:
+            break
+        if word not in table:
+            raise UsageError(
+                f"run has no option {word}. Options of the agent stand behind its name; see: acp-proxy run --help"
+            )
+        name, choices = table[word]
+        if choices == ():
+            if equals:
+                raise UsageError(f"{word} takes no value")
+            value = "1"
+        elif not equals:
+            if at == len(words):
+                raise UsageError(f"{word} needs a value")
+            value = words[at]
+            at += 1
+        values[name] = _checked(word, choices, value)
+    seconds(values["grace"])
+    if at == len(words):
+        raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
+    return values, words[at:]
+
+
+def seconds(text: str) -> float:
+    """Raises UsageError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e6:
+        raise UsageError(f"--grace takes a number of seconds, not {text!r}")
+    return value
+
+
+def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:
+    if choices == ():
+        return "1" if value.lower() in _TRUE else ""
+    if choices is not None and value not in choices:
+        raise UsageError(f"{word} takes one of {', '.join(choices)}, not {value!r}")
+    return value

@@ -1,0 +1,1 @@
+"""Entries of a transcript to the updates that a client should see. Pure."""

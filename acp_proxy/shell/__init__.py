@@ -1,0 +1,1 @@
+"""Processes, streams, threads and time: the only place that touches them."""

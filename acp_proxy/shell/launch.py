@@ -1,0 +1,29 @@
+"""``run``'s first milliseconds: read the options, start the agent, and only then load the rest.
+
+Imports next to nothing. A terminal as stdin means a login in it (the client runs our command line, with arguments
+of the agent's added): then this process becomes the agent.
+"""
+
+import os
+
+from acp_proxy import options
+from acp_proxy.errors import UsageError
+from acp_proxy.shell import agent as processes
+
+USAGE = 2
+
+
+def launch(words: list[str]) -> None:
+    """``run`` with these words behind it. Never returns: exits with the agent's status, or 2 for a wrong usage."""
+    try:
+        given, command = options.parse(words, dict(os.environ))
+    except UsageError as problem:
+        os.write(2, f"acp-proxy: {problem}\n".encode())
+        os._exit(USAGE)
+    if os.isatty(0):
+        os._exit(processes.become(command))
+    agent = processes.start(command)
+    from acp_proxy.shell.run import serve
+
+    # Threads may still sit in a read, or in a store that hangs: nothing of them is waited for.
+    os._exit(serve(agent, command, given))

@@ -1,0 +1,71 @@
+"""One peer's input: whole lines go in, one writer at a time, and the peer sets the pace.
+
+A write blocks while the peer does not read; nothing is buffered here. Once the peer is gone, writes do nothing.
+"""
+
+import os
+import select
+import threading
+from collections.abc import Callable
+
+
+class Output:
+    def __init__(self, fd: int, on_gone: Callable[[], None]) -> None:
+        self.lock = threading.Lock()
+        """Held for whole lines; a replay holds it for several."""
+        self._fd = fd
+        self._on_gone = on_gone
+        self._unfinished = False
+        self.is_gone = False
+
+    def write(self, data: bytes, *, own: bool = False) -> None:
+        with self.lock:
+            self.write_locked(data, own=own)
+
+    def write_locked(self, data: bytes, *, own: bool = False) -> None:
+        """With the lock held. ``own``: a message of ours, which begins on a line of its own."""
+        if self.is_gone or not data:
+            return
+        if own and self._unfinished:
+            data = b"\n" + data
+        self._unfinished = not data.endswith(b"\n")
+        try:
+            written = os.write(self._fd, data)
+            if written < len(data):
+                self._write_rest(memoryview(data)[written:])
+        except BlockingIOError:
+            self._write_rest(memoryview(data))
+        except OSError:
+            self._gone()
+
+    def close(self) -> None:
+        """The peer reads to the end of what was written, and then its end."""
+        with self.lock:
+            if not self.is_gone:
+                self.is_gone = True
+                os.close(self._fd)
+
+    def _write_rest(self, view: memoryview) -> None:
+        while view:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:  # the other side made the pipe non-blocking; wait as a blocking one would
+                select.select([], [self._fd], [])
+            except OSError:
+                self._gone()
+                return
+
+    def _gone(self) -> None:
+        self.is_gone = True
+        self._on_gone()
+
+
+def read(fd: int, size: int) -> bytes:
+    """Read what there is; empty at the end, also when the other side was torn off."""
+    while True:
+        try:
+            return os.read(fd, size)
+        except BlockingIOError:
+            select.select([fd], [], [])
+        except OSError:  # a pty whose other side closed says EIO
+            return b""

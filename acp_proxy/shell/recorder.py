@@ -1,0 +1,310 @@
+"""Puts entries away without ever holding up the relay.
+
+``add`` is called under the core's lock and fixes the order; ``flush`` brings what was added to the kernel, one write
+per run of lines of one session, by whichever thread comes first. Trouble with the store suspends the recording of a
+session, with one warning for all; when it can be written to again, its transcript goes on with a note of the gap.
+A store that hangs is noticed after ``STALL_SECONDS``: from then on nothing waits for it, until it comes back.
+"""
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    EndTurn,
+    Identify,
+    Keep,
+    KeepNote,
+    KeepUpdates,
+    Recording,
+)
+from acp_proxy.transcripts.names import command_name
+from acp_proxy.transcripts.store import Store, errno_name
+from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.wire import clock, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+
+STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
+_RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
+_OPEN_FILES = 64
+
+T = TypeVar("T")
+
+
+class Stalled(OSError):
+    """The store does not answer in time."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ETIMEDOUT, "the store does not answer")
+
+
+@dataclass(slots=True)
+class _Gap:
+    since: str
+    reason: str
+    retry_at: float
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete."""
+
+    header: Header
+    fresh: bool
+    exists: bool = False
+    gone: bool = False
+    transcript: Transcript | None = None
+
+
+class Recorder:
+    def __init__(
+        self, store: Store, command: list[str], agent: str | None, fsync: str, warn: Callable[[str], None]
+    ) -> None:
+        """``agent``: the user's own name for the agent, if there is one. ``fsync``: turn, always or never."""
+        self.store = store
+        self.fsync = fsync
+        self.run = _run_id()
+        self.agent = ""
+        self.on_turn_end: Callable[[str], None] = lambda session: None
+        self.busy_since: float | None = None
+        self.busy_thread = 0
+        self._command = command_name(command)
+        self._given = agent
+        self._told: dict[str, object] = {}
+        self._warn = warn
+        self._warned = False
+        self._pending: deque[tuple[str, Recording]] = deque()
+        self._postponed: list[tuple[str, Recording]] = []
+        self._writing = threading.Lock()
+        self._sessions: dict[str, _Session] = {}
+        self._open: OrderedDict[str, _Session] = OrderedDict()
+        self._gaps: dict[str, _Gap] = {}
+        self._stalled = False
+
+    # --- under the core's lock
+
+    def add(self, effect: Recording) -> None:
+        self._pending.append((clock.stamp(time.time()), effect))
+
+    # --- by any thread
+
+    @property
+    def is_recording(self) -> bool:
+        return not self._gaps and not self._stalled
+
+    def flush(self) -> None:
+        """What was added before is with the kernel when this returns, or it never will be."""
+        with contextlib.suppress(Stalled):
+            self._enter()
+            try:
+                self._drain()
+            finally:
+                self._leave()
+
+    def settled(self, lock: threading.Lock, action: Callable[[], T]) -> T:
+        """Do something under the core's lock at a moment when all that was decided is in the files. Raises Stalled."""
+        self._enter()
+        try:
+            while True:
+                self._drain()
+                with lock:
+                    if not self._pending:
+                        return action()
+        finally:
+            self._leave()
+
+    def delete(self, session: str) -> None:
+        """Remove a transcript. Raises OSError."""
+        self._enter()
+        try:
+            self._drain()
+            known = self._sessions.get(session)
+            if known is not None:
+                known.gone = True
+                self._close(known)
+            self._gaps.pop(session, None)
+            self.store.delete(self.agent, session)
+        finally:
+            self._leave()
+
+    def stall(self) -> None:
+        """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back."""
+        self._stalled = True
+        self._say("it does not answer")
+        self._drop()
+
+    # --- inside
+
+    def _enter(self) -> None:
+        """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
+        if self._stalled or not self._writing.acquire(timeout=STALL_SECONDS):
+            self._drop()
+            raise Stalled
+        self.busy_thread = threading.get_ident()
+        self.busy_since = time.monotonic()
+
+    def _leave(self) -> None:
+        self.busy_since = None
+        self._stalled = False
+        self._writing.release()
+
+    def _drop(self) -> None:
+        """Forget what cannot be written, but for what later entries stand on."""
+        while self._pending:
+            try:
+                at, effect = self._pending.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            if isinstance(effect, Identify | Begin):
+                self._postponed.append((at, effect))
+            else:
+                self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
+
+    def _drain(self) -> None:
+        if not self._pending and not self._postponed:
+            return
+        batch, self._postponed = self._postponed, []
+        while self._pending:
+            batch.append(self._pending.popleft())
+        turns: list[str] = []
+        session, data = "", bytearray()
+        for at, effect in batch:
+            if not isinstance(effect, Keep | KeepUpdates | KeepNote) or effect.session != session:
+                self._append(session, data, at)
+                data = bytearray()
+            match effect:
+                case Keep(session, peer, raw, of):
+                    plain = jsonrpc.is_plain(raw)
+                    data += record.encode_message(at, self.run, peer, raw, of, plain=plain)
+                case KeepUpdates(session, lines):
+                    data += record.encode_messages(at, self.run, Peer.AGENT, lines)
+                case KeepNote(session, note):
+                    data += record.encode_note(at, self.run, note)
+                case Identify():
+                    self._identify(effect)
+                case Begin():
+                    self._begin(effect, at)
+                case BeginTurn():
+                    turns.append(effect.session)
+                    self._begin_turn(effect.session, at)
+                case EndTurn():
+                    self.on_turn_end(effect.session)
+                case _:
+                    assert_never(effect)
+        self._append(session, data, batch[-1][0])
+        for turn in turns:  # a mark that another process took away between ours and the prompt
+            with contextlib.suppress(OSError):
+                self.store.mark(self.agent, turn)
+
+    def _identify(self, told: Identify) -> None:
+        self._told = {"name": told.name, "version": told.version}
+        try:
+            self.agent = self.store.choose_agent(self._given, told.name, self._command)
+        except OSError as problem:
+            self._say(errno_name(problem))
+
+    def _begin(self, begin: Begin, at: str) -> None:
+        known = self._sessions.get(begin.session)
+        fresh = begin.origin == record.RECORDED
+        if known is not None and not known.gone and not fresh:
+            return
+        if known is not None:
+            self._close(known)
+        header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": self.agent, **self._told})
+        self._sessions[begin.session] = _Session(header, fresh)
+        self._gaps.pop(begin.session, None)
+        self._attempt(begin.session, at, lambda known: self._transcript(known))
+
+    def _begin_turn(self, session: str, at: str) -> None:
+        """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""
+
+        def check(known: _Session) -> None:
+            if known.gone or (known.exists and not self._has_its_name(known)):
+                self._close(known)
+                known.gone = known.exists = False
+                known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
+            self._transcript(known)
+            self.store.lift(self.agent, session)
+            self.store.mark(self.agent, session)
+
+        self._attempt(session, at, check)
+
+    def _append(self, session: str, data: bytearray, at: str) -> None:
+        def write(known: _Session) -> None:
+            if known.gone:
+                return
+            transcript = self._transcript(known)
+            gap = self._gaps.get(session)
+            if gap is not None:
+                note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
+                transcript.append(record.encode_note(at, self.run, note))
+                del self._gaps[session]
+            transcript.append(bytes(data))
+            if self.fsync == "always":
+                transcript.sync()
+
+        if data:
+            self._attempt(session, at, write)
+
+    def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
+        """Trouble with the store suspends this session; it is tried again a little later."""
+        known = self._sessions.get(session)
+        gap = self._gaps.get(session)
+        if known is None or (gap is not None and time.monotonic() < gap.retry_at):
+            return
+        try:
+            action(known)
+        except OSError as problem:
+            self._close(known)
+            if isinstance(problem, FileNotFoundError) and known.exists:
+                known.gone = True  # deleted by another process: not recorded until the next prompt
+                return
+            gap = self._gaps.setdefault(session, _Gap(at, errno_name(problem), 0.0))
+            gap.retry_at = time.monotonic() + _RETRY_SECONDS
+            self._say(errno_name(problem))
+
+    def _transcript(self, known: _Session) -> Transcript:
+        """The session's open file. Raises OSError."""
+        if known.transcript is None:
+            session = known.header.session
+            if known.exists:
+                known.transcript = self.store.reopen(self.agent, session)
+            else:
+                known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh)
+                known.exists, known.fresh = True, False
+            self._open[session] = known
+            while len(self._open) > _OPEN_FILES:
+                self._close(next(iter(self._open.values())))
+        return known.transcript
+
+    def _has_its_name(self, known: _Session) -> bool:
+        try:
+            return self._transcript(known).has_its_name()
+        except FileNotFoundError:
+            return False
+
+    def _say(self, what: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"recording is suspended: {self.store.root}: {what}. The conversation goes on without it.")
+
+    def _close(self, known: _Session) -> None:
+        if known.transcript is not None:
+            self._open.pop(known.header.session, None)
+            known.transcript.close()
+            known.transcript = None
+
+
+def _run_id() -> str:
+    """Six letters and digits that name one connection."""
+    letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+    return "".join(letters[byte % len(letters)] for byte in os.urandom(6))

@@ -1,0 +1,347 @@
+"""The two pumps and the replays between them, and what is done about each effect.
+
+Locks: one for the core (deciding, and the order of recording), never held across a write to a peer; one per output,
+held for whole lines. An output's may be held while taking the core's, never the other way round.
+A bug in deciding is a warning: the lines it was about pass as they came.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from acp_proxy.core import answers
+from acp_proxy.core.effects import (
+    Acting,
+    DeleteSession,
+    FindSession,
+    ForgetReplay,
+    Forward,
+    ListSessions,
+    Recording,
+    StartReplay,
+    StopReplay,
+    StripDeleted,
+    ToStderr,
+    Warn,
+)
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.interceptor import Interceptor, unreadable
+from acp_proxy.errors import InvalidCursor, NewerFormat
+from acp_proxy.shell.output import Output
+from acp_proxy.shell.pump import Pump
+from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
+from acp_proxy.shell.replaying import Replay
+from acp_proxy.shell.worker import Worker
+from acp_proxy.transcripts.store import Unreadable, errno_name
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+STDERR = 2
+_WATCH_SECONDS = 0.2
+"""How often a busy store is looked at; while nothing is recorded, it is not."""
+
+
+class Relay:
+    """``recorder`` is None where nothing is recorded. ``notify`` is called when a side ends or is torn off."""
+
+    def __init__(
+        self,
+        interceptor: Interceptor,
+        recorder: Recorder | None,
+        *,
+        from_client: int,
+        to_client: int,
+        from_agent: int,
+        to_agent: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.notify: Callable[[], None] = lambda: None
+        self.stirred = threading.Event()
+        """The agent has said something, or a side has ended."""
+        self._interceptor = interceptor
+        self._recorder = recorder
+        self._warn = warn
+        self._core = threading.Lock()
+        self._outputs = {
+            Peer.CLIENT: Output(to_client, self._notify),
+            Peer.AGENT: Output(to_agent, lambda: None),
+        }
+        self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
+        self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
+        self._worker = Worker(warn)
+        self._room = threading.Event()
+        self._room.set()
+        self._replays: dict[RequestId, Replay] = {}
+        self._watch_wanted = threading.Event()
+        self._watching = False
+        if recorder is not None:
+            recorder.on_turn_end = self._turn_ended
+
+    def start(self) -> None:
+        self.client.start()
+        self.agent.start()
+        if self._recorder is not None:
+            self._worker.start()
+            threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    @property
+    def client_is_gone(self) -> bool:
+        """The editor has closed its side, or does not read any more."""
+        return self.client.ended.is_set() or self._outputs[Peer.CLIENT].is_gone
+
+    def end_input(self) -> None:
+        """The agent reads its end of file, behind everything that is on its way; nothing waits for that here."""
+        threading.Thread(target=self._outputs[Peer.AGENT].close, name="end of input", daemon=True).start()
+
+    def finish(self, how: str) -> None:
+        """The agent is gone: let replays end, answer what is open, and put everything away."""
+        for replay in list(self._replays.values()):
+            if replay.is_started:
+                replay.join()
+        for effect in self._decide(AgentEnded(how)):
+            self.flush()
+            self.perform(effect)
+        self.flush()
+
+    def finish_work(self, seconds: float) -> None:
+        if self._recorder is not None:
+            self._worker.finish(seconds)
+
+    # --- for the pumps
+
+    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+        if peer is Peer.AGENT and not self.stirred.is_set():
+            self.stirred.set()
+        return self._decide(Lines(peer, lines))
+
+    def flush(self) -> None:
+        if self._recorder is not None:
+            if not self._watching:
+                self._watching = True
+                self._watch_wanted.set()
+            self._recorder.flush()
+
+    def wait_for_room(self, peer: Peer) -> None:
+        if peer is Peer.AGENT:
+            self._room.wait()
+
+    def perform(self, effect: Acting) -> Iterable[Acting]:
+        """Do it; what has to be done next instead of it is returned."""
+        match effect:
+            case Forward(to, data, own=own):
+                self._outputs[to].write(data, own=own)
+            case ToStderr(data):
+                _to_stderr(data)
+            case Warn(text):
+                self._warn(text)
+            case ListSessions():
+                self._worker.put(lambda: self._list(effect))
+            case StripDeleted(raw):
+                return [Forward(Peer.CLIENT, self._without_deleted(raw))]
+            case DeleteSession(session, request):
+                return self._delete(session, request)
+            case FindSession(request, session):
+                return self._find(request, session)
+            case StartReplay(request):
+                self._replays[request].start()
+            case StopReplay(request):
+                if request in self._replays:
+                    self._replays[request].stop()
+            case ForgetReplay(request):
+                if request in self._replays:
+                    self._replays.pop(request).close()
+            case _:
+                assert_never(effect)
+        return []
+
+    def instead(self, effect: Acting) -> Iterable[Acting]:
+        """What is done about an effect in which a thread hangs in the store."""
+        match effect:
+            case FindSession(request):
+                return self._decide(Found(request, trouble="ETIMEDOUT"))
+            case DeleteSession(request=request) if request is not None:
+                return [_trouble(request, "ETIMEDOUT")]
+            case StripDeleted(raw):
+                return [Forward(Peer.CLIENT, raw)]
+            case _:
+                return []
+
+    # --- deciding
+
+    def _decide(self, event: Event) -> list[Acting]:
+        with self._core:
+            return self._decide_locked(event)
+
+    def _decide_locked(self, event: Event) -> list[Acting]:
+        try:
+            effects = self._interceptor.handle(event)
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error, the lines pass as they are: {type(bug).__name__}: {bug}")
+            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
+        if self._interceptor.holds_too_much:
+            self._room.clear()
+        acting: list[Acting] = []
+        for effect in effects:
+            if not isinstance(effect, Recording):
+                acting.append(effect)
+            elif self._recorder is not None:
+                self._recorder.add(effect)
+        return acting
+
+    # --- the store
+
+    def _list(self, wanted: ListSessions) -> None:
+        recorder = self._the_recorder()
+        try:
+            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run)
+            answer = answers.listed(
+                wanted.request,
+                page.rows,
+                page.next,
+                directories=wanted.directories,
+                recording=recorder.is_recording,
+            )
+        except InvalidCursor as problem:
+            answer = jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+        except Unreadable as problem:
+            answer = _trouble(wanted.request, str(problem)).data
+        self._outputs[Peer.CLIENT].write(answer, own=True)
+
+    def _without_deleted(self, raw: bytes) -> bytes:
+        recorder = self._the_recorder()
+        try:
+            return answers.without(raw, recorder.store.deleted(recorder.agent))
+        except (OSError, ValueError):
+            return raw
+
+    def _delete(self, session: str, request: RequestId | None) -> Iterable[Acting]:
+        recorder = self._the_recorder()
+        agent = recorder.agent
+        try:
+            recorder.delete(session)
+        except OSError as problem:
+            if request is None:
+                return [
+                    Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
+                ]
+            return [_trouble(request, errno_name(problem))]
+
+        def forget_and_answer() -> None:
+            try:
+                recorder.store.forget(agent, session)
+            except Unreadable as problem:
+                self._warn(f"the index keeps a deleted session until it can be written: {problem}")
+            if request is not None:
+                self._outputs[Peer.CLIENT].write(jsonrpc.result(request, {}), own=True)
+
+        self._worker.put(forget_and_answer)
+        return []
+
+    def _find(self, request: RequestId, session: str) -> Iterable[Acting]:
+        """Look a session up, and fix what its replay would tell: what is recorded up to now."""
+        recorder = self._the_recorder()
+        try:
+            if session in recorder.store.deleted(recorder.agent):
+                return self._decide(Found(request, deleted=True))
+            reading = recorder.store.read(recorder.agent, session)
+        except FileNotFoundError:
+            # Only the index can tell whether there was one; it is not asked on this thread.
+            self._worker.put(lambda: self._find_indexed(request, session))
+            return []
+        except (OSError, NewerFormat) as problem:
+            return self._decide(Found(request, trouble=errno_name(problem)))
+
+        def found() -> list[Acting]:
+            reading.measure()
+            client = self._outputs[Peer.CLIENT]
+            self._replays[request] = Replay(session, reading, client, lambda states: self._end_replay(request, states))
+            return self._decide_locked(Found(request, held=True, complete=complete))
+
+        try:
+            complete = reading.is_complete
+            return recorder.settled(self._core, found)
+        except OSError as problem:
+            reading.close()
+            return self._decide(Found(request, trouble=errno_name(problem)))
+
+    def _find_indexed(self, request: RequestId, session: str) -> None:
+        recorder = self._the_recorder()
+        try:
+            trouble = "ENOENT" if recorder.store.knows(recorder.agent, session) else None
+        except Unreadable as problem:
+            trouble = str(problem)
+        self._perform_all(self._decide(Found(request, trouble=trouble)))
+
+    def _turn_ended(self, session: str) -> None:
+        """Off the relay's path: to the disk, and into the index."""
+        recorder = self._the_recorder()
+        agent = recorder.agent
+
+        def put_away() -> None:
+            try:
+                if recorder.fsync != "never":
+                    recorder.store.sync(agent, session)
+                recorder.store.bring_in(agent, session)
+            except (OSError, Unreadable):
+                return  # the mark stays; the next list brings it in, and doctor tells why not
+
+        self._worker.put(put_away)
+
+    def _perform_all(self, effects: Iterable[Acting]) -> None:
+        for effect in effects:
+            self.flush()
+            self._perform_all(self.perform(effect))
+
+    # --- replays
+
+    def _end_replay(self, request: RequestId, states: list[bytes]) -> None:
+        """The last take: called with the client's output held, so that nothing comes before the answer."""
+        effects = self._decide(ReplayEnded(request, states))
+        self._replays.pop(request, None)
+        self._room.set()
+        for effect in effects:
+            if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
+                self._outputs[Peer.CLIENT].write_locked(effect.data, own=effect.own)
+            else:
+                self.perform(effect)
+
+    # --- small things
+
+    def _the_recorder(self) -> Recorder:
+        if self._recorder is None:
+            raise RuntimeError("nothing is recorded, so nothing is served")
+        return self._recorder
+
+    def _notify(self) -> None:
+        self.stirred.set()
+        self.notify()
+
+    def _watch(self) -> None:
+        """See that nobody waits for a store that hangs."""
+        recorder = self._the_recorder()
+        while True:
+            self._watch_wanted.wait()
+            self._watch_wanted.clear()
+            self._watching = False
+            time.sleep(_WATCH_SECONDS)
+            while (since := recorder.busy_since) is not None:
+                if time.monotonic() - since > STALL_SECONDS:
+                    stuck, recorder.busy_since = recorder.busy_thread, None
+                    recorder.stall()
+                    for pump in (self.client, self.agent):
+                        if pump.is_thread(stuck):
+                            pump.take_over()
+                time.sleep(_WATCH_SECONDS)
+
+
+def _trouble(request: RequestId, errno_name: str) -> Forward:
+    text = unreadable(errno_name)
+    return Forward(Peer.CLIENT, jsonrpc.error(request, jsonrpc.INTERNAL_ERROR, text), own=True)
+
+
+def _to_stderr(data: bytes) -> None:
+    with contextlib.suppress(OSError):  # nobody listens there
+        os.write(STDERR, data)

@@ -1,0 +1,56 @@
+"""``run``, once the agent has been started: put the parts together, and stay until it is over."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+from acp_proxy import __version__, options
+from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.errors import StoreRefused
+from acp_proxy.shell import supervise
+from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.relay import STDERR, Relay
+from acp_proxy.transcripts.place import default_root
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import jsonrpc
+
+STDIN, STDOUT = 0, 1
+_SWITCH_SECONDS = 0.0005
+"""A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
+
+
+def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
+    """Stand between the editor and the agent until both are done. Returns our exit code."""
+    supervise.hold_signals()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    recorder = _recorder(command, given)
+    settings = Settings(records=recorder is not None, serves=not given["no-synthesize"], release=__version__)
+    relay = Relay(
+        Interceptor(settings),
+        recorder,
+        from_client=STDIN,
+        to_client=STDOUT,
+        from_agent=agent.stdout,
+        to_agent=agent.stdin,
+        warn=warn,
+    )
+    return supervise.supervise(agent, relay, options.seconds(given["grace"]))
+
+
+def warn(text: str) -> None:
+    """One line on stderr, where editors keep their agents' logs."""
+    with contextlib.suppress(OSError):  # nobody listens there
+        os.write(STDERR, f"acp-proxy: {jsonrpc.printable(text)}\n".encode("utf-8", "replace"))
+
+
+def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
+    if given["no-record"]:
+        return None
+    try:
+        store = Store(Path(given["store"]).expanduser() if given["store"] else default_root())
+    except StoreRefused as problem:
+        warn(f"nothing is recorded: {problem}")
+        return None
+    return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn)

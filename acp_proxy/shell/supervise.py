@@ -1,0 +1,133 @@
+"""Everything that waits for something else: the agent's life, signals, the end.
+
+The end, whoever begins it: the agent gets its end of file (and the signal that we got), ``grace`` seconds, SIGTERM to
+its tree, ``TERM_SECONDS``, SIGKILL. Everything that it wrote is delivered before we go; a descendant that holds its
+stdout open keeps us for ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays and does not
+read.
+"""
+
+import contextlib
+import signal
+import sys
+
+import anyio
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal
+
+from acp_proxy.shell import agent as processes
+from acp_proxy.shell.agent import TERM_SECONDS, Agent
+from acp_proxy.shell.relay import Relay
+
+HELD_SECONDS = 1.0
+_FIRST_ANSWER_SECONDS = 1.0
+"""anyio's import would compete with the first exchange: it waits for that, for so long at most."""
+_TICK = 0.05
+"""While an end is under way, and where there is no SIGCHLD."""
+_SHORT_TICK = 0.01
+"""While the last lines are delivered."""
+_WORK_SECONDS = 1.0
+"""For what the store still has to do when all is over; marks tell the next process what was left."""
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+_CHILD = tuple(getattr(signal, name) for name in ("SIGCHLD",) if hasattr(signal, name))
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def hold_signals() -> None:
+    """Until somebody listens: what arrives meanwhile waits. Before any thread is started."""
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_BLOCK, [*ENDING, *_CHILD])
+
+
+def supervise(agent: Agent, relay: Relay, grace: float) -> int:
+    """Run until the agent is gone and all is delivered; returns our exit code. For the main thread."""
+    relay.start()
+    relay.stirred.wait(_FIRST_ANSWER_SECONDS)
+    return anyio.run(_supervise, agent, relay, grace)
+
+
+async def _supervise(agent: Agent, relay: Relay, grace: float) -> int:
+    watch = _Watch(agent, relay, grace)
+    async with BlockingPortal() as portal, anyio.create_task_group() as tasks:
+        # The pumps tell from their threads; what they told before is in the relay's state.
+        relay.notify = lambda: _wake(portal, watch)
+        if sys.platform != "win32":
+            tasks.start_soon(watch.listen)
+        await watch.until_the_end()
+        relay.notify = lambda: None
+        tasks.cancel_scope.cancel()
+    return agent.exit_code
+
+
+def _wake(portal: BlockingPortal, watch: "_Watch") -> None:
+    with contextlib.suppress(RuntimeError):  # the portal has closed: the end is under way already
+        portal.start_task_soon(watch.wake)
+
+
+class _Watch:
+    """Waits for the end of one side, and brings about the other's."""
+
+    def __init__(self, agent: Agent, relay: Relay, grace: float) -> None:
+        self._agent = agent
+        self._relay = relay
+        self._grace = grace
+        self._changed = anyio.Event()
+        self._signal: int | None = None
+        self._last_wait: anyio.CancelScope | None = None
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    async def listen(self) -> None:
+        with anyio.open_signal_receiver(*ENDING, *_CHILD) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [*ENDING, *_CHILD])
+            async for number in signals:
+                if number in ENDING:
+                    self._signal = number
+                    self._hurry()
+                self.wake()
+
+    async def until_the_end(self) -> None:
+        while not self._agent.poll() and not self._must_end():
+            with anyio.move_on_after(_TICK if sys.platform == "win32" else float("inf")):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+        if not self._agent.poll():
+            await self._end()
+        with anyio.CancelScope() as self._last_wait:
+            if self._signal is not None:
+                self._hurry()
+            await self._delivered()
+            await anyio.to_thread.run_sync(self._relay.finish, self._agent.how_it_ended, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self._relay.finish_work, _WORK_SECONDS, abandon_on_cancel=True)
+
+    def _hurry(self) -> None:
+        """Somebody wants us gone: an editor that does not read is waited for no longer."""
+        if self._last_wait is not None:
+            self._last_wait.deadline = anyio.current_time() + HELD_SECONDS
+
+    def _must_end(self) -> bool:
+        return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
+
+    async def _end(self) -> None:
+        """Bounded: the agent and its tree are gone when this returns."""
+        family = processes.tree(self._agent)
+        self._relay.end_input()
+        if self._signal is not None:
+            processes.send(family[:1], self._signal)
+        for number, seconds in ((None, self._grace), (signal.SIGTERM, TERM_SECONDS), (_KILL, TERM_SECONDS)):
+            if number is not None:
+                processes.send(processes.alive(family), number)
+            with anyio.move_on_after(seconds):
+                while not self._agent.poll() or processes.alive(family):
+                    await anyio.sleep(_TICK)
+                return
+
+    async def _delivered(self) -> None:
+        """What the agent wrote is with the editor; nobody else's hold on its stdout counts for long."""
+        pump = self._relay.agent
+        idle, reads = 0.0, -1
+        while not pump.ended.is_set() and idle < HELD_SECONDS:
+            await anyio.sleep(_SHORT_TICK)
+            idle = idle + _SHORT_TICK if pump.is_reading and pump.reads == reads else 0.0
+            reads = pump.reads

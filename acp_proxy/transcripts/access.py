@@ -1,0 +1,66 @@
+"""Who may touch the store: directories 0700, files 0600, and nothing where somebody else could write.
+
+Raises ``StoreRefused`` with the command that mends it. Modes and owners mean nothing on Windows, and are not looked at.
+"""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+from acp_proxy.errors import StoreRefused
+
+_PRIVATE_DIRECTORY = 0o700
+_PRIVATE_FILE = 0o600
+
+
+def prepare(root: Path) -> None:
+    """Make the store's directory if it is missing, and refuse it if others could write to it."""
+    try:
+        make_directory(root)
+        found = os.stat(root)
+    except FileExistsError as problem:
+        raise StoreRefused(
+            f"{root} is not a directory. Move it away, or choose another place with --store."
+        ) from problem
+    except OSError as problem:
+        reason = problem.strerror or type(problem).__name__
+        raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
+    check_owner(root, found)
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
+
+
+def check_owner(root: Path, found: os.stat_result) -> None:
+    if sys.platform == "win32":
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreRefused(f"{root} is not a directory. Move it away, or choose another place with --store.")
+    if found.st_uid != os.geteuid():
+        raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
+    if found.st_mode & 0o022:
+        raise StoreRefused(f"{root} can be written to by others. Run: chmod 700 {root}")
+
+
+def make_directory(path: Path) -> None:
+    """A directory for us alone, whatever the umask says; parents that are missing are made the same way."""
+    try:
+        os.mkdir(path, _PRIVATE_DIRECTORY)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        make_directory(path.parent)
+        os.mkdir(path, _PRIVATE_DIRECTORY)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """A file descriptor; a file that this makes is 0600. Never follows a link at the last step."""
+    extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags | extra, _PRIVATE_FILE)
+
+
+def touch(path: Path) -> None:
+    os.close(open_private(path, os.O_WRONLY | os.O_CREAT))

@@ -1,0 +1,277 @@
+"""The listing: derived from the transcripts, never the truth, rebuilt whenever it cannot be trusted.
+
+One SQLite file for all agents (WAL, so that processes do not wait for one another). Each transcript's row holds what
+a list says of it, and the folded state up to an offset, so that a turn costs only its own lines. Raises
+``sqlite3.Error``; the store decides what then.
+"""
+
+import base64
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.errors import InvalidCursor
+from acp_proxy.transcripts import places
+from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire import acp
+from acp_proxy.wire.record import PARTIAL, Entry, Header
+
+SCHEMA = 1
+PAGE = 500  # several clients read only the first page
+_BUSY_MS = 5000
+_CURSOR_VERSION = 1
+
+_TABLES = """
+CREATE TABLE transcripts(
+  agent TEXT NOT NULL, name TEXT NOT NULL, session BLOB NOT NULL, listed INTEGER NOT NULL, updated TEXT NOT NULL,
+  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, inode INTEGER NOT NULL, created TEXT NOT NULL,
+  size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
+  PRIMARY KEY(agent, name)) WITHOUT ROWID;
+CREATE INDEX listing ON transcripts(agent, listed, updated, session);
+CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
+CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list says of one session. ``failed`` includes a turn that another run never finished."""
+
+    agent: str
+    name: str
+    session: str
+    cwd: str | None
+    title: str | None
+    updated: str
+    prompts: int
+    replies: int
+    failed: bool
+    directories: list[str]
+    meta: dict[str, object]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: list[Listed]
+    next: str | None
+
+
+class Index:
+    """A connection to the file at ``path``, or to one in memory. One thread at a time."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.lasts = path is not None
+        self._database = sqlite3.connect(
+            path or ":memory:", isolation_level=None, timeout=_BUSY_MS / 1000, check_same_thread=False
+        )
+        try:
+            self.is_new = self._set_up()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, agent: str, name: str, reading: Reading) -> bool:
+        """Bring one transcript up to date; True when nothing of it is left unfinished (no turn without an answer)."""
+        with self._transaction():
+            row = self._database.execute(
+                "SELECT inode, created, size, lines, state FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
+            ).fetchone()
+            header = reading.header or _recovered(reading)
+            if header is None:
+                return True
+            summary, size, lines = Summary.begun(header), 0, 0
+            if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
+                summary, size, lines = Summary.restored(json.loads(row[4])), row[2], row[3]
+                if size == reading.size:
+                    return not summary.open
+            for line in reading.lines(size, lines):
+                if not line.whole:
+                    break
+                size, lines = line.end, line.number + 1
+                if line.entry is not None:
+                    summary.add(line.entry)
+            self._put(agent, name, header, summary, reading, size if lines else 0, lines)
+            return not summary.open
+
+    def remove(self, agent: str, name: str) -> None:
+        if self.has(agent, name):
+            self._database.execute("DELETE FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+
+    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
+        """One page of what can be listed, newest first. Raises InvalidCursor."""
+        binding = _binding(agent, cwd)
+        query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
+        values: list[object] = [agent]
+        if cwd is not None:
+            wanted = self._places(agent, cwd)
+            query.append(f"AND place IN ({','.join('?' * len(wanted))})")
+            values += wanted
+        if cursor is not None:
+            query.append("AND (updated, session) < (?, ?)")
+            values += _read_cursor(cursor, binding)
+        query.append("ORDER BY updated DESC, session DESC LIMIT ?")
+        values.append(size + 1)
+        found = self._database.execute(" ".join(query), values).fetchall()
+        rows = [_listed(row, run) for row in found[:size]]
+        more = len(found) > size
+        return Page(rows, _write_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+
+    def all(self, agent: str | None, run: str) -> Iterator[Listed]:
+        """Every session with a prompt, newest first; without a directory too, and superseded ones."""
+        where, values = ("agent = ? AND", [agent]) if agent is not None else ("", [])
+        query = f"SELECT agent, name, session, updated, info, open, state FROM transcripts WHERE {where} updated <> ''"
+        for row in self._database.execute(query + " ORDER BY updated DESC, session DESC", values):
+            if json.loads(row[4])["prompts"]:
+                yield _listed(row, run)
+
+    def has(self, agent: str, name: str) -> bool:
+        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+        return found.fetchone() is not None
+
+    def filled(self, fill: Callable[[], None]) -> None:
+        """Mark the index as complete once ``fill`` has brought in everything there is."""
+        fill()
+        self._database.execute(f"PRAGMA user_version = {SCHEMA}")
+        self.is_new = False
+
+    def _set_up(self) -> bool:
+        database = self._database
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA secure_delete = ON")
+        with self._transaction():
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()
+            if version not in (0, SCHEMA):
+                raise sqlite3.DatabaseError(f"index of another version: {version}")
+            if not tables[0]:
+                for statement in _TABLES.split(";"):
+                    database.execute(statement)
+        return bool(version != SCHEMA)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def _put(
+        self, agent: str, name: str, header: Header, summary: Summary, reading: Reading, size: int, lines: int
+    ) -> None:
+        cwd = summary.cwd
+        info = {
+            "cwd": cwd,
+            "title": summary.title,
+            "prompts": summary.prompts,
+            "replies": summary.replies,
+            "failed": summary.failed,
+            "directories": summary.directories,
+            "meta": summary.meta,
+            "size": reading.size,
+        }
+        self._database.execute(
+            "INSERT OR REPLACE INTO transcripts VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                agent,
+                name,
+                _blob(header.session),
+                int(summary.prompts > 0 and cwd is not None and not is_superseded(name)),
+                summary.updated or "",
+                _blob(places.canonical(cwd)) if cwd is not None else None,
+                _blob(places.spelled(cwd)) if cwd is not None else None,
+                json.dumps(info),
+                json.dumps(sorted(summary.open)),
+                reading.inode,
+                header.created_at,
+                size,
+                lines,
+                json.dumps(summary.state()),
+            ),
+        )
+
+    def _places(self, agent: str, cwd: str) -> list[bytes]:
+        """The canonical places that a filter means: where it leads now, and where sessions so spelled were then."""
+        found = self._database.execute(
+            "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
+            (agent, _blob(places.spelled(cwd))),
+        )
+        return list({_blob(places.canonical(cwd)), *(place for (place,) in found)})
+
+
+def is_superseded(name: str) -> bool:
+    """Whether this transcript's id was given to another session since."""
+    return "~" in name
+
+
+def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
+    agent, name, session, updated, info, open_runs = row[:6]
+    known = json.loads(info)
+    return Listed(
+        agent=agent,
+        name=name,
+        session=_text(session),
+        cwd=known["cwd"],
+        title=known["title"],
+        updated=updated,
+        prompts=known["prompts"],
+        replies=known["replies"],
+        failed=known["failed"] or any(other != run for other in json.loads(open_runs)),
+        directories=known["directories"],
+        meta=known["meta"],
+        size=known["size"],
+    )
+
+
+def _recovered(reading: Reading) -> Header | None:
+    """A header for a transcript that lost its own: messages name their session."""
+    for line in reading.lines():
+        if line.entry is not None and (session := _session_of(line.entry)) is not None:
+            return Header(session, None, PARTIAL, "")
+    return None
+
+
+def _session_of(entry: Entry) -> str | None:
+    return acp.session_id(acp.member(entry.value, "params"))
+
+
+def _binding(agent: str, cwd: str | None) -> str:
+    filtered = json.dumps([agent, places.spelled(cwd) if cwd is not None else None])
+    return hashlib.sha256(filtered.encode()).hexdigest()[:16]
+
+
+def _write_cursor(binding: str, updated: str, session: bytes) -> str:
+    text = json.dumps([_CURSOR_VERSION, binding, updated, session.hex()])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
+    try:
+        value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        version, bound, updated, session = value
+        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str):
+            raise InvalidCursor
+        return updated, bytes.fromhex(session)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise InvalidCursor from problem
+
+
+def _blob(text: str) -> bytes:
+    """Any text, lone surrogates and NUL too; compared byte by byte."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(blob: bytes) -> str:
+    return blob.decode("utf-8", "surrogatepass")

@@ -1,0 +1,60 @@
+"""``state.jsonl``: one line per delete and per lifted delete, for one agent. The truth about what was deleted.
+
+Appending is one ``write``; several processes append. Reading skips what is damaged.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.transcripts.access import open_private
+from acp_proxy.wire import acp, jsonrpc
+
+DELETED, LIFTED = "deleted", "lifted"
+
+
+class Journal:
+    """The deleted sessions of one agent, as all processes know them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: tuple[tuple[int, int], frozenset[str]] | None = None
+
+    def append(self, event: str, session: str, at: str) -> None:
+        """Raises OSError."""
+        fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            line = jsonrpc.dump({"at": at, "event": event, "sessionId": session}) + b"\n"
+            data = b"\n" + line if torn else line
+            if os.write(fd, data) != len(data):
+                raise OSError(28, "No space left on device")
+        finally:
+            os.close(fd)
+
+    def deleted(self) -> frozenset[str]:
+        """Ids of the sessions that are deleted now. Raises OSError."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return frozenset()
+        now = found.st_ino, found.st_size
+        if self._known is None or self._known[0] != now:
+            deleted: set[str] = set()
+            for event, session in self._events():
+                (deleted.add if event == DELETED else deleted.discard)(session)
+            self._known = now, frozenset(deleted)
+        return self._known[1]
+
+    def _events(self) -> Iterator[tuple[str, str]]:
+        fd = open_private(self._path, os.O_RDONLY)
+        with os.fdopen(fd, "rb") as file:
+            for line in file.read().split(b"\n"):
+                try:
+                    value = jsonrpc.parse(line)
+                except (ValueError, RecursionError):
+                    continue
+                event, session = acp.text(value, "event"), acp.session_id(value)
+                if event in (DELETED, LIFTED) and session is not None:
+                    yield event, session

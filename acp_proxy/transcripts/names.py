@@ -1,0 +1,51 @@
+"""File names for somebody else's text: readable, bounded, and never the text itself."""
+
+import re
+
+_SLUG_LENGTH = 40
+_HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
+
+
+def file_name(text: str) -> str:
+    """A slug and a hash: two texts that differ at all (also only in case) have different names on any file system."""
+    import hashlib  # brings OpenSSL: only once there is something to name
+
+    slug = re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-") or "session"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+    return f"{slug}-{digest}"
+
+
+def command_name(command: list[str]) -> str:
+    """What an agent is called by its command alone: no runner, no scope, no version, no path.
+
+    ``npx -y @scope/claude-agent-acp@0.31`` is ``claude-agent-acp``; ``python -m foo.bar`` is ``foo.bar``.
+    """
+    words = list(command)
+    runner = _base(words[0]) if words else ""
+    if len(words) > 1 and re.fullmatch(r"python[\d.]*|py", runner):
+        words = words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words[1:])
+    elif len(words) > 1 and runner in _RUNNERS:
+        words = _operands(words[1:])
+        if words and words[0] in _RUNNER_VERBS:
+            words = _operands(words[1:])
+    name = _base(words[0]) if words else runner
+    return re.sub(r"(?<=.)(@|==).*$", "", name) or "agent"
+
+
+_RUNNERS = frozenset(
+    {"npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "node", "deno", "uvx", "uv", "pipx", "env", "nice", "nohup"}
+)
+_RUNNER_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
+
+
+def _operands(words: list[str]) -> list[str]:
+    """What is left behind options and assignments."""
+    at = 0
+    while at < len(words) and (words[at].startswith("-") or re.match(r"\w+=", words[at])):
+        at += 1
+    return words[at:]
+
+
+def _base(word: str) -> str:
+    name = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
+    return re.sub(r"\.(exe|cmd|bat|ps1|py|mjs|cjs|js|sh)$", "", name, flags=re.IGNORECASE)

@@ -1,0 +1,17 @@
+"""Directories compared as people mean them: links resolved, whether or not they exist; no trailing slash."""
+
+import os
+import sys
+
+
+def canonical(path: str) -> str:
+    """The one form of a directory's name by which sessions are compared."""
+    return spelled(os.path.realpath(path)) if "\0" not in path else path
+
+
+def spelled(path: str) -> str:
+    """The name as it was given, tidied: no trailing slash, no dots; on Windows one case and one separator."""
+    tidy = os.path.normcase(os.path.normpath(path))
+    if sys.platform == "darwin" and tidy.startswith("/private/tmp"):
+        return tidy.removeprefix("/private")
+    return tidy[1:] if tidy.startswith("//") and sys.platform != "win32" else tidy

@@ -1,0 +1,163 @@
+"""What a list says of a session, folded from its entries one at a time; the state in between can be kept.
+
+Pure. Source of the rules: design of session/list (titles, times, counts), seed 004 (how ``_meta`` is merged).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+
+from acp_proxy.wire import acp, clock, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+
+TITLE_LENGTH = 120
+AGENT_TITLE_LENGTH = 500
+_NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
+_CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
+
+
+@dataclass(slots=True)
+class Summary:
+    cwd: str | None = None
+    directories: list[str] = field(default_factory=list)
+    prompts: int = 0
+    replies: int = 0
+    failed: bool = False
+    open: dict[str, int] = field(default_factory=dict)
+    """Prompts without an answer, by the run that sent them."""
+    last: str | None = None
+    agent_updated: str | None = None
+    agent_title: str | None = None
+    meta: dict[str, object] = field(default_factory=dict)
+    candidate: str | None = None
+    first: str | None = None
+    resource: str | None = None
+    spoke: bool = False
+    gaps: int = 0
+
+    @classmethod
+    def begun(cls, header: Header) -> "Summary":
+        return cls(cwd=header.cwd, directories=header.directories, last=header.created_at or None)
+
+    @classmethod
+    def restored(cls, state: Mapping[str, object]) -> "Summary":
+        known = {each.name for each in fields(cls)}
+        return cls(**{key: value for key, value in state.items() if key in known})  # type: ignore[arg-type]
+
+    def state(self) -> dict[str, object]:
+        return asdict(self)
+
+    @property
+    def title(self) -> str | None:
+        return self.agent_title or self.candidate or self.first or self.resource
+
+    @property
+    def updated(self) -> str | None:
+        return self.agent_updated or self.last
+
+    def add(self, entry: Entry) -> None:
+        if entry.note is not None:
+            self._note(entry, entry.note)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            self._prompt(entry)
+        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            self._answered(entry)
+            self.failed |= acp.member(entry.value, "error") is not None
+        elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
+            update = acp.member(acp.member(entry.value, "params"), "update")
+            if isinstance(update, Mapping):
+                self._update(entry, update)
+
+    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+        kind = note.get("type")
+        if kind == record.OPENED:
+            self.cwd = acp.text(note, "cwd") or self.cwd
+            self.directories = acp.strings(note, "additionalDirectories")
+        elif kind == record.FAILED:
+            self._answered(entry)
+            self.failed = True
+        elif kind == record.GAP:
+            self.gaps += 1
+
+    def _prompt(self, entry: Entry) -> None:
+        self.prompts += 1
+        self.open[entry.run] = self.open.get(entry.run, 0) + 1
+        self.last, self.agent_updated, self.spoke = entry.at, None, False
+        if self.candidate is None:
+            self._consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+
+    def _answered(self, entry: Entry) -> None:
+        self.last = entry.at
+        count = self.open.pop(entry.run, 0) - 1
+        if count > 0:
+            self.open[entry.run] = count
+
+    def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
+        kind = acp.update_kind(update)
+        if kind == acp.SESSION_INFO:
+            self._info(update)
+        elif acp.is_conversation(kind):
+            self.last = entry.at
+            if kind != acp.USER_CHUNK and not self.spoke:
+                self.spoke = True
+                self.replies += 1
+
+    def _info(self, update: Mapping[str, object]) -> None:
+        if "title" in update:
+            self.agent_title = cleaned(update["title"], AGENT_TITLE_LENGTH)
+        if "updatedAt" in update:
+            time = update["updatedAt"]
+            if time is None:
+                self.agent_updated = None
+            elif isinstance(time, str):
+                self.agent_updated = clock.normalized(time) or self.agent_updated
+        if "_meta" in update:
+            meta = update["_meta"]
+            self.meta = merged(self.meta, meta) if isinstance(meta, Mapping) else {} if meta is None else self.meta
+
+    def _consider(self, blocks: object) -> None:
+        for block in blocks if isinstance(blocks, list) else []:
+            text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
+            line = next((line for line in text.split("\n") if line.strip()), None) if text is not None else None
+            if line is not None:
+                title = cleaned(line, TITLE_LENGTH)
+                self.first = self.first or title
+                if not line.lstrip().startswith(_NOT_A_TITLE):
+                    self.candidate = title
+                    return
+            elif self.resource is None and text is None:
+                self.resource = cleaned(_resource_name(block), TITLE_LENGTH)
+
+
+def cleaned(text: object, length: int) -> str | None:
+    """One line of printable text, cut at a word; None where nothing is left."""
+    if not isinstance(text, str):
+        return None
+    folded = " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text[: length * 8]).split())
+    if len(folded) <= length:
+        return folded or None
+    cut = folded[: length - 1]
+    at = cut.rfind(" ")
+    return (cut[:at] if at >= length * _CUT_AT_WORD else cut).rstrip() + "…"
+
+
+def merged(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+    """Objects are merged member by member; ``null`` removes (seed 004)."""
+    out = dict(old)
+    for key, value in new.items():
+        before = out.get(key)
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping):
+            out[key] = merged(before if isinstance(before, Mapping) else {}, value)
+        else:
+            out[key] = value
+    return out
+
+
+def _resource_name(block: object) -> str | None:
+    if (name := acp.text(block, "name")) is not None:
+        return name
+    uri = acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri")
+    return re.split(r"[/\\]", uri.rstrip("/\\"))[-1] if uri else None

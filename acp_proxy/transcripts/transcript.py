@@ -1,0 +1,128 @@
+"""One session's file: append whole lines, iterate over what is intact.
+
+Appending: each call is one ``write`` to a descriptor opened with O_APPEND, so lines of several processes do not
+interleave; after a torn line the next append starts on a fresh one. Reading never raises on damage (``None`` stands
+for a line that cannot be read), only OSError when the file itself cannot, and ``NewerFormat``.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.transcripts.access import open_private
+from acp_proxy.wire import record
+from acp_proxy.wire.framing import LineFramer
+from acp_proxy.wire.record import Entry, Header
+
+_READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
+
+
+class Transcript:
+    """A file that is appended to."""
+
+    def __init__(self, path: Path, header: Header | None = None) -> None:
+        """Open what is there, or begin it with a header. Raises OSError (FileNotFoundError: not there, no header)."""
+        self.path = path
+        create = os.O_CREAT if header is not None else 0
+        self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
+        found = os.fstat(self._fd)
+        self._identity = found.st_dev, found.st_ino
+        self._torn = found.st_size > 0 and os.pread(self._fd, 1, found.st_size - 1) != b"\n"
+        if header is not None and found.st_size == 0:
+            self.append(record.encode_header(header))
+
+    def append(self, data: bytes) -> None:
+        """Write whole lines. Raises OSError; what was written until then stays, and its torn end is closed later."""
+        view = memoryview(b"\n" + data if self._torn else data)
+        self._torn = True
+        while view:
+            view = view[os.write(self._fd, view) :]
+        self._torn = False
+
+    def has_its_name(self) -> bool:
+        """Whether the file is still the one that readers find: another process may have deleted it."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == self._identity
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a transcript: its number (the header's is 0), where it ends, and what it says.
+
+    ``whole``: its newline is there, so nothing more can come to it.
+    """
+
+    number: int
+    end: int
+    whole: bool
+    entry: Entry | None
+
+
+class Reading:
+    """A transcript opened to be read, up to a size."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, NewerFormat."""
+        self._fd = open_private(path, os.O_RDONLY)
+        found = os.fstat(self._fd)
+        self.size = found.st_size
+        self.inode = found.st_ino
+        self._written = found.st_mtime
+        try:
+            first = next(self._lines(0, self.size), None)
+            self.header = record.decode_header(first[1]) if first is not None else None
+        except BaseException:
+            self.close()
+            raise
+
+    def age(self, now: float) -> float:
+        """Seconds since the file was last written to."""
+        return now - self._written
+
+    def measure(self) -> None:
+        """Take in what has been appended since."""
+        self.size = os.fstat(self._fd).st_size
+
+    def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
+        """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
+        version = self.header.version if self.header is not None else record.VERSION
+        for end, line in self._lines(start, self.size):
+            if (number > 0 or self.header is None) and not line.isspace():
+                yield Line(number, end, line.endswith(b"\n"), record.decode_entry(line, version))
+            number += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it holds all that was said: recorded from the beginning, without a gap."""
+        if self.header is None or self.header.origin != record.RECORDED:
+            return False
+        at, tail = 0, b""
+        while data := os.pread(self._fd, _READ_SIZE, at):
+            if record.GAP_MARK in tail + data:
+                return False
+            at, tail = at + len(data), data[-len(record.GAP_MARK) :]
+        return True
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _lines(self, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+        framer, at, end = LineFramer(), start, start
+        while at < size and (data := os.pread(self._fd, min(_READ_SIZE, size - at), at)):
+            at += len(data)
+            for line in framer.feed(data):
+                end += len(line)
+                yield end, line
+        # A last line without its newline: torn, or whole but for that.
+        if rest := framer.rest():
+            yield end + len(rest), rest

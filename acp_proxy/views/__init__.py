@@ -1,0 +1,1 @@
+"""A transcript for people."""

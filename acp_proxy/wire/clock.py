@@ -1,0 +1,24 @@
+"""Times as the protocol and the transcripts write them: UTC, fixed width, to the millisecond.
+
+Clients sort them as text, so all of them have the form ``2026-11-20T09:15:02.123Z``.
+"""
+
+from datetime import UTC, datetime
+
+
+def stamp(seconds: float) -> str:
+    """A time in seconds since 1970, as text."""
+    return normal(datetime.fromtimestamp(seconds, UTC))
+
+
+def normal(moment: datetime) -> str:
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+def normalized(text: str) -> str | None:
+    """Somebody else's ISO 8601 time in our form; None for what is no time."""
+    try:
+        return normal(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        return None

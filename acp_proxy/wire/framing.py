@@ -1,0 +1,35 @@
+"""Cut a stream of bytes into lines, at the byte ``\\n`` and at nothing else.
+
+Guarantees: the lines joined, then the rest, are exactly the bytes that were fed; a line of any length costs time
+linear in its length, however small the pieces it comes in. Does not look into a line.
+"""
+
+
+class LineFramer:
+    """The bytes of one direction, cut into complete lines with their terminators kept."""
+
+    def __init__(self) -> None:
+        self._open: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take what one read brought; return the lines that it completed, each ending in ``\\n``."""
+        end = data.rfind(b"\n") + 1
+        if not end:
+            if data:
+                self._open.append(data)
+            return []
+        complete = data[:end]
+        if self._open:
+            complete = b"".join([*self._open, complete])
+            self._open.clear()
+        if end < len(data):
+            self._open.append(data[end:])
+        lines = complete.split(b"\n")
+        lines.pop()
+        return [line + b"\n" for line in lines]
+
+    def rest(self) -> bytes:
+        """What stands after the last newline; it is handed out once."""
+        rest = b"".join(self._open)
+        self._open.clear()
+        return rest

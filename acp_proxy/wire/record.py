@@ -1,0 +1,179 @@
+"""The transcript's format, version 1: a header line, then one line per entry. docs/transcript-format.md has examples.
+
+Encoding embeds the original bytes of a message; decoding hands them back. Decoding never raises on a damaged entry
+(it is None); a header raises ``NewerFormat`` when a later version of this program wrote it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.wire import jsonrpc, splice
+from acp_proxy.wire.jsonrpc import Peer
+
+VERSION = 1
+RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
+
+OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
+"""What notes are about (their ``type``)."""
+
+GAP_MARK = b'"note":{"type":"gap"'
+"""How a note of a gap is written: enough to find one without reading the rest."""
+
+_MESSAGE = b',"message":'
+# Where a line of ours begins, for finding it again behind a torn one.
+_ENTRY_START = b'{"at":"'
+_TRIES = 8  # a message may contain the same bytes; damage is rare, and its cost must stay linear
+
+UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
+"""By version: one step that turns an entry of that version into one of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line: what the session is. ``origin`` says how we came to know it."""
+
+    session: str
+    cwd: str | None
+    origin: str
+    created_at: str
+    directories: list[str] = field(default_factory=list)
+    agent: Mapping[str, object] = field(default_factory=dict)
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line after the header. ``raw`` is the exact message, ``value`` what it says; a note has neither."""
+
+    at: str
+    run: str
+    peer: Peer | None
+    of: str | None = None
+    raw: bytes | None = None
+    value: object = None
+    note: Mapping[str, object] | None = None
+
+
+def encode_header(header: Header) -> bytes:
+    return (
+        jsonrpc.dump(
+            {
+                "acp-transcript": header.version,
+                "sessionId": header.session,
+                "agent": header.agent,
+                "cwd": header.cwd,
+                "additionalDirectories": header.directories,
+                "createdAt": header.created_at,
+                "origin": header.origin,
+            }
+        )
+        + b"\n"
+    )
+
+
+def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True) -> bytes:
+    """An entry around the exact message. ``plain`` is False for a line known not to be plain JSON: kept as a string."""
+    method = f'"of":{json.dumps(of)},' if of else ""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}'.encode()
+    if plain:
+        return b"".join((start, _MESSAGE[1:], raw, b"}\n"))
+    return b"".join((start, b'"line":', json.dumps(splice.decode(raw)).encode(), b"}\n"))
+
+
+def encode_messages(at: str, run: str, peer: Peer, lines: bytes) -> bytes:
+    """Many messages of one moment, each a line that ends in its newline."""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode()
+    return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
+
+
+def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
+    return f'{{"at":"{at}","run":"{run}","from":"proxy","note":'.encode() + jsonrpc.dump(note) + b"}\n"
+
+
+def decode_header(line: bytes) -> Header | None:
+    """The header, or None where the line is none. Raises NewerFormat for a version that is not known yet."""
+    try:
+        value = jsonrpc.parse(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or not isinstance(version := value.get("acp-transcript"), int):
+        return None
+    if version > VERSION:
+        raise NewerFormat(version, VERSION)
+    session, cwd, created = value.get("sessionId"), value.get("cwd"), value.get("createdAt")
+    origin: object = value.get("origin")
+    if not isinstance(session, str):
+        return None
+    directories, agent = value.get("additionalDirectories"), value.get("agent")
+    return Header(
+        session=session,
+        cwd=cwd if isinstance(cwd, str) else None,
+        origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
+        created_at=created if isinstance(created, str) else "",
+        directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
+        agent=agent if isinstance(agent, dict) else {},
+        version=version,
+    )
+
+
+def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
+    """An entry, or None where the line is damaged. An entry glued behind a torn one is found again."""
+    entry = _decode(line, version)
+    at = 0
+    for _ in range(_TRIES):
+        if entry is not None or (at := line.find(_ENTRY_START, at + 1)) < 0:
+            break
+        entry = _decode(line[at:], version)
+    return entry
+
+
+def _decode(line: bytes, version: int) -> Entry | None:
+    line = line.rstrip(b"\r\n")
+    try:
+        value = jsonrpc.parse(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    for step in range(version, VERSION):
+        value = UPGRADES[step](value)
+    at, run, sender, of = value.get("at"), value.get("run"), value.get("from"), value.get("of")
+    if not isinstance(at, str) or not isinstance(run, str):
+        return None
+    of = of if isinstance(of, str) else None
+    if sender == "proxy":
+        note = value.get("note")
+        return Entry(at, run, None, of, note=note) if isinstance(note, dict) else None
+    if sender not in ("client", "agent"):
+        return None
+    if "message" in value:
+        return Entry(at, run, Peer(sender), of, raw=_embedded(line, value["message"]), value=value["message"])
+    if isinstance(text := value.get("line"), str):
+        raw = splice.encode(text) if _is_encodable(text) else b""
+        return Entry(at, run, Peer(sender), of, raw=raw, value=_lenient(raw))
+    return None
+
+
+def _embedded(line: bytes, message: object) -> bytes:
+    """The message's own bytes. Nothing that we write before it can contain the key."""
+    at = line.find(_MESSAGE)
+    return line[at + len(_MESSAGE) : -1] if at > 0 and line.endswith(b"}") else orjson.dumps(message)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        splice.encode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _lenient(raw: bytes) -> object:
+    try:
+        return jsonrpc.parse(raw)
+    except (ValueError, RecursionError):
+        return None

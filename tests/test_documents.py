@@ -1,0 +1,78 @@
+"""What the documents say about the command line is true of the commands."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from scripts import cli_docs
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED_SH = re.compile(r"^( *)```sh\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+SHELL_PUNCTUATION = re.compile(r"[();<>|&]+")
+
+
+def documented(text: str) -> Iterator[list[str]]:
+    """The words of each command in the text's sh blocks that begins with acp-proxy, without pipes and redirections."""
+    for block in FENCED_SH.finditer(text):
+        for line in block[2].replace("\\\n", " ").splitlines():
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            words = list(lexer)
+            if words[:1] == ["acp-proxy"]:
+                end = next((at for at, word in enumerate(words) if SHELL_PUNCTUATION.fullmatch(word)), len(words))
+                yield words[:end]
+
+
+def problem_of(words: list[str]) -> str | None:
+    """What the command line would say to a command or an option that does not exist."""
+    commands = {context.command_path: context for context in cli_docs.contexts()}
+    path, rest = words[0], words[1:]
+    while context := commands.get(path):
+        context.ignore_unknown_options = False
+        try:
+            _, rest, _ = context.command.make_parser(context).parse_args(rest)
+        except typer.TyperException as error:
+            return f"{path}: {error}"
+        if not rest or not isinstance(context.command, TyperGroup):
+            return None
+        path, rest = f"{path} {rest[0]}", rest[1:]
+    return f"{path}: no such command"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_documented_commands_exist_with_their_options(path: Path) -> None:
+    problems = [problem for words in documented(path.read_text(encoding="utf-8")) if (problem := problem_of(words))]
+    assert not problems, "\n".join(problems)
+
+
+def test_documented_commands_are_found_in_sh_blocks() -> None:
+    text = "```sh\n# first\nacp-proxy run \\\n  --store x -- npx @a/b | tee log\ncd x\nacp-proxy demo  # second\n```\n"
+    assert list(documented(text)) == [["acp-proxy", "run", "--store", "x", "--", "npx", "@a/b"], ["acp-proxy", "demo"]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "acp-proxy no-such-command",
+        "acp-proxy --no-such-option",
+        "acp-proxy sessions no-such-command",
+        "acp-proxy sessions list --no-such-option",
+        "acp-proxy run --no-such-option agent",
+    ],
+)
+def test_a_command_or_an_option_that_does_not_exist_is_found(line: str) -> None:
+    assert problem_of(line.split())
+
+
+def test_what_follows_the_agent_is_the_agents() -> None:
+    assert problem_of(["acp-proxy", "run", "npx", "--no-such-option"]) is None
+
+
+def test_the_command_line_page_is_what_the_help_says() -> None:
+    assert cli_docs.PAGE.read_text(encoding="utf-8") == cli_docs.page(), "run: make docs"

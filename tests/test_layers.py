@@ -1,0 +1,117 @@
+"""Imports go one way. The table below is the rule; the checker names the file and the import that break it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "acp_proxy"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "options": {"errors"},
+    "wire": {"errors"},
+    "core": {"wire", "errors"},
+    "replay": {"wire", "errors"},
+    "transcripts": {"wire", "errors"},
+    "demo": {"wire", "errors"},
+    "views": {"replay", "transcripts", "wire", "errors"},
+    "shell": {"core", "replay", "transcripts", "wire", "errors", "options"},
+    "cli": {"shell", "views", "demo", "core", "replay", "transcripts", "wire", "errors", "options"},
+    "__main__": {"cli", "shell", "views", "demo", "core", "replay", "transcripts", "wire", "errors", "options"},
+}
+ONLY_IN = {
+    "anyio": {"shell", "cli", "demo"},
+    "typer": {"cli", "views"},
+    "rich": {"cli", "views"},
+    "sqlite3": {"transcripts", "shell", "cli"},
+}
+WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
+WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}
+NOT_IN = {"core": WORLD, "replay": WORLD, "wire": WORLD - {"datetime"}}
+COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+
+
+def violations(file: PurePath, source: str) -> Iterator[str]:
+    """What this file of the package (its path within the package) may not do, in words."""
+    room = file.parts[0].removesuffix(".py")
+    if room not in MAY_IMPORT:
+        yield f"{file}: {room} has no place in the table"
+        return
+    for node in ast.walk(ast.parse(source)):
+        yield from (f"{file} imports {name}" for name in imported(file, node) if not allowed(room, name))
+        if room == "core" and isinstance(node, COROUTINE):
+            yield f"{file} waits: core decides and returns"
+        if room in NOT_IN and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"{file} opens a file"
+
+
+def allowed(room: str, name: str) -> bool:
+    top, inner, *_ = [*name.split("."), ""]
+    if top == "acp_proxy":
+        return inner not in MAY_IMPORT or inner in MAY_IMPORT[room] | {room, "__init__"}
+    return room in ONLY_IN.get(top, {room}) and top not in NOT_IN.get(room, ())
+
+
+def imported(file: PurePath, node: ast.AST) -> list[str]:
+    """The full names that an import statement brings, of modules and of what is taken out of them."""
+    match node:
+        case ast.Import():
+            return [alias.name for alias in node.names]
+        case ast.ImportFrom():
+            here = ("acp_proxy", *file.parts[:-1])
+            base = here[: len(here) + 1 - node.level] if node.level else ()
+            return [".".join(filter(None, (*base, node.module, alias.name))) for alias in node.names]
+        case _:
+            return []
+
+
+def test_every_import_goes_the_one_way() -> None:
+    files = sorted(PACKAGE.rglob("*.py"))
+    broken = [words for file in files for words in violations(file.relative_to(PACKAGE), file.read_text("utf-8"))]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("wire/jsonrpc.py", "from acp_proxy.core import ledger"),
+        ("wire/jsonrpc.py", "from ..core.ledger import Ledger"),
+        ("core/ledger.py", "import acp_proxy.transcripts.store"),
+        ("core/ledger.py", "from acp_proxy import replay"),
+        ("replay/compose.py", "from .. import transcripts"),
+        ("transcripts/store.py", "from acp_proxy.replay import compose"),
+        ("errors.py", "from .wire import acp"),
+        ("options.py", "import acp_proxy.wire.acp"),
+        ("demo/agent.py", "from acp_proxy.transcripts.store import Store"),
+        ("shell/relay.py", "from acp_proxy.cli.app import app"),
+        ("cli/app.py", "from acp_proxy.__main__ import main"),
+        ("core/ledger.py", "def later():\n    import anyio.abc"),
+        ("shell/relay.py", "import typer"),
+        ("demo/agent.py", "from rich.console import Console"),
+        ("core/ledger.py", "from time import monotonic"),
+        ("replay/compose.py", "import os.path"),
+        ("wire/record.py", "import sqlite3"),
+        ("wire/record.py", "open('x')"),
+        ("core/interceptor.py", "async def decide(): ..."),
+        ("helpers.py", ""),
+    ],
+)
+def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None:
+    [broken] = violations(PurePath(file), source)
+    assert broken.startswith(file)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("wire/record.py", "from datetime import datetime\nfrom .framing import feed\nfrom ..errors import ProxyError"),
+        ("shell/relay.py", "import os, anyio\nfrom acp_proxy import __version__\nfrom acp_proxy.core import events"),
+        ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
+        ("cli/app.py", "import typer\nfrom acp_proxy.demo import agent\nfrom . import sessions"),
+    ],
+)
+def test_what_the_table_allows_passes(file: str, source: str) -> None:
+    assert list(violations(PurePath(file), source)) == []
