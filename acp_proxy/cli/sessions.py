@@ -1,6 +1,8 @@
 """``acp-proxy sessions``: what is kept, for people and for programs."""
 
 import json
+import shutil
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -28,7 +30,8 @@ def list_sessions(store: StoreOption = "", agent: AgentOption = "", as_json: Jso
     elif not rows:
         typer.echo("No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT", err=True)
     else:
-        for line in terminal.table(rows):
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in terminal.table(rows, width):
             typer.echo(line)
 
 

@@ -1,5 +1,6 @@
 """What the commands on stored sessions have in common: the store they mean, and the session they mean."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.errors import AcpProxyError, NoSuchSession
+from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store, Unreadable
@@ -23,6 +25,7 @@ SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="An id, 
 
 
 def root_of(given: str) -> Path:
+    os.umask(PRIVATE_UMASK)
     return Path(given).expanduser() if given else default_root()
 
 

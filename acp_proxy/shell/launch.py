@@ -20,6 +20,11 @@ def launch(words: list[str]) -> None:
     except UsageError as problem:
         os.write(2, f"acp-proxy: {problem}\n".encode())
         os._exit(USAGE)
+    for standard in (0, 1, 2):  # one that is closed would be given to a pipe of ours
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     if os.isatty(0):
         os._exit(processes.become(command))
     agent = processes.start(command)

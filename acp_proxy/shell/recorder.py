@@ -104,11 +104,16 @@ class Recorder:
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
         with contextlib.suppress(Stalled):
-            self._enter()
-            try:
-                self._drain()
-            finally:
-                self._leave()
+            self.at_store(lambda: None)
+
+    def at_store(self, action: Callable[[], T]) -> T:
+        """Do something with the store, behind all that was added. Raises Stalled, and what the action raises."""
+        self._enter()
+        try:
+            self._drain()
+            return action()
+        finally:
+            self._leave()
 
     def settled(self, lock: threading.Lock, action: Callable[[], T]) -> T:
         """Do something under the core's lock at a moment when all that was decided is in the files. Raises Stalled."""
@@ -124,17 +129,16 @@ class Recorder:
 
     def delete(self, session: str) -> None:
         """Remove a transcript. Raises OSError."""
-        self._enter()
-        try:
-            self._drain()
+
+        def remove() -> None:
             known = self._sessions.get(session)
             if known is not None:
                 known.gone = True
                 self._close(known)
             self._gaps.pop(session, None)
             self.store.delete(self.agent, session)
-        finally:
-            self._leave()
+
+        self.at_store(remove)
 
     def stall(self) -> None:
         """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back."""
@@ -207,10 +211,7 @@ class Recorder:
 
     def _identify(self, told: Identify) -> None:
         self._told = {"name": told.name, "version": told.version}
-        try:
-            self.agent = self.store.choose_agent(self._given, told.name, self._command)
-        except OSError as problem:
-            self._say(errno_name(problem))
+        self.agent = self.store.choose_agent(self._given, told.name, self._command)
 
     def _begin(self, begin: Begin, at: str) -> None:
         known = self._sessions.get(begin.session)
@@ -221,7 +222,9 @@ class Recorder:
             self._close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": self.agent, **self._told})
         self._sessions[begin.session] = _Session(header, fresh)
-        self._gaps.pop(begin.session, None)
+        gap = self._gaps.get(begin.session)
+        if gap is not None and gap.since < at:  # of an older session; a later one is this session's own
+            del self._gaps[begin.session]
         self._attempt(begin.session, at, lambda known: self._transcript(known))
 
     def _begin_turn(self, session: str, at: str) -> None:

@@ -36,6 +36,7 @@ from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.replaying import Replay
 from acp_proxy.shell.worker import Worker
 from acp_proxy.transcripts.store import Unreadable, errno_name
+from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
@@ -213,7 +214,7 @@ class Relay:
     def _without_deleted(self, raw: bytes) -> bytes:
         recorder = self._the_recorder()
         try:
-            return answers.without(raw, recorder.store.deleted(recorder.agent))
+            return answers.without(raw, recorder.at_store(lambda: recorder.store.deleted(recorder.agent)))
         except (OSError, ValueError):
             return raw
 
@@ -243,16 +244,25 @@ class Relay:
     def _find(self, request: RequestId, session: str) -> Iterable[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         recorder = self._the_recorder()
-        try:
+
+        def look() -> tuple[Reading, bool] | None:
             if session in recorder.store.deleted(recorder.agent):
-                return self._decide(Found(request, deleted=True))
+                return None
             reading = recorder.store.read(recorder.agent, session)
+            return reading, reading.is_complete
+
+        try:
+            seen = recorder.at_store(look)
         except FileNotFoundError:
             # Only the index can tell whether there was one; it is not asked on this thread.
             self._worker.put(lambda: self._find_indexed(request, session))
             return []
         except (OSError, NewerFormat) as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
+
+        if seen is None:
+            return self._decide(Found(request, deleted=True))
+        reading, complete = seen
 
         def found() -> list[Acting]:
             reading.measure()
@@ -261,7 +271,6 @@ class Relay:
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            complete = reading.is_complete
             return recorder.settled(self._core, found)
         except OSError as problem:
             reading.close()

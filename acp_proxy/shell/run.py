@@ -12,6 +12,7 @@ from acp_proxy.shell import supervise
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import STDERR, Relay
+from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import jsonrpc
@@ -24,6 +25,7 @@ _SWITCH_SECONDS = 0.0005
 def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     """Stand between the editor and the agent until both are done. Returns our exit code."""
     supervise.hold_signals()
+    os.umask(PRIVATE_UMASK)  # the agent has started with the user's own
     sys.setswitchinterval(_SWITCH_SECONDS)
     recorder = _recorder(command, given)
     settings = Settings(records=recorder is not None, serves=not given["no-synthesize"], release=__version__)

@@ -92,6 +92,8 @@ class _Watch:
             with anyio.move_on_after(_TICK if sys.platform == "win32" else float("inf")):
                 await self._changed.wait()
             self._changed = anyio.Event()
+        if self._relay.agent.ended.is_set() and self._signal is None:
+            await self._exited(HELD_SECONDS)  # an agent that ends closes its side first
         if not self._agent.poll():
             await self._end()
         with anyio.CancelScope() as self._last_wait:
@@ -122,6 +124,11 @@ class _Watch:
                 while not self._agent.poll() or processes.alive(family):
                     await anyio.sleep(_TICK)
                 return
+
+    async def _exited(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while not self._agent.poll():
+                await anyio.sleep(_SHORT_TICK)
 
     async def _delivered(self) -> None:
         """What the agent wrote is with the editor; nobody else's hold on its stdout counts for long."""

@@ -12,6 +12,8 @@ from acp_proxy.errors import StoreRefused
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
+PRIVATE_UMASK = 0o077
+"""For a process that writes to a store: the modes above come out exactly."""
 
 
 def prepare(root: Path) -> None:
@@ -60,6 +62,14 @@ def open_private(path: Path, flags: int) -> int:
     """A file descriptor; a file that this makes is 0600. Never follows a link at the last step."""
     extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     return os.open(path, flags | extra, _PRIVATE_FILE)
+
+
+def read_at(fd: int, size: int, at: int) -> bytes:
+    """Bytes from a place of a file that one thread reads."""
+    if hasattr(os, "pread"):  # not on Windows
+        return os.pread(fd, size, at)
+    os.lseek(fd, at, os.SEEK_SET)
+    return os.read(fd, size)
 
 
 def touch(path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts.access import open_private
+from acp_proxy.transcripts.access import open_private, read_at
 from acp_proxy.wire import acp, jsonrpc
 
 DELETED, LIFTED = "deleted", "lifted"
@@ -25,7 +25,7 @@ class Journal:
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
-            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = jsonrpc.dump({"at": at, "event": event, "sessionId": session}) + b"\n"
             data = b"\n" + line if torn else line
             if os.write(fd, data) != len(data):

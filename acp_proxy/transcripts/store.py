@@ -69,7 +69,6 @@ class Store:
             chosen, before = file_name(told or command), file_name(command)
             if not (self._transcripts / chosen).is_dir() and (self._transcripts / before).is_dir():
                 chosen = before
-        access.make_directory(self._transcripts / chosen)
         return chosen
 
     # --- for a relay that records
@@ -82,7 +81,7 @@ class Store:
         path = self._path(agent, header.session)
         if fresh:
             self.lift(agent, header.session)
-            if path.exists():
+            if path.exists() and path.stat().st_size:
                 self._set_aside(agent, path)
         access.make_directory(path.parent)
         return Transcript(path, header)
@@ -97,6 +96,7 @@ class Store:
 
     def delete(self, agent: str, session: str) -> None:
         """Remove the transcript, for good; it stays known as deleted."""
+        access.make_directory(self._transcripts / agent)
         self._journal(agent).append(journal.DELETED, session, _now())
         self._path(agent, session).unlink(missing_ok=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.transcripts.access import open_private
+from acp_proxy.transcripts.access import open_private, read_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
@@ -28,9 +28,14 @@ class Transcript:
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
         found = os.fstat(self._fd)
         self._identity = found.st_dev, found.st_ino
-        self._torn = found.st_size > 0 and os.pread(self._fd, 1, found.st_size - 1) != b"\n"
+        self._torn = found.st_size > 0 and read_at(self._fd, 1, found.st_size - 1) != b"\n"
         if header is not None and found.st_size == 0:
-            self.append(record.encode_header(header))
+            try:
+                self.append(record.encode_header(header))
+            except OSError:
+                os.ftruncate(self._fd, 0)  # half a header would stand in the way of a whole one
+                self.close()
+                raise
 
     def append(self, data: bytes) -> None:
         """Write whole lines. Raises OSError; what was written until then stays, and its torn end is closed later."""
@@ -107,7 +112,7 @@ class Reading:
         if self.header is None or self.header.origin != record.RECORDED:
             return False
         at, tail = 0, b""
-        while data := os.pread(self._fd, _READ_SIZE, at):
+        while data := read_at(self._fd, _READ_SIZE, at):
             if record.GAP_MARK in tail + data:
                 return False
             at, tail = at + len(data), data[-len(record.GAP_MARK) :]
@@ -118,7 +123,7 @@ class Reading:
 
     def _lines(self, start: int, size: int) -> Iterator[tuple[int, bytes]]:
         framer, at, end = LineFramer(), start, start
-        while at < size and (data := os.pread(self._fd, min(_READ_SIZE, size - at), at)):
+        while at < size and (data := read_at(self._fd, min(_READ_SIZE, size - at), at)):
             at += len(data)
             for line in framer.feed(data):
                 end += len(line)

@@ -3,7 +3,6 @@
 Titles and transcripts are somebody else's text: nothing that could steer a terminal comes through.
 """
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
 from acp_proxy.transcripts.index import Listed
@@ -27,9 +26,8 @@ def line(text: str) -> str:
     return printable(text).replace("\n", " ")
 
 
-def table(rows: list[Listed]) -> Iterator[str]:
-    """One line per session: when, turns, agent, title, directory, the beginning of its id."""
-    width = shutil.get_terminal_size((120, 24)).columns
+def table(rows: list[Listed], width: int | None) -> Iterator[str]:
+    """One line per session: when, turns, agent, id, title, directory; cut to ``width`` columns if there are any."""
     for row in rows:
         when = row.updated[:16].replace("T", " ")
         title = _fitted(line(row.title or "(no title)"), _TITLE_WIDTH)
