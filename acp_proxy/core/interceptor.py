@@ -119,7 +119,9 @@ class Interceptor:
         return [FindSession(request.id, session)]
 
     def _found(self, found: Found) -> list[Effect]:
-        request = self._finding.pop(found.request)
+        request = self._finding.pop(found.request, None)
+        if request is None:  # answered meanwhile: the store hung
+            return []
         session = acp.session_id(request.params) or ""
         if found.deleted:
             return [_error(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]

@@ -99,9 +99,8 @@ class Relay:
 
     def finish(self, how: str) -> None:
         """The agent is gone: let replays end, answer what is open, and put everything away."""
-        for replay in list(self._replays.values()):
-            if replay.is_started:
-                replay.join()
+        while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
+            started[0].join()
         for effect in self._decide(AgentEnded(how)):
             self.flush()
             self.perform(effect)
@@ -123,14 +122,24 @@ class Relay:
             if not self._watching:
                 self._watching = True
                 self._watch_wanted.set()
-            self._recorder.flush()
+            try:
+                self._recorder.flush()
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
+                self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def wait_for_room(self, peer: Peer) -> None:
         if peer is Peer.AGENT:
             self._room.wait()
 
     def perform(self, effect: Acting) -> Iterable[Acting]:
-        """Do it; what has to be done next instead of it is returned."""
+        """Do it; what has to be done next is returned."""
+        try:
+            return self._perform(effect)
+        except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+            self._warn(f"internal error: {type(bug).__name__}: {bug}")
+            return self.instead(effect)
+
+    def _perform(self, effect: Acting) -> Iterable[Acting]:
         match effect:
             case Forward(to, data, own=own):
                 self._outputs[to].write(data, own=own)
@@ -159,7 +168,7 @@ class Relay:
         return []
 
     def instead(self, effect: Acting) -> Iterable[Acting]:
-        """What is done about an effect in which a thread hangs in the store."""
+        """What is done about an effect that cannot be: a thread hangs in the store, or failed."""
         match effect:
             case FindSession(request):
                 return self._decide(Found(request, trouble="ETIMEDOUT"))
@@ -267,7 +276,9 @@ class Relay:
         def found() -> list[Acting]:
             reading.measure()
             client = self._outputs[Peer.CLIENT]
-            self._replays[request] = Replay(session, reading, client, lambda states: self._end_replay(request, states))
+            self._replays[request] = Replay(
+                session, reading, client, lambda states: self._end_replay(request, states), self._warn
+            )
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:

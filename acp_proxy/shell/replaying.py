@@ -11,6 +11,7 @@ from collections.abc import Callable
 from acp_proxy.core import answers
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import Output
+from acp_proxy.transcripts.store import errno_name
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp
@@ -20,11 +21,19 @@ TAKE = 64 * 1024
 
 
 class Replay:
-    def __init__(self, session: str, reading: Reading, client: Output, end: Callable[[list[bytes]], None]) -> None:
+    def __init__(
+        self,
+        session: str,
+        reading: Reading,
+        client: Output,
+        end: Callable[[list[bytes]], None],
+        warn: Callable[[str], None],
+    ) -> None:
         self._session = session
         self._reading = reading
         self._client = client
         self._end = end
+        self._warn = warn
         self._stopped = False
         self._waiting: list[bytes] = []
         self._size = 0
@@ -41,8 +50,8 @@ class Replay:
         self._reading.close()
 
     @property
-    def is_started(self) -> bool:
-        return self._thread.ident is not None
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
 
     def join(self) -> None:
         self._thread.join()
@@ -58,8 +67,10 @@ class Replay:
                     summary.add(line.entry)
                     self._tell(telling.add(line.number, line.entry))
             self._tell(telling.end())
-        except OSError:
-            pass  # what could be read was told; the agent has restored the session
+        except OSError as problem:  # what could be read was told; the agent has restored the session
+            self._warn(f"a replay ended early: {errno_name(problem)}")
+        except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
+            self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         finally:
             self._reading.close()
         with self._client.lock:

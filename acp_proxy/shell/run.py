@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import threading
 from pathlib import Path
 
 from acp_proxy import __version__, options
@@ -10,7 +11,7 @@ from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused
 from acp_proxy.shell import supervise
 from acp_proxy.shell.agent import Agent
-from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.relay import STDERR, Relay
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root
@@ -50,9 +51,23 @@ def warn(text: str) -> None:
 def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
     if given["no-record"]:
         return None
+    root = Path(given["store"]).expanduser() if given["store"] else default_root()
+    found: list[Store | StoreRefused] = []
+    opening = threading.Thread(target=_open, args=(root, found), name="opening the store", daemon=True)
+    opening.start()
+    opening.join(STALL_SECONDS)
+    match found:
+        case [Store() as store]:
+            return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn)
+        case [StoreRefused() as problem]:
+            warn(f"nothing is recorded: {problem}")
+        case _:
+            warn(f"nothing is recorded: {root} does not answer. Choose another place with --store.")
+    return None
+
+
+def _open(root: Path, found: "list[Store | StoreRefused]") -> None:
     try:
-        store = Store(Path(given["store"]).expanduser() if given["store"] else default_root())
+        found.append(Store(root))
     except StoreRefused as problem:
-        warn(f"nothing is recorded: {problem}")
-        return None
-    return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn)
+        found.append(problem)
