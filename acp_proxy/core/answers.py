@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from acp_proxy.core.effects import Forward
 from acp_proxy.wire import acp, jsonrpc, splice
-from acp_proxy.wire.jsonrpc import RequestId
+from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 
 class Row(Protocol):
@@ -67,6 +68,17 @@ def without(raw: bytes, deleted: frozenset[str]) -> bytes:
     spans = splice.elements(text, start)
     kept = ",".join(text[a:b] for (a, b), out in zip(spans, gone, strict=True) if not out)
     return splice.encode(splice.replaced(text, [((start, end), f"[{kept}]")]))
+
+
+def refusal(id: RequestId, code: int, message: str) -> Forward:
+    """An error of ours, for the client."""
+    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
+
+
+def unreadable(id: RequestId, errno_name: str) -> Forward:
+    """History that cannot be read: some clients act on words of the system's text, so there are none."""
+    message = f"Session history cannot be read ({errno_name}). Run: acp-proxy doctor"
+    return refusal(id, jsonrpc.INTERNAL_ERROR, message)
 
 
 def update(session: str, body: Mapping[str, object]) -> bytes:

@@ -7,6 +7,7 @@ that a peer can send. The shell calls it under one lock; it keeps no clock and t
 from dataclasses import dataclass
 
 from acp_proxy.core import capabilities
+from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.effects import (
     Begin,
     BeginTurn,
@@ -14,7 +15,6 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     FindSession,
-    ForgetReplay,
     Forward,
     Identify,
     Keep,
@@ -22,16 +22,13 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     ListSessions,
     Recording,
-    StartReplay,
-    StopReplay,
     StripDeleted,
     ToStderr,
-    Warn,
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
-from acp_proxy.core.restoring import HELD_LIMIT, Phase, Restore
+from acp_proxy.core.restoring import Phase, Restore, Restores
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 
@@ -58,15 +55,12 @@ class Interceptor:
         self._unfiled: list[Recording] = []
         self._unfiled_size = 0
         self._finding: dict[RequestId, Request] = {}
-        self._restores: dict[RequestId, Restore] = {}
+        self._restores = Restores(self._notebook)
 
     @property
     def holds_too_much(self) -> bool:
         """Whether the agent should not be read until a replay has ended."""
-        return any(
-            restore.held_size > HELD_LIMIT and restore.phase in (Phase.REPLAYING, Phase.QUEUED)
-            for restore in self._restores.values()
-        )
+        return self._restores.hold_too_much
 
     def handle(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
@@ -79,7 +73,7 @@ class Interceptor:
             case Found():
                 effects = self._found(event)
             case ReplayEnded():
-                effects = self._replay_ended(event)
+                effects = self._restores.replay_ended(event)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         return effects if self._identified else self._filed(effects)
@@ -91,7 +85,7 @@ class Interceptor:
             return ours
         effects: list[Effect] = [*self._recorded(Peer.CLIENT, message), Forward(Peer.AGENT, line)]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
-            effects += self._cancelled(message)
+            effects += self._restores.cancelled(message)
         return effects
 
     def _answered_here(self, request: Request) -> list[Effect] | None:
@@ -108,13 +102,12 @@ class Interceptor:
                 return [ListSessions(request.id, cwd, cursor, self._directories)]
             session = acp.required_text(request.params, "sessionId")
         except acp.InvalidParams as problem:
-            return None if method not in self._serves else [_error(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+            return None if method not in self._serves else [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         if method == capabilities.DELETE:
             self._notebook.deleted(session)
-            stops = [StopReplay(id) for id, restore in self._restores.items() if restore.session == session]
-            return [*stops, DeleteSession(session, request.id)]
+            return [*self._restores.stopped(session), DeleteSession(session, request.id)]
         if request.id in self._restores or request.id in self._finding:
-            return [_error(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
+            return [refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
         self._finding[request.id] = request
         return [FindSession(request.id, session)]
 
@@ -124,35 +117,20 @@ class Interceptor:
             return []
         session = acp.session_id(request.params) or ""
         if found.deleted:
-            return [_error(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
+            return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
         if request.method != acp.LOAD or capabilities.LOAD not in self._serves:
             self._ledger.add(Peer.CLIENT, request, session)
             return [Forward(Peer.AGENT, request.raw + b"\n")]
         if found.trouble is not None:
-            return [_error(request.id, jsonrpc.INTERNAL_ERROR, unreadable(found.trouble))]
+            return [unreadable(request.id, found.trouble)]
         try:
             resume = acp.renamed(request.raw, acp.RESUME) + b"\n"
         except ValueError as problem:
-            return [_error(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            return [refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         live = self._notebook.is_live(session)
-        self._restores[request.id] = Restore(request, session, found.held, found.complete, live)
+        self._restores.add(Restore(request, session, found.held, found.complete, live))
         self._ledger.add(Peer.CLIENT, request, session)
         return [Forward(Peer.AGENT, resume)]
-
-    def _cancelled(self, message: Notification) -> list[Effect]:
-        """``$/cancel_request``: a load of ours is answered at once; the agent's late answer is swallowed."""
-        params = message.params
-        if not isinstance(params, dict) or "requestId" not in params:
-            return []
-        id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
-        restore = self._restores.get(id)
-        if restore is None or restore.phase is Phase.CANCELLED:
-            return []
-        answer = _error(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
-        if restore.phase is Phase.ASKED:
-            restore.phase = Phase.CANCELLED
-            return [answer, *_released(restore)]
-        return [StopReplay(id), answer, *_released(restore), *self._end(restore)]
 
     # --- from the agent
 
@@ -190,7 +168,7 @@ class Interceptor:
             return None
         if not self._notebook.records:
             return session
-        if not self._notebook.is_plain(session) or self._holder(session) or self._is_reopening(session):
+        if not self._notebook.is_plain(session) or self._restores.holder(session) or self._is_reopening(session):
             return None
         return session
 
@@ -204,36 +182,25 @@ class Interceptor:
                 return self._response(line, message)
             case Request(params=params):
                 effects: list[Effect] = [*self._recorded(Peer.AGENT, message)]
-                return effects + self._to_client(acp.session_id(params), line)
+                return effects + self._restores.to_client(acp.session_id(params), line)
             case Notification() | Batch() | Opaque():
                 return [*self._recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
-        if session is None:
-            return [Forward(Peer.CLIENT, line)]
-        restore = self._holder(session)
-        if restore is None or restore.live or restore.phase not in (Phase.ASKED, Phase.CANCELLED):
-            recorded = self._recorded(Peer.AGENT, message)
-            if restore is not None:
-                restore.hold(line)
-                return [*recorded]
-            return [Forward(Peer.CLIENT, line, first=True), *recorded]
-        if not acp.is_conversation(acp.update_kind(acp.member(message.params, "update"))):
-            restore.states.append(message.raw)
-            if restore.phase is Phase.CANCELLED:
-                return [Forward(Peer.CLIENT, line, first=True)]
-            restore.hold(line)
-        elif restore.phase is Phase.ASKED and not restore.complete:
-            restore.history.append(line)
-        return []
+        restore = self._restores.holder(session) if session is not None else None
+        if restore is not None and not restore.live and restore.phase in (Phase.ASKED, Phase.CANCELLED):
+            return self._restores.past_update(restore, line, message)
+        recorded = self._recorded(Peer.AGENT, message)
+        if restore is not None and restore.holds:
+            return [*recorded, *self._restores.to_client(session, line)]
+        return [Forward(Peer.CLIENT, line, first=True), *recorded]
 
     def _response(self, line: bytes, message: Response) -> list[Effect]:
         found = self._ledger.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
-        restore = self._restores.get(found.request.id)
-        if restore is not None and restore.request is found.request:
-            return self._restored(restore, line, message)
+        if (restore := self._restores.of(found.request)) is not None:
+            return self._restores.answered(restore, line, message)
         effects: list[Effect] = [*self._answered(found, message)]
         ours = capabilities.LIST not in self._serves and self._settings.serves and self._notebook.records
         match found.request.method:
@@ -244,7 +211,7 @@ class Interceptor:
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 self._notebook.deleted(found.session)
                 effects.append(DeleteSession(found.session))
-        return effects + self._to_client(found.session, line)
+        return effects + self._restores.to_client(found.session, line)
 
     def _initialized(self, line: bytes, message: Response) -> list[Effect]:
         if message.error is not None:
@@ -275,79 +242,13 @@ class Interceptor:
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
                 effects += self._notebook.prompt_failed(found.session, f"agent {how}")
-            restore = self._restores.pop(request.id, None)
+            restore = self._restores.of(request)
             if restore is not None:
-                effects += _released(restore)
-                if restore.phase is Phase.CANCELLED:
-                    continue
-            effects.append(_error(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
+                effects += self._restores.failed(restore, f"agent {how}")
+            else:
+                effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
         self._ledger = Ledger()
         return effects
-
-    # --- loads that we serve
-
-    def _restored(self, restore: Restore, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer to the resume that stands for a load."""
-        if message.error is not None:
-            effects = _released(restore)
-            if restore.phase is not Phase.CANCELLED:
-                effects.append(Forward(Peer.CLIENT, line))
-            return [*effects, *self._end(restore)]
-        session = restore.session
-        effects = [*self._notebook.opened(session, acp.LOAD, restore.request.params, message.result)]
-        for state in restore.states:
-            effects += self._notebook.keep(session, Peer.AGENT, state)
-        if restore.phase is Phase.CANCELLED:
-            return [*effects, *self._end(restore)]
-        restore.response = acp.with_result(line, "{}") if message.result is None else line
-        if restore.history or not restore.held_here:
-            if not restore.history:
-                name = jsonrpc.printable(session)
-                effects.append(Warn(f"session {name} was not recorded here; it opens without its history"))
-            told = b"".join(restore.history)
-            effects.append(Forward(Peer.CLIENT, told + restore.response))
-            return [*effects, *_released(restore), *self._end(restore)]
-        if any(other.phase is Phase.REPLAYING for other in self._restores_of(session)):
-            restore.phase = Phase.QUEUED
-            return effects
-        restore.phase = Phase.REPLAYING
-        return [*effects, StartReplay(restore.request.id)]
-
-    def _replay_ended(self, ended: ReplayEnded) -> list[Effect]:
-        restore = self._restores.get(ended.request)
-        if restore is None:
-            return []
-        answer = restore.response + b"".join(ended.states)
-        return [Forward(Peer.CLIENT, answer), *_released(restore), *self._end(restore)]
-
-    def _end(self, restore: Restore) -> list[Effect]:
-        """Forget it; the next replay of the same session can begin."""
-        del self._restores[restore.request.id]
-        if restore.phase is not Phase.REPLAYING:
-            return [ForgetReplay(restore.request.id)]
-        for other in self._restores_of(restore.session):
-            if other.phase is Phase.QUEUED:
-                other.phase = Phase.REPLAYING
-                return [StartReplay(other.request.id)]
-        return []
-
-    def _restores_of(self, session: str) -> list[Restore]:
-        return [restore for restore in self._restores.values() if restore.session == session]
-
-    def _holder(self, session: str) -> Restore | None:
-        """The load that holds back what comes of this session now: the latest."""
-        if not self._restores:
-            return None
-        found = self._restores_of(session)
-        return found[-1] if found else None
-
-    def _to_client(self, session: str | None, line: bytes) -> list[Effect]:
-        """A line that is no update; it waits where updates of its session wait, so that it cannot overtake them."""
-        restore = self._holder(session) if session is not None else None
-        if restore is None or restore.phase is Phase.CANCELLED:
-            return [Forward(Peer.CLIENT, line)]
-        restore.hold(line)
-        return []
 
     # --- what is written down
 
@@ -435,20 +336,6 @@ class Interceptor:
             if isinstance(effect, BeginTurn) or self._unfiled_size > WAITING_LIMIT:
                 out += [Identify(None, None), *self._file()]
         return out
-
-
-def unreadable(errno_name: str) -> str:
-    """The error for history that cannot be read: some clients act on words of the system's text, so there are none."""
-    return f"Session history cannot be read ({errno_name}). Run: acp-proxy doctor"
-
-
-def _released(restore: Restore) -> list[Effect]:
-    held = restore.release()
-    return [Forward(Peer.CLIENT, held)] if held else []
-
-
-def _error(id: RequestId, code: int, message: str) -> Forward:
-    return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
 
 
 def _size(effect: Recording) -> int:

@@ -28,7 +28,7 @@ from acp_proxy.core.effects import (
     Warn,
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
-from acp_proxy.core.interceptor import Interceptor, unreadable
+from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.pump import Pump
@@ -173,7 +173,7 @@ class Relay:
             case FindSession(request):
                 return self._decide(Found(request, trouble="ETIMEDOUT"))
             case DeleteSession(request=request) if request is not None:
-                return [_trouble(request, "ETIMEDOUT")]
+                return [answers.unreadable(request, "ETIMEDOUT")]
             case StripDeleted(raw):
                 return [Forward(Peer.CLIENT, raw)]
             case _:
@@ -217,7 +217,7 @@ class Relay:
         except InvalidCursor as problem:
             answer = jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            answer = _trouble(wanted.request, str(problem)).data
+            answer = answers.unreadable(wanted.request, str(problem)).data
         self._outputs[Peer.CLIENT].write(answer, own=True)
 
     def _without_deleted(self, raw: bytes) -> bytes:
@@ -237,7 +237,7 @@ class Relay:
                 return [
                     Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
                 ]
-            return [_trouble(request, errno_name(problem))]
+            return [answers.unreadable(request, errno_name(problem))]
 
         def forget_and_answer() -> None:
             try:
@@ -355,11 +355,6 @@ class Relay:
                         if pump.is_thread(stuck):
                             pump.take_over()
                 time.sleep(_WATCH_SECONDS)
-
-
-def _trouble(request: RequestId, errno_name: str) -> Forward:
-    text = unreadable(errno_name)
-    return Forward(Peer.CLIENT, jsonrpc.error(request, jsonrpc.INTERNAL_ERROR, text), own=True)
 
 
 def _to_stderr(data: bytes) -> None:
