@@ -1,5 +1,7 @@
 """The errors a person can meet. Each says what happened and what to do about it."""
 
+import errno
+
 
 class AcpProxyError(Exception):
     """Something that the user can mend; its text is shown as it is."""
@@ -20,6 +22,14 @@ class NewerFormat(AcpProxyError):
         super().__init__(f"written in format {found}, and this version reads up to {known}. Upgrade acp-proxy.")
 
 
+class Unreadable(AcpProxyError):
+    """Stored history could not be read. ``name`` is an errno's: clients act on words of the system's text."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"stored sessions cannot be read ({name}). Run: acp-proxy doctor")
+        self.name = name
+
+
 class InvalidCursor(AcpProxyError):
     """A page was asked for with a cursor that we did not give for this filter."""
 
@@ -29,3 +39,11 @@ class InvalidCursor(AcpProxyError):
 
 class NoSuchSession(AcpProxyError):
     """A SESSION on the command line names none, or more than one."""
+
+
+def errno_name(problem: BaseException) -> str:
+    """The name of what went wrong, without the system's words or a path."""
+    if isinstance(problem, NewerFormat):
+        return "ENOTSUP"
+    number = problem.errno if isinstance(problem, OSError) else None
+    return errno.errorcode.get(number or errno.EIO, "EIO")

@@ -12,7 +12,7 @@ from acp_proxy.errors import AcpProxyError, NoSuchSession
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.store import Store, Unreadable
+from acp_proxy.transcripts.store import Store
 
 StoreOption = Annotated[
     str,
@@ -36,9 +36,6 @@ def explained() -> Iterator[None]:
         yield
     except AcpProxyError as problem:
         typer.echo(f"acp-proxy: {problem}", err=True)
-        raise typer.Exit(1) from problem
-    except Unreadable as problem:
-        typer.echo(f"acp-proxy: stored sessions cannot be read ({problem}). Run: acp-proxy doctor", err=True)
         raise typer.Exit(1) from problem
     except OSError as problem:
         typer.echo(f"acp-proxy: {problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor", err=True)

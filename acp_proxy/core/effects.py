@@ -120,10 +120,14 @@ class DeleteSession:
 
 @dataclass(frozen=True, slots=True)
 class FindSession:
-    """Look a session up before the agent is asked to open it; the answer is the event ``Found``."""
+    """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
+
+    ``ours`` False: the agent opens it itself, and all that matters is whether it was deleted here.
+    """
 
     request: RequestId
     session: str
+    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)

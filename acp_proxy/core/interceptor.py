@@ -54,7 +54,7 @@ class Interceptor:
         self._identified = False
         self._unfiled: list[Recording] = []
         self._unfiled_size = 0
-        self._finding: dict[RequestId, Request] = {}
+        self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         self._restores = Restores(self._notebook)
 
     @property
@@ -81,14 +81,14 @@ class Interceptor:
     # --- from the client
 
     def _from_client(self, line: bytes, message: Message) -> list[Effect]:
-        if isinstance(message, Request) and (ours := self._answered_here(message)) is not None:
+        if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
             return ours
         effects: list[Effect] = [*self._recorded(Peer.CLIENT, message), Forward(Peer.AGENT, line)]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._restores.cancelled(message)
         return effects
 
-    def _answered_here(self, request: Request) -> list[Effect] | None:
+    def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that the agent does not see as it came; None for all others."""
         method = request.method.removeprefix("session/") if request.method.startswith("session/") else ""
         asks = capabilities.DELETE in self._serves and method in ("load", "resume")
@@ -108,19 +108,19 @@ class Interceptor:
             return [*self._restores.stopped(session), DeleteSession(session, request.id)]
         if request.id in self._restores or request.id in self._finding:
             return [refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
-        self._finding[request.id] = request
-        return [FindSession(request.id, session)]
+        self._finding[request.id] = request, line
+        return [FindSession(request.id, session, ours=method in self._serves)]
 
     def _found(self, found: Found) -> list[Effect]:
-        request = self._finding.pop(found.request, None)
-        if request is None:  # answered meanwhile: the store hung
+        if found.request not in self._finding:  # answered meanwhile: the store hung
             return []
+        request, line = self._finding.pop(found.request)
         session = acp.session_id(request.params) or ""
         if found.deleted:
             return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
         if request.method != acp.LOAD or capabilities.LOAD not in self._serves:
             self._ledger.add(Peer.CLIENT, request, session)
-            return [Forward(Peer.AGENT, request.raw + b"\n")]
+            return [Forward(Peer.AGENT, line)]
         if found.trouble is not None:
             return [unreadable(request.id, found.trouble)]
         try:

@@ -149,7 +149,10 @@ class Restores:
         params = message.params
         if not isinstance(params, dict) or "requestId" not in params:
             return []
-        id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+        try:
+            id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+        except ValueError:  # nested too deeply: no load's
+            return []
         restore = self._under_way.get(id)
         if restore is None or restore.phase is Phase.CANCELLED:
             return []

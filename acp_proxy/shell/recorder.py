@@ -26,8 +26,9 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     Recording,
 )
+from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.names import command_name
-from acp_proxy.transcripts.store import Store, errno_name
+from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer

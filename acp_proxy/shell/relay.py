@@ -29,13 +29,12 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.errors import InvalidCursor, NewerFormat
+from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.replaying import Replay
 from acp_proxy.shell.worker import Worker
-from acp_proxy.transcripts.store import Unreadable, errno_name
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -153,8 +152,8 @@ class Relay:
                 return [Forward(Peer.CLIENT, self._without_deleted(raw))]
             case DeleteSession(session, request):
                 return self._delete(session, request)
-            case FindSession(request, session):
-                return self._find(request, session)
+            case FindSession(request, session, ours):
+                return self._find(request, session, ours=ours)
             case StartReplay(request):
                 self._replays[request].start()
             case StopReplay(request):
@@ -217,7 +216,7 @@ class Relay:
         except InvalidCursor as problem:
             answer = jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            answer = answers.unreadable(wanted.request, str(problem)).data
+            answer = answers.unreadable(wanted.request, problem.name).data
         self._outputs[Peer.CLIENT].write(answer, own=True)
 
     def _without_deleted(self, raw: bytes) -> bytes:
@@ -243,20 +242,22 @@ class Relay:
             try:
                 recorder.store.forget(agent, session)
             except Unreadable as problem:
-                self._warn(f"the index keeps a deleted session until it can be written: {problem}")
+                self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
             if request is not None:
                 self._outputs[Peer.CLIENT].write(jsonrpc.result(request, {}), own=True)
 
         self._worker.put(forget_and_answer)
         return []
 
-    def _find(self, request: RequestId, session: str) -> Iterable[Acting]:
+    def _find(self, request: RequestId, session: str, *, ours: bool) -> Iterable[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         recorder = self._the_recorder()
 
-        def look() -> tuple[Reading, bool] | None:
+        def look() -> tuple[Reading, bool] | Found:
             if session in recorder.store.deleted(recorder.agent):
-                return None
+                return Found(request, deleted=True)
+            if not ours:
+                return Found(request)
             reading = recorder.store.read(recorder.agent, session)
             return reading, reading.is_complete
 
@@ -269,8 +270,8 @@ class Relay:
         except (OSError, NewerFormat) as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
 
-        if seen is None:
-            return self._decide(Found(request, deleted=True))
+        if isinstance(seen, Found):
+            return self._decide(seen)
         reading, complete = seen
 
         def found() -> list[Acting]:
@@ -292,7 +293,7 @@ class Relay:
         try:
             trouble = "ENOENT" if recorder.store.knows(recorder.agent, session) else None
         except Unreadable as problem:
-            trouble = str(problem)
+            trouble = problem.name
         self._perform_all(self._decide(Found(request, trouble=trouble)))
 
     def _turn_ended(self, session: str) -> None:

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 
 from acp_proxy.core import answers
+from acp_proxy.errors import errno_name
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import Output
-from acp_proxy.transcripts.store import errno_name
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp

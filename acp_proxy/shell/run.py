@@ -9,7 +9,7 @@ from pathlib import Path
 from acp_proxy import __version__, options
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused
-from acp_proxy.shell import supervise
+from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.relay import STDERR, Relay
@@ -19,13 +19,15 @@ from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import jsonrpc
 
 STDIN, STDOUT = 0, 1
+_FIRST_ANSWER_SECONDS = 1.0
+"""anyio's import would compete with the first exchange: it waits for that, for so long at most."""
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
 
 
 def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     """Stand between the editor and the agent until both are done. Returns our exit code."""
-    supervise.hold_signals()
+    signals.hold()
     os.umask(PRIVATE_UMASK)  # the agent has started with the user's own
     sys.setswitchinterval(_SWITCH_SECONDS)
     recorder = _recorder(command, given)
@@ -39,7 +41,11 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
         to_agent=agent.stdin,
         warn=warn,
     )
-    return supervise.supervise(agent, relay, options.seconds(given["grace"]))
+    relay.start()
+    relay.stirred.wait(_FIRST_ANSWER_SECONDS)
+    from acp_proxy.shell.supervise import supervise
+
+    return supervise(agent, relay, options.seconds(given["grace"]))
 
 
 def warn(text: str) -> None:

@@ -17,10 +17,9 @@ from anyio.from_thread import BlockingPortal
 from acp_proxy.shell import agent as processes
 from acp_proxy.shell.agent import TERM_SECONDS, Agent
 from acp_proxy.shell.relay import Relay
+from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 
 HELD_SECONDS = 1.0
-_FIRST_ANSWER_SECONDS = 1.0
-"""anyio's import would compete with the first exchange: it waits for that, for so long at most."""
 _TICK = 0.05
 """While an end is under way, and where there is no SIGCHLD."""
 _SHORT_TICK = 0.01
@@ -28,21 +27,14 @@ _SHORT_TICK = 0.01
 _WORK_SECONDS = 1.0
 """For what the store still has to do when all is over; marks tell the next process what was left."""
 
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
-_CHILD = tuple(getattr(signal, name) for name in ("SIGCHLD",) if hasattr(signal, name))
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
-def hold_signals() -> None:
-    """Until somebody listens: what arrives meanwhile waits. Before any thread is started."""
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_BLOCK, [*ENDING, *_CHILD])
-
-
 def supervise(agent: Agent, relay: Relay, grace: float) -> int:
-    """Run until the agent is gone and all is delivered; returns our exit code. For the main thread."""
-    relay.start()
-    relay.stirred.wait(_FIRST_ANSWER_SECONDS)
+    """Run until the agent is gone and all is delivered; returns our exit code.
+
+    For the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
+    """
     return anyio.run(_supervise, agent, relay, grace)
 
 
@@ -79,10 +71,10 @@ class _Watch:
         self._changed.set()
 
     async def listen(self) -> None:
-        with anyio.open_signal_receiver(*ENDING, *_CHILD) as signals:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [*ENDING, *_CHILD])
+        with anyio.open_signal_receiver(*HELD_SIGNALS) as signals:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
             async for number in signals:
-                if number in ENDING:
+                if number in ENDING_SIGNALS:
                     self._signal = number
                     self._hurry()
                 self.wake()

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,21 +125,18 @@ class Index:
         more = len(found) > size
         return Page(rows, _write_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
-    def all(self, agent: str | None, run: str) -> Iterator[Listed]:
+    def all(self) -> Iterator[Listed]:
         """Every session with a prompt, newest first; without a directory too, and superseded ones."""
-        where, values = ("agent = ? AND", [agent]) if agent is not None else ("", [])
-        query = f"SELECT agent, name, session, updated, info, open, state FROM transcripts WHERE {where} updated <> ''"
-        for row in self._database.execute(query + " ORDER BY updated DESC, session DESC", values):
-            if json.loads(row[4])["prompts"]:
-                yield _listed(row, run)
+        query = "SELECT agent, name, session, updated, info, open FROM transcripts ORDER BY updated DESC, session DESC"
+        rows = (_listed(row, "") for row in self._database.execute(query))
+        return (row for row in rows if row.prompts)
 
     def has(self, agent: str, name: str) -> bool:
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
         return found.fetchone() is not None
 
-    def filled(self, fill: Callable[[], None]) -> None:
-        """Mark the index as complete once ``fill`` has brought in everything there is."""
-        fill()
+    def is_filled(self) -> None:
+        """Everything that there is has been brought in: from now on only what is marked."""
         self._database.execute(f"PRAGMA user_version = {SCHEMA}")
         self.is_new = False
 

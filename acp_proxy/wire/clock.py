@@ -17,8 +17,8 @@ def normal(moment: datetime) -> str:
 
 
 def normalized(text: str) -> str | None:
-    """Somebody else's ISO 8601 time in our form; None for what is no time."""
+    """Somebody else's ISO 8601 time in our form (RFC 3339 allows small letters); None for what is no time."""
     try:
-        return normal(datetime.fromisoformat(text))
+        return normal(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         return None

@@ -7,6 +7,8 @@ encoded again for a peer (ids keep their own text).
 
 import enum
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NewType
 
@@ -22,6 +24,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 RESOURCE_NOT_FOUND = -32002
+
+_NESTING = 250  # orjson writes no more than 254 levels
 
 
 class Peer(enum.Enum):
@@ -107,23 +111,30 @@ def parse(raw: bytes) -> object:
 
 
 def is_plain(raw: bytes) -> bool:
-    """Whether orjson takes it, so that it can be embedded in a line of our own."""
+    """Whether orjson takes it, also one level deeper, so that it can be embedded in a line of our own."""
     try:
-        orjson.loads(raw)
+        return len(orjson.loads(b"[%b]" % raw)) == 1
     except ValueError:
         return False
-    return True
 
 
 def request_id(value: object, raw: bytes, *path: str) -> RequestId:
-    """The id's own JSON text; a float's is looked up in the line, since large integers come as floats too."""
-    if isinstance(value, float):
+    """The id's own JSON text; a string's is made anew, since it has many spellings.
+
+    All others but integers are looked up in the line: large integers come as floats too.
+
+    Raises ValueError on what is nested too deeply.
+    """
+    if isinstance(value, float | list | dict):
         text = splice.decode(raw)
         start, end = splice.whole(text)
         for key in path:
             start, end = splice.members(text, start)[key]
         return RequestId(text[start:end])
-    return RequestId(json.dumps(value, ensure_ascii=False))
+    try:
+        return RequestId(json.dumps(value, ensure_ascii=False))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def result(id: RequestId, value: object) -> bytes:
@@ -142,11 +153,14 @@ def notification(method: str, params: object) -> bytes:
 
 
 def dump(value: object) -> bytes:
-    """JSON text of a value of ours, on one line. What orjson cannot write (lone surrogates), json does."""
+    """JSON text of a value of ours, on one line. What orjson cannot write (lone surrogates), json does.
+
+    Numbers that JSON does not have are null, and so is what is nested beyond all sense.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(_writable(value, _NESTING), separators=(",", ":")).encode()
 
 
 def _message(raw: bytes, value: object) -> Message:
@@ -178,6 +192,14 @@ def _id(id: RequestId) -> bytes:
         return id.encode()
     except UnicodeEncodeError:
         return json.dumps(json.loads(id)).encode()
+
+
+def _writable(value: object, levels: int) -> object:
+    if isinstance(value, Mapping):
+        return {key: _writable(item, levels - 1) for key, item in value.items()} if levels else None
+    if isinstance(value, list | tuple):
+        return [_writable(item, levels - 1) for item in value] if levels else None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _integer(text: str) -> int | float:

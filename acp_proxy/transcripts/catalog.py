@@ -1,0 +1,108 @@
+"""The index as others meet it: brought up to date before it is asked, made anew when it cannot be trusted.
+
+Only here is it decided which transcripts the index has to look at. One thread at a time; several processes at once.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from acp_proxy.errors import NewerFormat, Unreadable, errno_name
+from acp_proxy.transcripts import access
+from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.transcript import Reading
+
+_UNFINISHED_SECONDS = 24 * 60 * 60
+"""For so long a turn without an answer may still get one from another process; its mark stays."""
+
+T = TypeVar("T")
+
+
+class Catalog:
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._index: Index | None = None
+        self._inode = 0
+
+    def ask(self, question: Callable[[Index], T], *agents: str) -> T:
+        """Ask the index, once it has seen what is marked of these agents. Raises Unreadable.
+
+        One that cannot be trusted is made anew; where that fails too, one in memory serves.
+        """
+        try:
+            try:
+                return self._answer(self._opened(), agents, question)
+            except sqlite3.DatabaseError as problem:
+                self._close()
+                if isinstance(problem, sqlite3.OperationalError):
+                    raise  # in use, or the disk is full: nothing that making it anew would mend
+                self._layout.discard_index()
+                return self._answer(self._opened(), agents, question)
+        except (sqlite3.Error, OSError):
+            self._close()
+        try:
+            index = Index(None)
+            try:
+                return self._answer(index, agents, question)
+            finally:
+                index.close()
+        except (sqlite3.Error, OSError) as problem:
+            raise Unreadable(errno_name(problem)) from problem
+
+    def bring_in(self, index: Index, agent: str, name: str) -> None:
+        """One transcript. Its mark goes once the index has all of it, and nothing of it is under way."""
+        try:
+            reading = Reading(self._layout.transcript(agent, name))
+        except FileNotFoundError:
+            index.remove(agent, name)
+            self._layout.unmark(agent, name)
+            return
+        except (OSError, NewerFormat):
+            return  # it stays marked; what can be read is served
+        try:
+            finished = index.add(agent, name, reading) or reading.age(time.time()) > _UNFINISHED_SECONDS
+            if finished and index.lasts:
+                self._layout.unmark(agent, name)
+                size = reading.size
+                reading.measure()
+                if reading.size != size:
+                    self._layout.mark(agent, name)
+        finally:
+            reading.close()
+
+    def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
+        if index.is_new:
+            for agent in self._layout.agents():
+                for name in self._layout.names(agent):
+                    self.bring_in(index, agent, name)
+            index.is_filled()
+        for agent in agents:
+            for session in self._layout.journal(agent).deleted():
+                index.remove(agent, file_name(session))
+            for name in self._layout.marked(agent):
+                self.bring_in(index, agent, name)
+        return question(index)
+
+    def _opened(self) -> Index:
+        """The connection, as long as it is to the file that others see."""
+        path = self._layout.index
+        if self._index is not None:
+            try:
+                if os.stat(path).st_ino == self._inode:
+                    return self._index
+            except FileNotFoundError:
+                pass
+            self._close()
+        os.close(access.open_private(path, os.O_RDWR | os.O_CREAT))  # SQLite gives its other files the same mode
+        self._index = Index(path)
+        self._inode = os.stat(path).st_ino
+        return self._index
+
+    def _close(self) -> None:
+        if self._index is not None:
+            self._index.close()
+        self._index = None
