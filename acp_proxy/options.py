@@ -15,7 +15,8 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
 )
 
-_TRUE = ("1", "true", "yes", "on")
+_TRUE = ("1", "true", "t", "yes", "y", "on")
+_FALSE = ("", "0", "false", "f", "no", "n", "off")
 
 
 def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -26,7 +27,7 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
     table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
     values = {name: default for name, _, _, default, _ in OPTIONS}
     for name, variable, choices, _, _ in OPTIONS:
-        if (given := environment.get(variable)) is not None:
+        if given := environment.get(variable):  # an empty one is as good as none
             values[name] = _checked(variable, choices, given)
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -68,6 +69,8 @@ def seconds(text: str) -> float:
 
 def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:
     if choices == ():
+        if value.lower() not in (*_TRUE, *_FALSE):  # a wish not to be recorded must not be overheard
+            raise UsageError(f"{word} takes 1 or 0, not {value!r}")
         return "1" if value.lower() in _TRUE else ""
     if choices is not None and value not in choices:
         raise UsageError(f"{word} takes one of {', '.join(choices)}, not {value!r}")

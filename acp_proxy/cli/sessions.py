@@ -77,8 +77,7 @@ def delete(
         typer.echo(terminal.heading(row))
         if not yes and not typer.confirm("Delete it?"):
             raise typer.Exit(1)
-        opened.delete(row.agent, row.session)
-        opened.forget(row.agent, row.session)
+        opened.remove(row)
     typer.echo("Deleted.")
 
 

@@ -13,6 +13,7 @@ from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
+from acp_proxy.views import terminal
 
 StoreOption = Annotated[
     str,
@@ -35,7 +36,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except AcpProxyError as problem:
-        typer.echo(f"acp-proxy: {problem}", err=True)
+        typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
         raise typer.Exit(1) from problem
     except OSError as problem:
         typer.echo(f"acp-proxy: {problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor", err=True)
@@ -44,7 +45,7 @@ def explained() -> Iterator[None]:
 
 def kept(store: Store, agent: str) -> list[Listed]:
     """All sessions, newest first, of the agents whose name begins so."""
-    return [row for row in store.sessions() if row.agent.startswith(agent)]
+    return [row for row in store.sessions() if row.agent.startswith(agent.lower())]
 
 
 def chosen(store: Store, wanted: str, agent: str) -> Listed:

@@ -131,6 +131,13 @@ class FindSession:
 
 
 @dataclass(frozen=True, slots=True)
+class DecideNext:
+    """Lines of the client behind one that asks the store: decided once that is done, as if they were read later."""
+
+    lines: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class StartReplay:
     """Tell the client what was recorded, up to what there was when it was found."""
 
@@ -160,6 +167,7 @@ Acting = (
     | StripDeleted
     | DeleteSession
     | FindSession
+    | DecideNext
     | StartReplay
     | StopReplay
     | ForgetReplay

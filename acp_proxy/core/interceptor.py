@@ -11,6 +11,7 @@ from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.effects import (
     Begin,
     BeginTurn,
+    DecideNext,
     DeleteSession,
     Effect,
     EndTurn,
@@ -28,7 +29,7 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
-from acp_proxy.core.restoring import Phase, Restore, Restores
+from acp_proxy.core.restoring import Restore, Restores
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 
@@ -66,8 +67,11 @@ class Interceptor:
         effects: list[Effect] = []
         match event:
             case Lines(Peer.CLIENT, lines):
-                for line in lines:
-                    effects += self._from_client(line, jsonrpc.read_message(line))
+                for at, line in enumerate(lines, 1):
+                    effects += self._filed(self._from_client(line, jsonrpc.read_message(line)))
+                    if isinstance(effects[-1], FindSession) and at < len(lines):
+                        effects.append(DecideNext(lines[at:]))
+                        break
             case Lines(Peer.AGENT, lines):
                 effects = self._agent_lines(lines)
             case Found():
@@ -76,7 +80,7 @@ class Interceptor:
                 effects = self._restores.replay_ended(event)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
-        return effects if self._identified else self._filed(effects)
+        return self._filed(effects)
 
     # --- from the client
 
@@ -107,7 +111,8 @@ class Interceptor:
             self._notebook.deleted(session)
             return [*self._restores.stopped(session), DeleteSession(session, request.id)]
         if request.id in self._restores or request.id in self._finding:
-            return [refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")]
+            in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
+            return [in_use] if method in self._serves else None
         self._finding[request.id] = request, line
         return [FindSession(request.id, session, ours=method in self._serves)]
 
@@ -142,7 +147,7 @@ class Interceptor:
             id = acp.plain_update_session(line)
             session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
             if session is None or id is None:
-                effects += self._from_agent(line, jsonrpc.read_message(line))
+                effects += self._filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
                 continue
             prefix = acp.UPDATE_PREFIX + id + b'"'
@@ -155,9 +160,9 @@ class Interceptor:
             at = end
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
-                effects.append(self._notebook.updates(session, data))
+                effects += self._filed([self._notebook.updates(session, data)])
                 if _SESSION_INFO in data:
-                    effects.append(EndTurn(session))
+                    effects += self._filed([EndTurn(session)])
         return effects
 
     def _plain_session(self, id: bytes) -> str | None:
@@ -182,13 +187,13 @@ class Interceptor:
                 return self._response(line, message)
             case Request(params=params):
                 effects: list[Effect] = [*self._recorded(Peer.AGENT, message)]
-                return effects + self._restores.to_client(acp.session_id(params), line)
+                return effects + self._restores.question(acp.session_id(params), line)
             case Notification() | Batch() | Opaque():
                 return [*self._recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         restore = self._restores.holder(session) if session is not None else None
-        if restore is not None and not restore.live and restore.phase in (Phase.ASKED, Phase.CANCELLED):
+        if restore is not None and restore.awaits_past:
             return self._restores.past_update(restore, line, message)
         recorded = self._recorded(Peer.AGENT, message)
         if restore is not None and restore.holds:
@@ -200,7 +205,7 @@ class Interceptor:
         if found is None:
             return [Forward(Peer.CLIENT, line)]
         if (restore := self._restores.of(found.request)) is not None:
-            return self._restores.answered(restore, line, message)
+            return [*self._restores.answered(restore, line, message), *self._nothing_opens()]
         effects: list[Effect] = [*self._answered(found, message)]
         ours = capabilities.LIST not in self._serves and self._settings.serves and self._notebook.records
         match found.request.method:
@@ -210,7 +215,7 @@ class Interceptor:
                 return [*effects, StripDeleted(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 self._notebook.deleted(found.session)
-                effects.append(DeleteSession(found.session))
+                effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]
         return effects + self._restores.to_client(found.session, line)
 
     def _initialized(self, line: bytes, message: Response) -> list[Effect]:
@@ -247,8 +252,10 @@ class Interceptor:
                 effects += self._restores.failed(restore, f"agent {how}")
             else:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
+        effects += [refusal(id, jsonrpc.INTERNAL_ERROR, f"agent {how}") for id in self._finding]
+        self._finding.clear()
         self._ledger = Ledger()
-        return effects
+        return [*effects, *self._nothing_opens()]
 
     # --- what is written down
 
@@ -278,6 +285,7 @@ class Interceptor:
         if session is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
+            self._restores.prompted(session)
             return self._notebook.prompt(session, request.raw)
         if method == acp.TERMINAL_RELEASE:
             return self._notebook.terminal_released(session, request.params)
@@ -293,9 +301,7 @@ class Interceptor:
                 session = acp.session_id(response.result)
             opened = succeeded and session is not None
             effects = self._notebook.opened(session or "", method, request.params, response.result) if opened else []
-            if not self._ledger.is_open(Peer.CLIENT, *acp.OPENING):
-                effects += self._notebook.nothing_opens()
-            return effects
+            return effects + self._nothing_opens()
         if session is None:
             return []
         if method == acp.PROMPT:
@@ -309,12 +315,18 @@ class Interceptor:
             return self._notebook.keep(session, answerer, response.raw, method)
         return []
 
+    def _nothing_opens(self) -> list[Recording]:
+        """What waited for the answer that would tell whose it is, once no such answer is awaited."""
+        return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
+
     def _is_reopening(self, session: str) -> bool:
         return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""
         if self._notebook.is_live(session) or not self._is_reopening(session):
+            return False
+        if (restore := self._restores.holder(session)) is not None and not restore.awaits_past:
             return False
         return acp.is_conversation(acp.update_kind(update))
 
@@ -325,6 +337,10 @@ class Interceptor:
         return effects
 
     def _filed(self, effects: list[Effect]) -> list[Effect]:
+        """What comes of one line: a read may bring the agent's name behind lines that wait for it."""
+        return effects if self._identified else self._awaiting_name(effects)
+
+    def _awaiting_name(self, effects: list[Effect]) -> list[Effect]:
         """Until the agent has said its name, what is kept waits: a prompt, or too much of it, ends the waiting."""
         out: list[Effect] = []
         for effect in effects:

@@ -27,6 +27,11 @@ class Terminal:
 
 @dataclass(slots=True)
 class Session:
+    """``begun``: it has a transcript. ``cwd`` and ``directories`` are what that would begin with."""
+
+    begun: bool = False
+    cwd: str | None = None
+    directories: list[str] = field(default_factory=list)
     turns: int = 0
     deleted: bool = False
     terminals: dict[str, Terminal] = field(default_factory=dict)
@@ -57,10 +62,12 @@ class Notebook:
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
         origin = record.RECORDED if method == acp.NEW else record.PARTIAL
         known = self.sessions.setdefault(session, Session())
+        known.cwd, known.directories = cwd, directories
         if method == acp.NEW:
             known.deleted = False
         elif known.deleted:
             return []
+        known.begun = True
         note: dict[str, object] = {"type": record.OPENED, "method": method}
         note |= {"cwd": cwd, "additionalDirectories": directories}
         note |= {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
@@ -91,10 +98,11 @@ class Notebook:
             self._waiting.setdefault(session, []).append(raw)
             self._waiting_size += len(raw)
             return []
+        known = self.sessions.get(session)
+        if known is not None and known.deleted:
+            return []
         effects = self._begun(session)
         known = self.sessions[session]
-        if known.deleted:
-            return []
         if known.terminals:
             for item in _shown(update):
                 if item in known.terminals:
@@ -136,6 +144,7 @@ class Notebook:
         """Nothing of it is kept any more, until somebody prompts it again."""
         if self.records:
             self.sessions.setdefault(session, Session()).deleted = True
+            self._no_longer_waiting(session)
 
     def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
         """What the client told the agent about a terminal."""
@@ -148,8 +157,8 @@ class Notebook:
             return
         if (found := terminals.get(acp.text(params, "terminalId") or "")) is None:
             return
-        if method == acp.TERMINAL_OUTPUT:
-            found.output = acp.text(result, "output")
+        if method == acp.TERMINAL_OUTPUT and (output := acp.text(result, "output")) is not None:
+            found.output = output
             found.truncated = acp.member(result, "truncated") is True
             found.exit_status = acp.member(result, "exitStatus") or found.exit_status
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
@@ -175,10 +184,11 @@ class Notebook:
 
     def _begun(self, session: str) -> list[Recording]:
         """The beginning of a transcript for a session that nobody opened here, where it needs one."""
-        if session in self.sessions:
+        known = self.sessions.setdefault(session, Session())
+        if known.begun:
             return []
-        self.sessions[session] = Session()
-        return [Begin(session, None, [], record.PARTIAL), *self._no_longer_waiting(session)]
+        known.begun = True
+        return [Begin(session, known.cwd, known.directories, record.PARTIAL), *self._no_longer_waiting(session)]
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         lines = self._waiting.pop(session, [])

@@ -5,6 +5,9 @@ wait for each other (an agent may echo the prompt, and then the echo is what is 
 the latest of it comes from ``states`` once everything is told.
 """
 
+from collections.abc import Mapping
+from itertools import accumulate
+
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -34,10 +37,12 @@ class Telling:
             return []
         update = acp.member(params, "update")
         kind = acp.update_kind(update)
+        if kind is None:  # what no client could read
+            return []
         line = entry.raw + b"\n"
         if not acp.is_conversation(kind):
             if kind in _LATEST:
-                self._latest[str(kind)] = line
+                self._latest[kind] = line
             return []
         if kind == acp.USER_CHUNK and self._prompt is not None:
             self._prompt.behind.append((line, acp.member(update, "content")))
@@ -65,20 +70,35 @@ class _Prompt:
         self._raws = _raw_blocks(entry.raw or b"", self._blocks)
 
     def told(self) -> list[bytes]:
+        """Its blocks in order; an echo stands in the place of the first text, and for all of them."""
         spoken = "".join(_text_of(block) or "" for block in self._blocks)
-        echoed = "".join(_text_of(content) or "" for _, content in self.behind)
-        is_echo = bool(self.behind) and echoed.strip() == spoken.strip() and spoken.strip() != ""
-        own = [
-            acp.user_chunk(self._session, raw, self._message_id)
-            for block, raw in zip(self._blocks, self._raws, strict=True)
-            if not (is_echo and _text_of(block) is not None)
-        ]
-        echo = [line for line, _ in self.behind]
-        return [*echo, *own] if is_echo else [*own, *echo]
+        count = _echoing([_text_of(content) or "" for _, content in self.behind], spoken.strip())
+        lines = [line for line, _ in self.behind]
+        echo, echoed = lines[:count], [content for _, content in self.behind[:count]]
+        told: list[bytes] = []
+        for block, raw in zip(self._blocks, self._raws, strict=True):
+            if count and _text_of(block) is not None:
+                told += echo
+                echo = []
+            elif isinstance(block, Mapping) and block not in echoed:
+                told.append(acp.user_chunk(self._session, raw, self._message_id))
+        return [*told, *lines[count:]]
 
 
 def _text_of(block: object) -> str | None:
     return acp.text(block, "text") if acp.text(block, "type") == "text" else None
+
+
+def _echoing(texts: list[str], words: str) -> int:
+    """How many of these texts, from the first one on, say these words and no others."""
+    said = "".join(texts)
+    start = len(said) - len(said.lstrip())
+    if not words or not said.startswith(words, start):
+        return 0
+    end = start + len(words)
+    beyond = len(said) - len(said[end:].lstrip())
+    ends = [at for at in accumulate(map(len, texts)) if at <= beyond]
+    return len(ends) if ends and ends[-1] >= end else 0
 
 
 def _raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:

@@ -134,10 +134,16 @@ class Recorder:
         def remove() -> None:
             known = self._sessions.get(session)
             if known is not None:
-                known.gone = True
                 self._close(known)
+            try:
+                self.store.delete(self.agent, session)
+            except OSError as problem:
+                if known is not None:  # what follows is not kept until its next prompt, as if it were deleted
+                    self._gaps.setdefault(session, _Gap(clock.stamp(time.time()), errno_name(problem), 0.0))
+                raise
+            if known is not None:
+                known.gone = True
             self._gaps.pop(session, None)
-            self.store.delete(self.agent, session)
 
         self.at_store(remove)
 

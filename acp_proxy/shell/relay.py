@@ -15,6 +15,7 @@ from typing import assert_never
 from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
+    DecideNext,
     DeleteSession,
     FindSession,
     ForgetReplay,
@@ -154,6 +155,8 @@ class Relay:
                 return self._delete(session, request)
             case FindSession(request, session, ours):
                 return self._find(request, session, ours=ours)
+            case DecideNext(lines):
+                return self._decide(Lines(Peer.CLIENT, lines))
             case StartReplay(request):
                 self._replays[request].start()
             case StopReplay(request):

@@ -123,10 +123,9 @@ class _Watch:
                 await anyio.sleep(_SHORT_TICK)
 
     async def _delivered(self) -> None:
-        """What the agent wrote is with the editor; nobody else's hold on its stdout counts for long."""
+        """What the agent wrote is with the editor; nobody else's hold on its stdout, or words there, count for long."""
         pump = self._relay.agent
-        idle, reads = 0.0, -1
-        while not pump.ended.is_set() and idle < HELD_SECONDS:
+        listened = 0.0
+        while not pump.ended.is_set() and listened < HELD_SECONDS:
             await anyio.sleep(_SHORT_TICK)
-            idle = idle + _SHORT_TICK if pump.is_reading and pump.reads == reads else 0.0
-            reads = pump.reads
+            listened += _SHORT_TICK if pump.is_reading else 0.0

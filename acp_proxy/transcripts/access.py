@@ -55,7 +55,7 @@ def make_directory(path: Path) -> None:
         if path.parent == path:
             raise
         make_directory(path.parent)
-        os.mkdir(path, _PRIVATE_DIRECTORY)
+        make_directory(path)  # which another process may have made meanwhile
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -18,6 +18,19 @@ from acp_proxy.transcripts.transcript import Reading
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+"""In use, or no room for it: nothing that making it anew would mend."""
 
 T = TypeVar("T")
 
@@ -27,6 +40,7 @@ class Catalog:
         self._layout = layout
         self._index: Index | None = None
         self._inode = 0
+        self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
 
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
         """Ask the index, once it has seen what is marked of these agents. Raises Unreadable.
@@ -38,8 +52,8 @@ class Catalog:
                 return self._answer(self._opened(), agents, question)
             except sqlite3.DatabaseError as problem:
                 self._close()
-                if isinstance(problem, sqlite3.OperationalError):
-                    raise  # in use, or the disk is full: nothing that making it anew would mend
+                if getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING:
+                    raise
                 self._layout.discard_index()
                 return self._answer(self._opened(), agents, question)
         except (sqlite3.Error, OSError):
@@ -71,6 +85,8 @@ class Catalog:
                 reading.measure()
                 if reading.size != size:
                     self._layout.mark(agent, name)
+        except OSError:
+            pass  # it stays marked, as above
         finally:
             reading.close()
 
@@ -81,11 +97,18 @@ class Catalog:
                     self.bring_in(index, agent, name)
             index.is_filled()
         for agent in agents:
-            for session in self._layout.journal(agent).deleted():
-                index.remove(agent, file_name(session))
             for name in self._layout.marked(agent):
                 self.bring_in(index, agent, name)
+            index.remove(agent, *self._deleted(agent))
         return question(index)
+
+    def _deleted(self, agent: str) -> list[str]:
+        """The names of an agent's deleted sessions."""
+        sessions = self._layout.journal(agent).deleted()
+        known = self._gone.get(agent)
+        if known is None or known[0] is not sessions:
+            known = self._gone[agent] = sessions, [file_name(session) for session in sessions]
+        return known[1]
 
     def _opened(self) -> Index:
         """The connection, as long as it is to the file that others see."""

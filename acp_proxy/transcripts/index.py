@@ -90,7 +90,8 @@ class Index:
                 return True
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
-                summary, size, lines = Summary.restored(json.loads(row[4])), row[2], row[3]
+                with _trusting():
+                    summary, size, lines = Summary.restored(json.loads(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             for line in reading.lines(size, lines):
@@ -102,9 +103,16 @@ class Index:
             self._put(agent, name, header, summary, reading, size if lines else 0, lines)
             return not summary.open
 
-    def remove(self, agent: str, name: str) -> None:
-        if self.has(agent, name):
-            self._database.execute("DELETE FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+    def remove(self, agent: str, *names: str) -> None:
+        """Nothing of them stays, in the write-ahead log neither."""
+        found = self._database.execute(
+            "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
+            (agent, json.dumps(names)),
+        ).fetchall()
+        if found:
+            with self._transaction():
+                self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
         """One page of what can be listed, newest first. Raises InvalidCursor."""
@@ -153,7 +161,7 @@ class Index:
             if not tables[0]:
                 for statement in _TABLES.split(";"):
                     database.execute(statement)
-        return bool(version != SCHEMA)
+        return bool(version != SCHEMA or not tables[0])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -213,6 +221,16 @@ def is_superseded(name: str) -> bool:
     return "~" in name
 
 
+@contextmanager
+def _trusting() -> Iterator[None]:
+    """SQLite does not notice a damaged value; who reads it does."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise sqlite3.DatabaseError("a row that we have not written") from problem
+
+
+@_trusting()
 def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
     agent, name, session, updated, info, open_runs = row[:6]
     known = json.loads(info)
@@ -258,7 +276,7 @@ def _read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
     try:
         value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         version, bound, updated, session = value
-        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str):
+        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
             raise InvalidCursor
         return updated, bytes.fromhex(session)
     except (ValueError, TypeError, RecursionError) as problem:

@@ -19,7 +19,10 @@ class Layout:
         self._journals: dict[str, Journal] = {}
 
     def agents(self) -> list[str]:
-        return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
+        try:
+            return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
+        except FileNotFoundError:  # the store was removed: nothing is kept
+            return []
 
     def has_agent(self, agent: str) -> bool:
         return (self.transcripts / agent).is_dir()

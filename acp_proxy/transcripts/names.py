@@ -21,14 +21,9 @@ def command_name(command: list[str]) -> str:
     ``npx -y @scope/claude-agent-acp@0.31`` is ``claude-agent-acp``; ``python -m foo.bar`` is ``foo.bar``.
     """
     words = list(command)
-    runner = _base(words[0]) if words else ""
-    if len(words) > 1 and re.fullmatch(r"python[\d.]*|py", runner):
-        words = words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words[1:])
-    elif len(words) > 1 and runner in _RUNNERS:
-        words = _operands(words[1:])
-        if words and words[0] in _RUNNER_VERBS:
-            words = _operands(words[1:])
-    name = _base(words[0]) if words else runner
+    name = _base(words[0]) if words else ""
+    while words := _run_by(name, words):
+        name = _base(words[0])
     return re.sub(r"(?<=.)(@|==).*$", "", name) or "agent"
 
 
@@ -38,10 +33,22 @@ _RUNNERS = frozenset(
 _RUNNER_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
 
 
+def _run_by(runner: str, words: list[str]) -> list[str]:
+    """The command that a runner runs; empty where there is none."""
+    if re.fullmatch(r"python[\d.]*|py", runner):
+        return words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words[1:])
+    if runner not in _RUNNERS:
+        return []
+    words = _operands(words[1:])
+    while words and words[0] in _RUNNER_VERBS:
+        words = _operands(words[1:])
+    return words
+
+
 def _operands(words: list[str]) -> list[str]:
     """What is left behind options and assignments."""
     at = 0
-    while at < len(words) and (words[at].startswith("-") or re.match(r"\w+=", words[at])):
+    while at < len(words) and (words[at].startswith("-") or re.match(r"\w+=(?!=)", words[at])):
         at += 1
     return words[at:]
 

@@ -6,7 +6,10 @@ import sys
 
 def canonical(path: str) -> str:
     """The one form of a directory's name by which sessions are compared."""
-    return spelled(os.path.realpath(path)) if "\0" not in path else path
+    try:
+        return spelled(os.path.realpath(path))
+    except ValueError:  # NUL or lone surrogates: no file system has such a name
+        return spelled(path)
 
 
 def spelled(path: str) -> str:

@@ -121,6 +121,14 @@ class Store:
         """Take a deleted session out of the index. Raises Unreadable."""
         self._catalog.ask(lambda index: index.remove(agent, file_name(session)))
 
+    def remove(self, listed: "Listed") -> None:
+        """Delete this one for good, also where its id belongs to a newer one by now. Raises OSError, Unreadable."""
+        if listed.name == file_name(listed.session):
+            self.delete(listed.agent, listed.session)
+        else:
+            self._layout.transcript(listed.agent, listed.name).unlink(missing_ok=True)
+        self._catalog.ask(lambda index: index.remove(listed.agent, listed.name))
+
     # --- single files
 
     def damaged(self) -> list[tuple[Path, str]]:
@@ -174,7 +182,7 @@ class Store:
             fd = access.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             text = path.read_text(encoding="utf-8", errors="replace").strip()
-            if text.isdigit() and int(text) > FORMAT:
+            if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
                 raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.") from None
             return
         with os.fdopen(fd, "w") as file:

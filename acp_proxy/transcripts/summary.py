@@ -15,6 +15,7 @@ TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
+_META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
 
 
 @dataclass(slots=True)
@@ -104,7 +105,7 @@ class Summary:
                 self.replies += 1
 
     def _info(self, update: Mapping[str, object]) -> None:
-        if "title" in update:
+        if "title" in update and isinstance(update["title"], str | None):
             self.agent_title = cleaned(update["title"], AGENT_TITLE_LENGTH)
         if "updatedAt" in update:
             time = update["updatedAt"]
@@ -114,16 +115,19 @@ class Summary:
                 self.agent_updated = clock.normalized(time) or self.agent_updated
         if "_meta" in update:
             meta = update["_meta"]
-            self.meta = merged(self.meta, meta) if isinstance(meta, Mapping) else {} if meta is None else self.meta
+            if meta is None:
+                self.meta = {}
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS):
+                self.meta = merged(self.meta, meta)
 
     def _consider(self, blocks: object) -> None:
         for block in blocks if isinstance(blocks, list) else []:
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            line = next((line for line in text.split("\n") if line.strip()), None) if text is not None else None
-            if line is not None:
-                title = cleaned(line, TITLE_LENGTH)
+            lines = (cleaned(line, TITLE_LENGTH) for line in text.split("\n")) if text is not None else iter(())
+            title = next(filter(None, lines), None)
+            if title is not None:
                 self.first = self.first or title
-                if not line.lstrip().startswith(_NOT_A_TITLE):
+                if not title.startswith(_NOT_A_TITLE):
                     self.candidate = title
                     return
             elif self.resource is None and text is None:
@@ -134,7 +138,7 @@ def cleaned(text: object, length: int) -> str | None:
     """One line of printable text, cut at a word; None where nothing is left."""
     if not isinstance(text, str):
         return None
-    folded = " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text[: length * 8]).split())
+    folded = " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text.strip()[: length * 8]).split())
     if len(folded) <= length:
         return folded or None
     cut = folded[: length - 1]
@@ -154,6 +158,11 @@ def merged(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, ob
         else:
             out[key] = value
     return out
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
 
 
 def _resource_name(block: object) -> str | None:

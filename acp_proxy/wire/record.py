@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import orjson
-
 from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer
@@ -24,6 +22,7 @@ GAP_MARK = b'"note":{"type":"gap"'
 """How a note of a gap is written: enough to find one without reading the rest."""
 
 _MESSAGE = b',"message":'
+_OURS = (("at", "run", "from", "message"), ("at", "run", "from", "of", "message"))
 # Where a line of ours begins, for finding it again behind a torn one.
 _ENTRY_START = b'{"at":"'
 _TRIES = 8  # a message may contain the same bytes; damage is rare, and its cost must stay linear
@@ -100,7 +99,7 @@ def decode_header(line: bytes) -> Header | None:
         value = jsonrpc.parse(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or not isinstance(version := value.get("acp-transcript"), int):
+    if not isinstance(value, dict) or type(version := value.get("acp-transcript")) is not int or version < 1:
         return None
     if version > VERSION:
         raise NewerFormat(version, VERSION)
@@ -113,7 +112,7 @@ def decode_header(line: bytes) -> Header | None:
         session=session,
         cwd=cwd if isinstance(cwd, str) else None,
         origin=origin if isinstance(origin, str) and origin in (RECORDED, IMPORTED) else PARTIAL,
-        created_at=created if isinstance(created, str) else "",
+        created_at=created if isinstance(created, str) and created.isascii() else "",
         directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
         agent=agent if isinstance(agent, dict) else {},
         version=version,
@@ -142,7 +141,7 @@ def _decode(line: bytes, version: int) -> Entry | None:
     for step in range(version, VERSION):
         value = UPGRADES[step](value)
     at, run, sender, of = value.get("at"), value.get("run"), value.get("from"), value.get("of")
-    if not isinstance(at, str) or not isinstance(run, str):
+    if not isinstance(at, str) or not at.isascii() or not isinstance(run, str):
         return None
     of = of if isinstance(of, str) else None
     if sender == "proxy":
@@ -151,17 +150,25 @@ def _decode(line: bytes, version: int) -> Entry | None:
     if sender not in ("client", "agent"):
         return None
     if "message" in value:
-        return Entry(at, run, Peer(sender), of, raw=_embedded(line, value["message"]), value=value["message"])
+        raw = _embedded(line, value)
+        return Entry(at, run, Peer(sender), of, raw=raw, value=value["message"]) if raw is not None else None
     if isinstance(text := value.get("line"), str):
         raw = splice.encode(text) if _is_encodable(text) else b""
         return Entry(at, run, Peer(sender), of, raw=raw, value=_lenient(raw))
     return None
 
 
-def _embedded(line: bytes, message: object) -> bytes:
-    """The message's own bytes. Nothing that we write before it can contain the key."""
-    at = line.find(_MESSAGE)
-    return line[at + len(_MESSAGE) : -1] if at > 0 and line.endswith(b"}") else orjson.dumps(message)
+def _embedded(line: bytes, value: Mapping[str, object]) -> bytes | None:
+    """The message's own bytes. In an entry of ours nothing before it can contain the key; others are looked into."""
+    is_ours = tuple(value) in _OURS and isinstance(value.get("of", ""), str) and line.endswith(b"}")
+    if is_ours and (at := line.find(_MESSAGE)) > 0:
+        return line[at + len(_MESSAGE) : -1]
+    text = splice.decode(line)
+    try:
+        start, end = splice.members(text, splice.whole(text)[0])["message"]
+    except ValueError:
+        return None
+    return splice.encode(text[start:end])
 
 
 def _is_encodable(text: str) -> bool:

@@ -1,0 +1,333 @@
+"""What people and programs see of the store, and how they delete from it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.shell import output
+from acp_proxy.transcripts.store import Store
+from tests.stored import EPOCH, chunk, store_session
+
+ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
+STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066"
+NEVER_PRINTED = set(STEERING) - set("[2J31m")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str, answer: str | None = None) -> Result:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def ids(store: Store, *words: str) -> list[str]:
+    return [row["sessionId"] for row in json.loads(printed(store, "list", "--json", *words))]
+
+
+# list
+
+
+def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
+    result = run(store, "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "acp-proxy run" in result.stderr
+    assert ids(store) == []
+
+
+def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
+    store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
+    store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
+    store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
+    first, second = printed(store, "list").splitlines()
+    assert all(part in first for part in ("2023-11-14 23:13", "other", "new", "Break it", "/project"))
+    assert all(part in second for part in ("2023-11-14 22:13", "one", "old", "Mend it", "/project"))
+    assert ids(store) == ["new", "old"]
+    assert ids(store, "--agent", "one") == ["old"]
+    assert ids(store, "--agent", "nobody") == []
+
+
+def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
+    path = store_session(
+        store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
+    )
+    [row] = json.loads(printed(store, "list", "--json"))
+    assert row == {
+        "sessionId": "s",
+        "agent": path.parent.name,
+        "cwd": "/project",
+        "title": "Mend it",
+        "updatedAt": "2023-11-14T22:13:20.000Z",
+        "messageCount": 3,
+        "hasErrors": True,
+        "bytes": path.stat().st_size,
+        "transcript": path.stem,
+    }
+
+
+def test_the_store_may_be_named_by_the_environment(store: Store) -> None:
+    store_session(store, "s", ("Mend it", []))
+    result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
+    assert "Mend it" in result.stdout
+
+
+# show
+
+TURN = [
+    chunk("a thought", "agent_thought_chunk"),
+    {"sessionUpdate": "plan", "entries": [{"content": "the plan", "status": "pending", "priority": "high"}]},
+    {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "pending"},
+    {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"},
+    chunk("the "),
+    chunk("answer"),
+    {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aaaa", "mimeType": "image/png"}},
+    {"sessionUpdate": "something_new", "content": {"type": "text", "text": "unknown"}},
+]
+
+
+def test_a_conversation_is_shown_in_order_with_its_title(store: Store) -> None:
+    store_session(
+        store,
+        "s",
+        ("Mend it\nplease", TURN),
+        ("more", []),
+        error={"code": -32000, "message": "no login"},
+        notes=[{"type": "gap", "reason": "ENOSPC"}, {"type": "opened"}],
+    )
+    shown = printed(store, "show", "s")
+    assert shown.startswith("Mend it\ns  ")
+    parts = ["Mend it\n  please", "a thought", "the plan", "the tool", "the answer", "[image]", "more", "no login"]
+    places = [shown.index(part, shown.index("User")) for part in [*parts, "ENOSPC"]]
+    assert places == sorted(places)
+    assert "opened" not in shown
+
+
+def test_the_conversation_for_programs_is_every_message_as_json(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    lines = printed(store, "show", "s", "--json").splitlines()
+    messages = [json.loads(line) for line in lines]
+    assert messages[0]["params"]["prompt"][0]["text"] == "Mend it"
+    assert [one["params"]["update"] for one in messages[1:-1]] == TURN
+    assert messages[-1]["result"] == {"stopReason": "end_turn"}
+
+
+def three_sessions(store: Store) -> None:
+    store_session(store, "abc-1", ("first", []), at=EPOCH)
+    store_session(store, "abc-12", ("second", []), at=EPOCH + 60)
+    store_session(store, "b", ("third", []), at=EPOCH + 30)
+
+
+@pytest.mark.parametrize(("wanted", "title"), [("abc-1", "first"), ("abc-12", "second"), ("b", "third")])
+def test_a_session_is_named_by_its_id_also_where_that_begins_another(store: Store, wanted: str, title: str) -> None:
+    three_sessions(store)
+    assert printed(store, "show", wanted).startswith(title)
+
+
+def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Store) -> None:
+    three_sessions(store)
+    store_session(store, "xyz", ("fourth", []), at=EPOCH + 10)
+    assert printed(store, "show", "x").startswith("fourth")
+    assert printed(store, "show", "last").startswith("second")
+
+
+@pytest.mark.parametrize("command", ["show", "delete"])
+def test_what_names_no_session_is_an_error(store: Store, command: str) -> None:
+    three_sessions(store)
+    for wanted in ("nobody", "abc-123", "third"):
+        result = run(store, command, wanted)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert wanted in result.stderr
+    assert ids(store) == ["abc-12", "b", "abc-1"]
+
+
+@pytest.mark.parametrize("command", ["show", "delete"])
+def test_what_names_several_sessions_is_an_error_that_names_them(store: Store, command: str) -> None:
+    three_sessions(store)
+    result = run(store, command, "abc")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert all(name in result.stderr for name in ("abc-1 ", "abc-12 "))
+    assert len(ids(store)) == 3
+
+
+def test_an_id_of_two_agents_needs_the_agent(store: Store) -> None:
+    store_session(store, "s", ("first", []), agent="one")
+    store_session(store, "s", ("second", []), agent="other")
+    assert run(store, "show", "s").exit_code == 1
+    assert printed(store, "show", "s", "--agent", "one").startswith("first")
+    assert printed(store, "show", "s", "--agent", "other").startswith("second")
+
+
+def test_the_last_of_nothing_is_an_error(store: Store) -> None:
+    assert run(store, "show", "last").exit_code == 1
+
+
+def test_a_damaged_transcript_is_shown_as_far_as_it_is_intact(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", [chunk("done")]))
+    path.write_bytes(path.read_bytes() + b"\0\0\0\n" + b'{"at":"torn')
+    assert "done" in printed(store, "show", "s")
+
+
+def test_a_transcript_of_a_newer_version_is_an_error_that_says_what_to_do(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    ids(store)
+    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    result = run(store, "show", "s")
+    assert result.exit_code == 1
+    assert "Upgrade" in result.stderr
+
+
+def test_a_transcript_that_was_removed_by_hand_is_an_error(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    ids(store)
+    path.unlink()
+    result = run(store, "show", "s")
+    assert result.exit_code == 1
+    assert "acp-proxy doctor" in result.stderr
+
+
+# delete
+
+
+def test_delete_asks_and_keeps_what_is_not_agreed_to(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    for answer in ("n\n", "\n", ""):
+        result = run(store, "delete", "s", answer=answer)
+        assert result.exit_code == 1
+        assert "Mend it" in result.stdout
+        assert path.exists()
+    assert run(store, "delete", "s", answer="y\n").exit_code == 0
+    assert not path.exists()
+
+
+def test_what_is_deleted_is_gone_for_lists_and_known_as_deleted(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    kept = store_session(store, "kept", ("Keep it", []))
+    assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
+    printed(store, "delete", "s", "--yes")
+    assert ids(store) == ["kept"]
+    assert store.deleted(path.parent.name) == {"s"}
+    assert (path.exists(), kept.exists()) == (False, True)
+    assert run(store, "delete", "s", "--yes").exit_code == 1
+    secret = b"Mend it"
+    assert not any(secret in file.read_bytes() for file in store.root.rglob("*") if file.is_file())
+
+
+def test_a_session_whose_id_was_given_again_is_deleted_one_by_one(store: Store) -> None:
+    first = store_session(store, "s", ("first", []), at=EPOCH)
+    store_session(store, "s", ("second", []), at=EPOCH + 60)
+    assert len(list(first.parent.glob("s-*.jsonl"))) == 2
+    assert "second" in printed(store, "delete", "s", "--yes")
+    assert printed(store, "show", "s").startswith("first")
+    assert "first" in printed(store, "delete", "s", "--yes")
+    assert ids(store) == []
+    assert list(first.parent.glob("s-*.jsonl")) == []
+
+
+# Somebody else's text.
+
+
+def spoiled(store: Store) -> None:
+    """A session that would steer a terminal wherever its text is shown."""
+    words = f"Mend{STEERING}it"
+    updates: list[dict[str, Any]] = [
+        chunk(words),
+        chunk(words, "agent_thought_chunk"),
+        {"sessionUpdate": "plan", "entries": [{"content": words, "status": words}]},
+        {"sessionUpdate": "tool_call", "toolCallId": words, "title": words, "status": words},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": words}},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "resource_link", "name": words, "uri": words}},
+        {"sessionUpdate": "session_info_update", "title": words},
+    ]
+    for number in range(2):
+        store_session(
+            store,
+            f"id{number}{STEERING}",
+            (words, updates),
+            agent=words,
+            cwd=f"/{words}",
+            at=EPOCH + number,
+            error={"code": 1, "message": words},
+            notes=[{"type": "gap", "reason": words}, {"type": "failed", "message": words}],
+        )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("show", "last"),
+        ("show", "last", "--json"),
+        ("show", "id"),
+        ("show", f"nobody{STEERING}"),
+        ("delete", "last", "--yes"),
+        ("delete", "id"),
+    ],
+)
+def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[str, ...]) -> None:
+    spoiled(store)
+    result = run(store, *words)
+    text = result.stdout + result.stderr
+    assert text
+    assert not NEVER_PRINTED & set(text)
+    assert "Mend" in text or result.exit_code == 1
+
+
+def test_what_is_not_printed_is_seen_to_be_missing(store: Store) -> None:
+    spoiled(store)
+    assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "last"), ("delete", "last", "--yes"), ("show", "id")])
+def test_nothing_that_steers_is_printed_to_a_real_terminal_either(store: Store, words: tuple[str, ...]) -> None:
+    spoiled(store)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+    os.close(ours)
+    assert process.returncode == (1 if words == ("show", "id") else 0)
+    assert "Mend" in text or "could be any of" in text
+    assert not NEVER_PRINTED & set(text.replace("\r\n", "\n"))
+
+
+# A store that cannot be used.
+
+
+def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(store: Store) -> None:
+    store_session(store, "s", ("Mend it", []))
+    store.root.chmod(0o777)
+    for words in (("list",), ("show", "s"), ("delete", "s", "--yes")):
+        result = run(store, *words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"chmod 700 {store.root}" in result.stderr
+    os.chmod(store.root, 0o700)
+    assert ids(store) == ["s"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list", "--no-such"), ("show",), ("delete",), ("no-such",), ("list", "extra")],
+)
+def test_a_wrong_usage_is_exit_2(store: Store, words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, ["sessions", *words])
+    assert result.exit_code == 2
+    assert result.stdout == ""

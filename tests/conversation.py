@@ -1,0 +1,432 @@
+"""A talk through the core, told in its order: what a side says, and all that comes of it.
+
+    talk = Talk().begins(RESUMES)                      # initialize, asked and answered; we add list, delete and load
+    talk.opens("s")                                    # session/new, asked and answered
+    step = talk.client(prompt(1, "s", "mend it"))      # one read of the client's
+    assert step.to_agent == line(prompt(1, "s", "mend it"))
+    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
+
+The talk plays the shell's part: what is looked up in the store is found there (``stored``) at once, or, where that is
+``slow``, when the test says so (``finds``); a replay tells what the test says, in its own time (``tells``,
+``replay_ends``); lists and deletes are answered. Every step is held to the rules that hold for all (``_Rules``).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, assert_never
+
+from acp_proxy.core import answers
+from acp_proxy.core.effects import (
+    Acting,
+    Begin,
+    BeginTurn,
+    DecideNext,
+    DeleteSession,
+    Effect,
+    EndTurn,
+    FindSession,
+    ForgetReplay,
+    Forward,
+    Identify,
+    Keep,
+    KeepNote,
+    KeepUpdates,
+    ListSessions,
+    Recording,
+    StartReplay,
+    StopReplay,
+    StripDeleted,
+    ToStderr,
+    Warn,
+)
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+Said = Mapping[str, Any] | list[Any] | bytes
+"""A message, as a value or as the very bytes of its line."""
+
+RELEASE = "1.2.3"
+RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+"""The capabilities of an agent that restores sessions, and neither lists nor loads nor deletes them."""
+
+
+# --- what is said
+
+
+def raw(said: Said) -> bytes:
+    """As official SDKs write it, without its newline."""
+    if isinstance(said, bytes):
+        return said.removesuffix(b"\n")
+    return json.dumps(said, separators=(",", ":")).encode()
+
+
+def line(*said: Said) -> bytes:
+    return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
+
+
+def spaced(said: Said) -> bytes:
+    """The same message in nobody's usual spelling."""
+    return json.dumps(json.loads(raw(said)), separators=(" , ", " : "), sort_keys=True).encode() + b"\n"
+
+
+def request(id: object, method: str, params: object = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def notification(method: str, params: object = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def result(id: object, value: object = None) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "result": value}
+
+
+def error(id: object, code: int, message: str = "") -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
+
+
+def update(session: str, kind: str, **more: object) -> dict[str, Any]:
+    return notification("session/update", {"sessionId": session, "update": {"sessionUpdate": kind, **more}})
+
+
+def chunk(session: str, text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
+    return update(session, kind, content={"type": "text", "text": text})
+
+
+def commands(session: str, *names: str) -> dict[str, Any]:
+    """State, not conversation."""
+    return update(session, "available_commands_update", availableCommands=[{"name": name} for name in names])
+
+
+def prompt(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    return request(id, "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
+
+
+def new(id: object, **more: object) -> dict[str, Any]:
+    return request(id, "session/new", {"cwd": "/w", "mcpServers": [], **more})
+
+
+def load(id: object, session: str, **more: object) -> dict[str, Any]:
+    return request(id, "session/load", {"sessionId": session, "cwd": "/w", "mcpServers": [], **more})
+
+
+def resume(id: object, session: str, **more: object) -> dict[str, Any]:
+    return load(id, session, **more) | {"method": "session/resume"}
+
+
+def delete(id: object, session: str) -> dict[str, Any]:
+    return request(id, "session/delete", {"sessionId": session})
+
+
+def cancel(id: object) -> dict[str, Any]:
+    return notification("$/cancel_request", {"requestId": id})
+
+
+def permission(id: object, session: str) -> dict[str, Any]:
+    return request(id, "session/request_permission", {"sessionId": session, "toolCall": {}, "options": []})
+
+
+def stopped(id: object, reason: str = "end_turn") -> dict[str, Any]:
+    """A prompt's answer."""
+    return result(id, {"stopReason": reason})
+
+
+def initialized(id: object, capabilities: object = None, **more: object) -> dict[str, Any]:
+    """An agent's answer to initialize."""
+    return result(id, {"protocolVersion": 1, "agentCapabilities": capabilities, **more})
+
+
+def opened_note(method: str, cwd: str | None = "/w", servers: Iterable[str] = (), **more: object) -> dict[str, object]:
+    """What the transcript says of a session that was opened."""
+    note: dict[str, object] = {"type": record.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
+    return note | more | {"mcpServers": list(servers)}
+
+
+def requested(id: object) -> RequestId:
+    return RequestId(json.dumps(id))
+
+
+# --- what comes of it
+
+
+@dataclass
+class Step:
+    """All that one event brought about: what is kept, and what is done, each in order."""
+
+    kept: list[Recording] = field(default_factory=list)
+    done: list[Acting] = field(default_factory=list)
+
+    @property
+    def to_agent(self) -> bytes:
+        return self._to(Peer.AGENT)
+
+    @property
+    def to_client(self) -> bytes:
+        return self._to(Peer.CLIENT)
+
+    @property
+    def stderr(self) -> bytes:
+        return b"".join(each.data for each in self.done if isinstance(each, ToStderr))
+
+    @property
+    def warnings(self) -> list[str]:
+        return [each.text for each in self.done if isinstance(each, Warn)]
+
+    @property
+    def asked(self) -> list[Acting]:
+        """What the shell was asked for beyond passing things on."""
+        return [each for each in self.done if not isinstance(each, Forward | ToStderr | Warn)]
+
+    @property
+    def refusals(self) -> list[tuple[Any, Any]]:
+        """The errors that the client gets: whose they are, and their codes."""
+        told = [json.loads(one) for one in self.to_client.split(b"\n") if one]
+        return [(one["id"], one["error"]["code"]) for one in told if one.get("error") is not None]
+
+    def add(self, other: "Step") -> None:
+        self.kept += other.kept
+        self.done += other.done
+
+    def _to(self, peer: Peer) -> bytes:
+        return b"".join(each.data for each in self.done if isinstance(each, Forward) and each.to is peer)
+
+
+# --- the talk
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store has of a session. ``slow``: it takes its time to find out."""
+
+    held: bool = True
+    complete: bool = True
+    deleted: bool = False
+    trouble: str | None = None
+    slow: bool = False
+
+
+@dataclass
+class _Replay:
+    is_started: bool = False
+    is_stopped: bool = False
+
+
+class Talk:
+    def __init__(self, *, records: bool = True, serves: bool = True) -> None:
+        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE))
+        self.all = Step()
+        """Everything from the beginning on."""
+        self.stored: dict[str, Stored] = {}
+        self.rows: list[answers.Row] = []
+        self.kept_when_found: dict[RequestId, list[Recording]] = {}
+        """What a replay would tell at most."""
+        self.looked_up: list[RequestId] = []
+        """What a slow store has still to find out."""
+        self._replays: dict[RequestId, _Replay] = {}
+        self._rules = _Rules()
+
+    # the usual beginnings
+
+    def begins(self, capabilities: object = None, **more: object) -> Self:
+        self.client(request("initialize", "initialize", {"protocolVersion": 1}))
+        self.agent(initialized("initialize", capabilities, **more))
+        return self
+
+    def opens(self, *sessions: str) -> Self:
+        for session in sessions:
+            self.client(new(f"new {session}"))
+            self.agent(result(f"new {session}", {"sessionId": session}))
+        return self
+
+    # what can happen
+
+    def client(self, *said: Said) -> Step:
+        """One read of the client's."""
+        return self._step(Lines(Peer.CLIENT, self._said(said)))
+
+    def agent(self, *said: Said) -> Step:
+        """One read of the agent's."""
+        return self._step(Lines(Peer.AGENT, self._said(said)))
+
+    def finds(self, id: object, stored: Stored | None = None) -> Step:
+        """The store has found out at last."""
+        return self.finds_by_id(requested(id), stored)
+
+    def finds_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
+        return self._step(self._found(id, stored))
+
+    def tells(self, id: object, *said: Said) -> Step:
+        """A replay goes on for a while."""
+        replay = self._replays[requested(id)]
+        assert replay.is_started, f"nobody asked to replay {id}"
+        told: list[Acting] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
+        step = Step(done=told)
+        self.all.add(step)
+        return step
+
+    def replay_ends(self, id: object, *states: Said) -> Step:
+        return self.replay_ends_by_id(requested(id), *states)
+
+    def replay_ends_by_id(self, id: RequestId, *states: Said) -> Step:
+        assert self._replays.pop(id).is_started, f"nobody asked to replay {id}"
+        return self._step(ReplayEnded(id, [line(state) for state in states]))
+
+    def agent_ends(self, how: str = "exited with status 17") -> Step:
+        return self._step(AgentEnded(how))
+
+    @property
+    def replays_left(self) -> list[RequestId]:
+        """Transcripts that are still open for a replay."""
+        return list(self._replays)
+
+    @property
+    def replays_running(self) -> list[RequestId]:
+        return [id for id, replay in self._replays.items() if replay.is_started]
+
+    # the shell's part
+
+    def _said(self, said: tuple[Said, ...]) -> list[bytes]:
+        lines = [line(each) for each in said]
+        self._rules.said += lines
+        return lines
+
+    def _step(self, event: Event) -> Step:
+        step = Step()
+        self._perform(self._decide(event, step), step)
+        self.all.add(step)
+        return step
+
+    def _decide(self, event: Event, step: Step) -> list[Acting]:
+        effects = self.core.handle(event)
+        self._rules.check(effects)
+        for effect in effects:
+            if isinstance(effect, Recording):
+                step.kept += _kept(effect)
+                self._write(effect)
+        return [effect for effect in effects if not isinstance(effect, Recording)]
+
+    def _write(self, effect: Recording) -> None:
+        match effect:
+            case Begin(session, origin=record.RECORDED):
+                self.stored[session] = Stored()
+            case Begin(session):
+                self.stored.setdefault(session, Stored(complete=False))
+            case BeginTurn(session) if self.stored[session].deleted:
+                self.stored[session] = Stored(complete=False)
+            case _:
+                pass
+
+    def _perform(self, effects: list[Acting], step: Step) -> None:
+        for effect in effects:
+            step.done.append(effect)
+            self._perform(self._next(effect, step), step)
+
+    def _next(self, effect: Acting, step: Step) -> list[Acting]:
+        """Do it; what has to be done next is returned."""
+        match effect:
+            case FindSession(id, session, ours):
+                stored = self.stored.get(session, Stored(held=False))
+                self.kept_when_found[id] = self.all.kept + step.kept
+                if stored.slow:
+                    self.looked_up.append(id)
+                    return []
+                return self._decide(self._found(id, stored) if ours else Found(id, deleted=stored.deleted), step)
+            case DecideNext(lines):
+                return self._decide(Lines(Peer.CLIENT, lines), step)
+            case ListSessions():
+                page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
+                return [Forward(Peer.CLIENT, page, own=True)]
+            case StripDeleted(data):
+                deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
+                return [Forward(Peer.CLIENT, answers.without(data, deleted))]
+            case DeleteSession(session, asked):
+                self.stored[session] = Stored(deleted=True, held=False)
+                return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
+            case StartReplay(id):
+                assert not self._replays[id].is_started, f"{id} is replayed twice"
+                self._replays[id].is_started = True
+            case StopReplay(id):
+                if id in self._replays:
+                    self._replays[id].is_stopped = True
+            case ForgetReplay(id):
+                found = self._replays.pop(id, None)
+                assert found is None or not found.is_started, f"the replay of {id} is under way"
+            case Forward() | ToStderr() | Warn():
+                pass
+            case _:
+                assert_never(effect)
+        return []
+
+    def _found(self, id: RequestId, stored: Stored | None) -> Found:
+        stored = stored or Stored()
+        if stored.held and not stored.deleted and stored.trouble is None:
+            self._replays[id] = _Replay()
+            return Found(id, held=True, complete=stored.complete)
+        return Found(id, deleted=stored.deleted, trouble=stored.trouble)
+
+
+def _kept(effect: Recording) -> list[Recording]:
+    """Updates that were not looked into are kept like all others."""
+    if not isinstance(effect, KeepUpdates):
+        return [effect]
+    assert effect.data.endswith(b"\n")
+    return [Keep(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
+
+
+def _is_update(said: bytes) -> bool:
+    """Lines that begin as all SDKs begin an update are taken at their word."""
+    message = jsonrpc.read_message(said)
+    method = message.method if isinstance(message, jsonrpc.Notification) else None
+    return method == acp.UPDATE or said.startswith(acp.UPDATE_PREFIX)
+
+
+class _Rules:
+    """What holds for the effects of every event."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self._identified = False
+        self._begun: set[str] = set()
+        self._deleted: set[str] = set()
+
+    def check(self, effects: list[Effect]) -> None:
+        against_a_delete: set[str] = set()
+        for effect in effects:
+            match effect:
+                case Identify():
+                    assert not self._identified, "the agent is identified twice"
+                    self._identified = True
+                case Begin(session, origin=origin):
+                    assert self._identified, "nobody knows yet where transcripts go"
+                    self._begun.add(session)
+                    if origin == record.RECORDED:
+                        self._deleted.discard(session)
+                    elif session in self._deleted:
+                        against_a_delete.add(session)
+                case BeginTurn(session):
+                    assert session in self._begun, f"{session} has no transcript yet"
+                    self._deleted.discard(session)
+                    against_a_delete.discard(session)
+                case Keep(session) | KeepUpdates(session) | KeepNote(session) | EndTurn(session):
+                    assert session in self._begun, f"{session} has no transcript yet"
+                    if session in self._deleted:
+                        against_a_delete.add(session)
+                    self._is_verbatim(effect)
+                case DeleteSession(session):
+                    self._deleted.add(session)
+                case Forward(data=data, own=True):
+                    assert data.endswith(b"\n"), "a message of ours ends its line"
+                case Forward(to, data, first=True):
+                    assert to is Peer.CLIENT, "only updates go before they are kept"
+                    assert all(map(_is_update, data.removesuffix(b"\n").split(b"\n"))), "and nothing else"
+                case _:
+                    pass
+        assert not against_a_delete, f"{against_a_delete} was deleted, and something of it is kept"
+
+    def _is_verbatim(self, effect: Effect) -> None:
+        if isinstance(effect, Keep):
+            assert b"\n" not in effect.raw
+            assert any(effect.raw in one for one in reversed(self.said)), "what is kept is what came"

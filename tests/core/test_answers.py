@@ -1,0 +1,194 @@
+"""The answers that are composed from what the store found."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.core import answers
+from acp_proxy.core.effects import Forward
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+from tests.conversation import line, result
+from tests.strategies import spelled, texts, values
+
+
+@dataclass
+class Row:
+    """One stored session."""
+
+    session: str = "s"
+    cwd: str | None = "/w"
+    title: str | None = None
+    updated: str = "2026-11-20T09:15:02.123Z"
+    prompts: int = 1
+    replies: int = 1
+    failed: bool = False
+    directories: list[str] = field(default_factory=list)
+    meta: dict[str, object] = field(default_factory=dict)
+
+
+def listed(*rows: Row, cursor: str | None = None, directories: bool = False, recording: bool = True) -> Any:
+    answer = answers.listed(RequestId("7"), rows, cursor, directories=directories, recording=recording)
+    assert answer.endswith(b"}\n")
+    assert answer.count(b"\n") == 1
+    value = json.loads(answer)
+    assert (value["jsonrpc"], value["id"]) == ("2.0", 7)
+    return value["result"]
+
+
+# session/list.
+
+
+def test_a_session_is_told_with_all_that_is_known() -> None:
+    row = Row(title="Mend it", prompts=2, replies=1, failed=True, directories=["/x"], meta={"agent.example": 1})
+    assert listed(row, directories=True) == {
+        "sessions": [
+            {
+                "sessionId": "s",
+                "cwd": "/w",
+                "additionalDirectories": ["/x"],
+                "title": "Mend it",
+                "updatedAt": "2026-11-20T09:15:02.123Z",
+                "_meta": {"messageCount": 3, "hasErrors": True, "agent.example": 1},
+            }
+        ]
+    }
+
+
+def test_what_is_not_known_has_no_key() -> None:
+    [session] = listed(Row(), directories=True)["sessions"]
+    assert session == {
+        "sessionId": "s",
+        "cwd": "/w",
+        "updatedAt": "2026-11-20T09:15:02.123Z",
+        "_meta": {"messageCount": 2, "hasErrors": False},
+    }
+
+
+def test_directories_are_told_only_to_agents_that_know_them() -> None:
+    [session] = listed(Row(directories=["/x"]), directories=False)["sessions"]
+    assert "additionalDirectories" not in session
+
+
+def test_the_agents_own_values_win() -> None:
+    [session] = listed(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
+    assert session["_meta"] == {"messageCount": 40, "hasErrors": None}
+
+
+def test_sessions_keep_their_order_and_the_page_its_cursor() -> None:
+    page = listed(Row("b"), Row("a"), Row("c"), cursor="next")
+    assert [session["sessionId"] for session in page["sessions"]] == ["b", "a", "c"]
+    assert page["nextCursor"] == "next"
+
+
+def test_the_last_page_has_no_cursor_key() -> None:
+    assert listed() == {"sessions": []}
+
+
+def test_a_list_says_when_nothing_is_recorded() -> None:
+    assert listed(recording=False) == {"sessions": [], "_meta": {"acp-proxy": {"recording": False}}}
+
+
+@given(texts, texts, st.dictionaries(texts, values, max_size=3))
+def test_any_text_can_be_listed_on_one_line(session: str, title: str, meta: dict[str, Any]) -> None:
+    answer = answers.listed(
+        RequestId('"x"'), [Row(session, title=title, meta=meta)], None, directories=True, recording=True
+    )
+    assert answer.count(b"\n") == 1
+    [told] = json.loads(answer)["result"]["sessions"]
+    assert (told["sessionId"], told["title"]) == (session, title)
+
+
+# The agent's own list.
+
+
+def page(*sessions: object) -> dict[str, Any]:
+    return result(1, {"sessions": list(sessions), "nextCursor": "c"})
+
+
+def test_what_was_deleted_is_taken_out_and_the_rest_keeps_its_bytes() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
+        b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
+    )
+    assert answers.without(raw, frozenset({"b"})) == (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},'
+        b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
+    )
+
+
+def test_all_of_them_can_be_taken_out() -> None:
+    raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
+    assert answers.without(raw, frozenset({"a", "b", "z"})) == line(page())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        page({"sessionId": "a"}),
+        page(),
+        page(None, 3, "s", [], {}, {"sessionId": 5}, {"sessionId": None}),
+        result(1, None),
+        result(1, {"sessions": None}),
+        result(1, {"sessions": {"sessionId": "gone"}}),
+        result(1, [{"sessionId": "gone"}]),
+    ],
+)
+def test_where_nothing_was_deleted_a_list_passes_byte_for_byte(said: dict[str, Any]) -> None:
+    raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
+    assert answers.without(raw, frozenset({"gone", "s"})) == raw
+    assert answers.without(raw, frozenset()) == raw
+
+
+def test_a_session_is_known_by_the_last_of_its_ids() -> None:
+    raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
+    assert answers.without(raw, frozenset({"a"})) == (
+        b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
+    )
+
+
+sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}, optional={"title": values}))
+
+
+@given(spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})))
+def test_only_what_was_deleted_is_missing(text: str) -> None:
+    raw = text.encode() + b"\n"
+    before = json.loads(raw)["result"]["sessions"]
+    after = answers.without(raw, frozenset("ac"))
+    kept = [session for session in before if session["sessionId"] not in "ac"]
+    assert json.dumps(json.loads(after)["result"]["sessions"]) == json.dumps(kept)
+    assert (after == raw) is (kept == before)
+
+
+@given(values)
+def test_a_list_of_any_shape_can_be_looked_into(value: Any) -> None:
+    raw = line(result(1, {"sessions": value}))
+    answers.without(raw, frozenset({"a"}))
+
+
+# Refusals, and updates of ours.
+
+
+def test_history_that_cannot_be_read_is_told_by_the_errors_name_alone() -> None:
+    refusal = answers.unreadable(RequestId('"q"'), "ENOENT")
+    assert isinstance(refusal, Forward)
+    assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
+    assert json.loads(refusal.data) == {
+        "jsonrpc": "2.0",
+        "id": "q",
+        "error": {"code": -32603, "message": "Session history cannot be read (ENOENT). Run: acp-proxy doctor"},
+    }
+
+
+@given(texts, st.dictionaries(texts, values, max_size=3))
+def test_an_update_of_ours_is_one_line(session: str, body: dict[str, Any]) -> None:
+    told = answers.update(session, {**body, "sessionUpdate": "session_info_update"})
+    assert told.endswith(b"\n")
+    assert told.count(b"\n") == 1
+    value = json.loads(told)
+    assert value["method"] == "session/update"
+    assert value["params"]["sessionId"] == session
+    assert value["params"]["update"]["sessionUpdate"] == "session_info_update"

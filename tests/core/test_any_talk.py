@@ -1,0 +1,352 @@
+"""Promises that hold whatever is said, in whatever order."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.core.effects import Identify, Keep
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import (
+    RESUMES,
+    Said,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    error,
+    line,
+    load,
+    permission,
+    prompt,
+    result,
+    stopped,
+)
+from tests.strategies import messages, one_line, spelled, values
+
+# What peers may say: right, nearly right, and wrong in every way.
+
+IDS = st.sampled_from([0, 1, 2, "1", 1.0, True, None, 2**70])
+SESSIONS = st.sampled_from(["a", "b", "c"])
+METHODS = st.sampled_from(
+    [
+        "initialize",
+        "authenticate",
+        "session/new",
+        "session/load",
+        "session/resume",
+        "session/fork",
+        "session/close",
+        "session/list",
+        "session/delete",
+        "session/prompt",
+        "session/cancel",
+        "session/set_mode",
+        "session/set_config_option",
+        "session/update",
+        "session/request_permission",
+        "terminal/create",
+        "terminal/output",
+        "terminal/wait_for_exit",
+        "terminal/release",
+        "fs/read_text_file",
+        "$/cancel_request",
+        "_vendor/extension",
+    ]
+)
+KINDS = st.sampled_from(
+    ["agent_message_chunk", "tool_call", "plan", "session_info_update", "usage_update", "notice", "unheard_of"]
+)
+TERMINAL = st.just([{"type": "terminal", "terminalId": "t"}])
+UPDATES = st.fixed_dictionaries({"sessionUpdate": KINDS}, optional={"content": TERMINAL | values, "title": values})
+PARAMS = st.fixed_dictionaries(
+    {},
+    optional={
+        "sessionId": SESSIONS | SESSIONS | values,
+        "requestId": IDS,
+        "cwd": st.sampled_from(["/w", "w", None, 5]),
+        "update": UPDATES | UPDATES | values,
+        "prompt": values,
+        "terminalId": st.just("t") | values,
+        "mcpServers": values,
+    },
+)
+CAPABILITIES = st.sampled_from([None, {}, RESUMES, {"loadSession": True}, {"sessionCapabilities": {"delete": {}}}])
+RESULTS = (
+    st.fixed_dictionaries({"sessionId": SESSIONS}, optional={"modes": values})
+    | st.fixed_dictionaries(
+        {"protocolVersion": st.sampled_from([1, 1, 1, 2, None])}, optional={"agentCapabilities": CAPABILITIES | values}
+    )
+    | st.fixed_dictionaries({}, optional={"terminalId": st.just("t"), "output": values, "sessions": values})
+    | values
+)
+REQUESTS = st.fixed_dictionaries({"id": IDS, "method": METHODS}, optional={"params": PARAMS | PARAMS | values})
+NOTIFICATIONS = st.fixed_dictionaries({"method": METHODS}, optional={"params": PARAMS | values})
+ANSWERS = st.fixed_dictionaries({"id": IDS, "result": RESULTS}) | st.fixed_dictionaries({"id": IDS, "error": values})
+USUAL: st.SearchStrategy[Any] = REQUESTS | NOTIFICATIONS | ANSWERS
+SHAPED = USUAL | st.lists(USUAL | values, max_size=3) | messages | values
+SDK_UPDATES = st.builds(chunk, SESSIONS, st.text(max_size=5)).map(line)
+LINES = (
+    SHAPED.map(one_line).map(lambda data: data + b"\n")
+    | USUAL.map(one_line).map(lambda data: data + b"\n")
+    | spelled(SHAPED).map(lambda text: text.encode() + b"\n")
+    | SDK_UPDATES
+    | st.binary(max_size=30).map(lambda data: data.replace(b"\n", b"") + b"\n")
+)
+READS = st.tuples(st.sampled_from(Peer), st.lists(LINES, min_size=1, max_size=4))
+
+
+def says(talk: Talk, peer: Peer, lines: list[bytes]) -> None:
+    if peer is Peer.CLIENT:
+        talk.client(*lines)
+    else:
+        talk.agent(*lines)
+
+
+def is_for_the_client(said: bytes) -> bool:
+    """A JSON object or array, as a lenient reader sees it."""
+    try:
+        value = json.loads(said.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+    except ValueError:
+        return False
+    return isinstance(value, dict | list)
+
+
+# Nothing that is said brings the core down.
+
+STORED = st.builds(
+    Stored,
+    held=st.booleans(),
+    complete=st.booleans(),
+    deleted=st.booleans(),
+    trouble=st.sampled_from([None, None, "EIO"]),
+    slow=st.booleans(),
+)
+MOMENTS = st.one_of(
+    READS,
+    READS,
+    READS,
+    st.tuples(st.just("finds"), STORED),
+    st.tuples(st.just("replays"), st.none()),
+    st.tuples(st.just("ends"), st.none()),
+)
+
+
+@pytest.mark.parametrize("capabilities", [None, RESUMES])
+@given(st.dictionaries(SESSIONS, STORED), st.lists(MOMENTS, max_size=25))
+def test_no_talk_brings_the_core_down(
+    capabilities: Any, stored: dict[str, Stored], moments: list[tuple[Any, Any]]
+) -> None:
+    """The talk itself holds every step to the rules."""
+    talk = Talk().begins(capabilities) if capabilities else Talk()
+    talk.stored.update(stored)
+    for what, how in moments:
+        match what:
+            case Peer():
+                says(talk, what, how)
+            case "finds" if talk.looked_up:
+                talk.finds_by_id(talk.looked_up.pop(0), how)
+            case "replays" if talk.replays_running:
+                talk.replay_ends_by_id(talk.replays_running[0])
+            case "ends":
+                talk.agent_ends()
+
+
+# While nothing is served, both sides hear exactly each other.
+
+PASSING: dict[str, Callable[[], Talk]] = {
+    "nothing served": lambda: Talk(serves=False).begins(RESUMES),
+    "nothing recorded": lambda: Talk(records=False).begins(RESUMES),
+    "neither": lambda: Talk(records=False, serves=False),
+    "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
+}
+
+
+@pytest.mark.parametrize("begin", PASSING.values(), ids=PASSING)
+@given(st.lists(READS, max_size=12), st.booleans())
+def test_while_nothing_is_served_both_sides_hear_exactly_each_other(
+    begin: Callable[[], Talk], reads: list[tuple[Peer, list[bytes]]], torn: bool
+) -> None:
+    talk = begin()
+    before = talk.all.to_agent, talk.all.to_client
+    heard = dict.fromkeys(Peer, b"")
+    stray = b""
+    for number, (peer, lines) in enumerate(reads):
+        if torn and number == len(reads) - 1:
+            lines = [*lines[:-1], lines[-1].removesuffix(b"\n") or b"{}"]
+        if b'"initialize"' in b"".join(lines) and begin is PASSING["another version"]:
+            continue  # the version can be agreed on again, and then it is served
+        says(talk, peer, lines)
+        for said in lines:
+            if peer is Peer.AGENT and not is_for_the_client(said):
+                stray += said
+            else:
+                heard[peer.other] += said
+    assert talk.all.to_agent == before[0] + heard[Peer.AGENT]
+    assert talk.all.to_client == before[1] + heard[Peer.CLIENT]
+    assert talk.all.stderr == stray
+
+
+@given(st.lists(READS, max_size=8))
+def test_where_nothing_is_recorded_nothing_is_ever_kept(reads: list[tuple[Peer, list[bytes]]]) -> None:
+    talk = Talk(records=False)
+    for peer, lines in reads:
+        says(talk, peer, lines)
+    talk.agent_ends()
+    assert [each for each in talk.all.kept if not isinstance(each, Identify)] == []
+
+
+# While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
+
+
+@dataclass
+class Loading:
+    """One load, as both sides see it."""
+
+    session: str
+    is_live: bool
+    is_answered: bool = False
+
+
+@dataclass
+class Pretender:
+    """An agent and a client that do as they please within the protocol, and remember what must come of it."""
+
+    talk: Talk
+    loads: dict[int, Loading] = field(default_factory=dict)
+    prompts: dict[int, str] = field(default_factory=dict)
+    """Those without an answer."""
+    told: dict[str, list[bytes]] = field(default_factory=lambda: {"s": [], "t": []})
+    """What the agent said of a session."""
+    past: set[bytes] = field(default_factory=set)
+    """Of that, what may be the past, told again: the client may have it or not."""
+    ids: int = 0
+
+    def load(self, session: str) -> None:
+        self.ids += 1
+        self.loads[self.ids] = Loading(session, session in self.prompts.values())
+        self.talk.client(load(self.ids, session))
+
+    def prompt(self, session: str) -> None:
+        self.ids += 1
+        self.prompts[self.ids] = session
+        for loading in self.loads.values():
+            loading.is_live |= loading.session == session
+        self.talk.client(prompt(self.ids, session))
+
+    def cancel(self, which: int) -> None:
+        if self.loads:
+            self.talk.client(cancel(list(self.loads)[which % len(self.loads)]))
+
+    def answer_load(self, which: int, answer: Callable[[int], Any]) -> None:
+        if waiting := [id for id, loading in self.loads.items() if not loading.is_answered]:
+            id = waiting[which % len(waiting)]
+            self.loads[id].is_answered = True
+            self.talk.agent(answer(id))
+
+    def answer_prompt(self, which: int) -> None:
+        if self.prompts:
+            id = list(self.prompts)[which % len(self.prompts)]
+            session = self.prompts.pop(id)
+            self.told[session].append(line(stopped(id)))
+            self.talk.agent(stopped(id))
+
+    def say(self, session: str) -> None:
+        self.ids += 1
+        said = line(chunk(session, str(self.ids)))
+        self.told[session].append(said)
+        if any(each.session == session and not each.is_answered and not each.is_live for each in self.loads.values()):
+            self.past.add(said)
+        self.talk.agent(said)
+
+    def stand(self, session: str) -> None:
+        self.ids += 1
+        said = line(commands(session, str(self.ids)))
+        self.told[session].append(said)
+        self.talk.agent(said)
+
+    def replay(self, which: int) -> None:
+        if running := self.talk.replays_running:
+            self.talk.replay_ends_by_id(running[which % len(running)])
+
+    def end(self) -> None:
+        while any(not loading.is_answered for loading in self.loads.values()):
+            self.answer_load(0, lambda id: result(id, {}))
+        while self.prompts:
+            self.answer_prompt(0)
+        while self.talk.replays_running:
+            self.replay(0)
+
+
+DOINGS = st.sampled_from(
+    ["load", "load", "prompt", "cancel", "say", "say", "say", "stand", "restore", "refuse", "stop", "replay"]
+)
+
+
+@given(st.booleans(), st.lists(st.tuples(DOINGS, st.integers(0, 5)), max_size=30))
+def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
+    opened: bool, doings: list[tuple[str, int]]
+) -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored.update(s=Stored(), t=Stored())
+    if opened:
+        talk.opens("s")
+    before = len(talk.all.to_client)
+    pretender = Pretender(talk)
+    for doing, which in doings:
+        session = "st"[which % 2]
+        match doing:
+            case "load" | "prompt" | "say" | "stand":
+                getattr(pretender, doing)(session)
+            case "restore":
+                pretender.answer_load(which, lambda id: result(id, {}))
+            case "refuse":
+                pretender.answer_load(which, lambda id: error(id, -32603))
+            case "stop":
+                pretender.answer_prompt(which)
+            case "cancel" | "replay":
+                getattr(pretender, doing)(which)
+    pretender.end()
+    heard = talk.all.to_client[before:].splitlines(keepends=True)
+    answered = [json.loads(each)["id"] for each in heard if b'"method"' not in each]
+    assert len(answered) == len(set(answered)), "a request is answered once"
+    assert set(pretender.loads) <= set(answered)
+    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.AGENT]
+    for said in pretender.told.values():
+        due = [each for each in said if each not in pretender.past or each in heard]
+        assert [each for each in heard if each in set(said)] == due
+        spoken = [each for each in due if b"agent_message_chunk" in each]
+        assert [each for each in kept if each in set(said) and b"agent_message_chunk" in each] == spoken
+    assert talk.replays_left == []
+    assert not talk.core.holds_too_much
+
+
+@given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))
+def test_all_that_comes_of_a_session_while_it_is_replayed_follows_its_answer_in_order(
+    doings: list[tuple[str, str]],
+) -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored.update(s=Stored())
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    said: dict[str, list[bytes]] = {"s": [], "t": []}
+    for number, (doing, session) in enumerate(doings, 2):
+        told: Said
+        match doing:
+            case "say":
+                told = chunk(session, str(number))
+            case "stand":
+                told = commands(session, str(number))
+            case "ask":
+                told = permission(number, session)
+            case _:
+                talk.client(prompt(number, session))
+                told = stopped(number)
+        said[session].append(line(told))
+        assert talk.agent(told).to_client == (line(told) if session == "t" else b"")
+    assert talk.replay_ends(1).to_client == line(result(1, {})) + b"".join(said["s"])

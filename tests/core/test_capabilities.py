@@ -1,0 +1,265 @@
+"""What is added to an agent's offer, and that nothing else of the line changes."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.core.capabilities import additions, amended, read_offer
+from tests.conversation import RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
+from tests.strategies import spelled, texts, values
+
+OURS = {"version": RELEASE}
+
+
+def told(capabilities: object, **more: object) -> Any:
+    """The client's side of initialize, for an agent with these capabilities."""
+    return json.loads(Talk().begins(capabilities, **more).all.to_client)["result"]
+
+
+def serves(*names: str) -> dict[str, Any]:
+    return {"acp-proxy": OURS | {"serves": list(names)}}
+
+
+# What is added.
+
+
+@pytest.mark.parametrize(
+    ("native", "added"),
+    [
+        ((), ["list", "delete"]),
+        (("resume",), ["list", "delete", "load"]),
+        (("list",), ["delete"]),
+        (("list", "resume"), ["delete", "load"]),
+        (("delete",), ["list"]),
+        (("load",), ["list", "delete"]),
+        (("load", "resume"), ["list", "delete"]),
+        (("list", "load"), ["delete"]),
+        (("list", "delete"), []),
+        (("list", "delete", "load"), []),
+        (("list", "delete", "resume"), ["load"]),
+        (("list", "delete", "load", "resume", "close", "fork"), []),
+        (("close", "fork"), ["list", "delete"]),
+    ],
+)
+def test_what_the_agent_lacks_and_we_can_is_added(native: tuple[str, ...], added: list[str]) -> None:
+    capabilities = {
+        "loadSession": "load" in native,
+        "sessionCapabilities": {name: {} for name in native if name != "load"},
+    }
+    result = told(capabilities)["agentCapabilities"]
+    assert result["loadSession"] is ("load" in native or "load" in added)
+    assert set(result["sessionCapabilities"]) == {*native, *added} - {"load"}
+    assert result.get("_meta") == (serves(*added) if added else None)
+
+
+@pytest.mark.parametrize("marker", [None, False])
+def test_a_marker_that_is_null_or_false_says_that_the_agent_lacks_it(marker: object) -> None:
+    capabilities = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": {}}}
+    assert told(capabilities)["agentCapabilities"] == {
+        "loadSession": True,
+        "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}},
+        "_meta": serves("list", "delete", "load"),
+    }
+
+
+@pytest.mark.parametrize("marker", [{}, True, {"_meta": {"x": 1}}, [], 0, ""])
+def test_any_other_marker_says_that_the_agent_has_it(marker: object) -> None:
+    everything = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": marker}}
+    assert told(everything)["agentCapabilities"] == everything
+
+
+def test_no_resume_is_added_where_the_agent_has_none() -> None:
+    assert "resume" not in told({"loadSession": True})["agentCapabilities"]["sessionCapabilities"]
+
+
+@pytest.mark.parametrize(
+    "capabilities", [None, {}, {"sessionCapabilities": None}, {"sessionCapabilities": {}}, {"_meta": None}]
+)
+def test_capabilities_that_are_absent_or_null_are_made(capabilities: object) -> None:
+    assert told(capabilities)["agentCapabilities"] == {
+        "sessionCapabilities": {"list": {}, "delete": {}},
+        "_meta": serves("list", "delete"),
+    }
+
+
+def test_a_result_without_any_capabilities_gets_them_at_its_end() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    step = talk.agent(b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 }}\n')
+    assert step.to_client == (
+        b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 ,"agentCapabilities":'
+        b'{"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list","delete"]}},'
+        b'"sessionCapabilities":{"list":{},"delete":{}}}}}\n'
+    )
+
+
+def test_what_we_serve_stands_beside_the_agents_meta() -> None:
+    result = told({"_meta": {"agent.example": {"deep": [1]}}})
+    assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete")
+
+
+# What is not added to.
+
+
+def test_an_agent_that_has_it_all_passes_byte_for_byte() -> None:
+    everything = b'{"loadSession" : true,"sessionCapabilities":{"list":{},"delete":{}}}'
+    answer = b'{ "id":0, "result": {"protocolVersion":1,"agentCapabilities":%s}}\r\n' % everything
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(answer).to_client == answer
+
+
+@pytest.mark.parametrize("how", [{"serves": False}, {"records": False}, {"records": False, "serves": False}])
+def test_nothing_is_added_where_nothing_can_be_served(how: dict[str, bool]) -> None:
+    talk = Talk(**how)
+    answer = spaced(initialized(0, RESUMES))
+    talk.client(request(0, "initialize"))
+    assert talk.agent(answer).to_client == answer
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None, True, [1], {}, 1.5])
+def test_nothing_is_added_for_any_other_version(version: object) -> None:
+    answer = spaced(result(0, {"protocolVersion": version, "agentCapabilities": RESUMES}))
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(answer).to_client == answer
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 1, {}])
+def test_a_result_that_is_none_passes(value: object) -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(result(0, value)).to_client == line(result(0, value))
+
+
+def test_only_the_answer_to_initialize_is_amended() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"), request("0", "other/method"))
+    assert talk.agent(initialized("0", RESUMES)).to_client == line(initialized("0", RESUMES))
+    assert talk.agent(initialized(0.0, RESUMES)).to_client == line(initialized(0.0, RESUMES))
+    assert talk.agent(initialized(0, RESUMES)).to_client != line(initialized(0, RESUMES))
+    assert talk.agent(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
+
+
+# Every other byte.
+
+
+def test_every_byte_that_is_not_an_addition_stays() -> None:
+    before = (
+        b'\xef\xbb\xbf{"result" : {"agentCapabilities":{"sessionCapabilities":{ "resume":{ } },'
+        b'"loadSession":false, "big":123456789012345678901234567890,"f":1.0,"e":1E5,"twice":1,"twice":2,'
+        b'"s":"\\ud800 \\u2028 \xe2\x80\xa8 \xff"}, "protocolVersion":1},\t"id":0 }\r\n'
+    )
+    after = (
+        b'\xef\xbb\xbf{"result" : {"agentCapabilities":{"sessionCapabilities":{ "resume":{ } ,"list":{},"delete":{}},'
+        b'"loadSession":true, "big":123456789012345678901234567890,"f":1.0,"e":1E5,"twice":1,"twice":2,'
+        b'"s":"\\ud800 \\u2028 \xe2\x80\xa8 \xff","_meta":{"acp-proxy":{"version":"1.2.3",'
+        b'"serves":["list","delete","load"]}}}, "protocolVersion":1},\t"id":0 }\r\n'
+    )
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(before).to_client == after
+
+
+def test_of_duplicate_keys_the_last_one_counts() -> None:
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    step = talk.agent(
+        b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
+        b'"agentCapabilities":{"sessionCapabilities":{"list":{},"delete":{},"resume":{}}}}}\n'
+    )
+    assert step.to_client == (
+        b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
+        b'"agentCapabilities":{"sessionCapabilities":{"list":{},"delete":{},"resume":{}},'
+        b'"_meta":{"acp-proxy":{"version":"1.2.3","serves":["load"]}},"loadSession":true}}}\n'
+    )
+
+
+markers: st.SearchStrategy[Any] = st.none() | st.booleans() | st.just({}) | st.dictionaries(texts, values, max_size=2)
+session_capabilities = st.none() | st.dictionaries(
+    st.sampled_from(["list", "delete", "resume", "close", "_meta"]) | texts, markers, max_size=5
+)
+agent_capabilities = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "loadSession": markers,
+        "sessionCapabilities": session_capabilities,
+        "_meta": st.none() | st.dictionaries(texts, values, max_size=3),
+        "promptCapabilities": values,
+    },
+)
+results = st.fixed_dictionaries(
+    {"protocolVersion": st.just(1)}, optional={"agentCapabilities": agent_capabilities, "authMethods": values}
+)
+
+
+@given(spelled(st.fixed_dictionaries({"id": st.just(0), "result": results})))
+def test_an_amended_line_says_the_same_but_for_the_additions(text: str) -> None:
+    answer = text.encode("utf-8") + b"\n"
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    after = talk.agent(answer).to_client
+    result = json.loads(answer)["result"]
+    added = additions(read_offer(result))
+    if not added:
+        assert after == answer
+    assert json.dumps(json.loads(after)["result"]) == json.dumps(expected(result, added))
+
+
+def expected(result: dict[str, Any], added: tuple[str, ...]) -> dict[str, Any]:
+    """The result with the additions, made the plain way; new keys come last."""
+    if not added:
+        return result
+    capabilities = dict(result.get("agentCapabilities") or {})
+    ours = {"version": RELEASE, "serves": list(added)}
+    capabilities["_meta"] = with_all(capabilities.get("_meta"), {"acp-proxy": ours})
+    if "load" in added:
+        capabilities["loadSession"] = True
+    offered: dict[str, Any] = {name: {} for name in ("list", "delete") if name in added}
+    if offered:
+        capabilities["sessionCapabilities"] = with_all(capabilities.get("sessionCapabilities"), offered)
+    return result | {"agentCapabilities": capabilities}
+
+
+def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
+    """An object, or nothing, with these members."""
+    return (there or {}) | dict(more)
+
+
+@given(agent_capabilities)
+def test_where_nothing_is_replaced_the_line_is_only_added_to(capabilities: Any) -> None:
+    before = raw(initialized(0, capabilities or {}))
+    offer = read_offer(json.loads(before)["result"])
+    after = amended(before, additions(offer) or ("list",), RELEASE)
+    if b"null" not in before and b"false" not in before:
+        rest = iter(after)
+        assert all(byte in rest for byte in before)
+
+
+# What is read of an offer.
+
+
+@pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])
+def test_an_offer_can_be_read_out_of_anything(value: object) -> None:
+    offer = read_offer(value)
+    assert (offer.native, offer.name, offer.release, offer.directories) == (frozenset(), None, None, False)
+
+
+@given(values)
+def test_reading_an_offer_never_raises(value: Any) -> None:
+    read_offer(value)
+    read_offer({"agentCapabilities": value, "agentInfo": value})
+    read_offer({"agentCapabilities": {"sessionCapabilities": value, "loadSession": value}})
+
+
+def test_the_agents_name_and_release_are_read() -> None:
+    offer = read_offer({"protocolVersion": 1, "agentInfo": {"name": "agent", "version": "2.0", "title": "An agent"}})
+    assert (offer.name, offer.release) == ("agent", "2.0")
+
+
+def test_an_empty_name_is_none() -> None:
+    assert read_offer({"agentInfo": {"name": ""}}).name is None

@@ -1,0 +1,95 @@
+import json
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.core.ledger import Ledger
+from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
+from tests.strategies import scalars
+
+
+def asked(id: object, method: str = "some/method") -> Request:
+    return Request(b"", RequestId(json.dumps(id)), method, None)
+
+
+def test_an_answer_closes_its_request() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked(1), "s")
+    found = ledger.take(Peer.CLIENT, RequestId("1"))
+    assert found is not None
+    assert (found.request, found.session) == (asked(1), "s")
+    assert ledger.take(Peer.CLIENT, RequestId("1")) is None
+
+
+def test_both_peers_may_use_one_id() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked(0, "from/client"), None)
+    ledger.add(Peer.AGENT, asked(0, "from/agent"), None)
+    for peer in (Peer.AGENT, Peer.CLIENT):
+        found = ledger.take(peer, RequestId("0"))
+        assert found is not None
+        assert found.request.method == f"from/{peer.value}"
+
+
+def test_ids_that_python_finds_equal_are_different() -> None:
+    ledger = Ledger()
+    ids = [1, "1", 1.0, True, None, "null", "", 0, False, "true", "1.0"]
+    for id in ids:
+        ledger.add(Peer.CLIENT, asked(id, f"m/{id!r}"), None)
+    for id in ids:
+        found = ledger.take(Peer.CLIENT, RequestId(json.dumps(id)))
+        assert found is not None
+        assert found.request.method == f"m/{id!r}"
+
+
+def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
+    ledger = Ledger()
+    first, second = asked(1, "first"), asked(1, "second")
+    ledger.add(Peer.CLIENT, first, None)
+    ledger.add(Peer.CLIENT, second, None)
+    found = [ledger.take(Peer.CLIENT, RequestId("1")) for _ in range(3)]
+    assert [each and each.request for each in found] == [first, second, None]
+
+
+@pytest.mark.parametrize("id", [None, RequestId("2"), RequestId('"1"')])
+def test_an_answer_that_nobody_asked_for_finds_nothing(id: RequestId | None) -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked(1), None)
+    assert ledger.take(Peer.CLIENT, id) is None
+    assert ledger.take(Peer.AGENT, RequestId("1")) is None
+    assert [each.request for each in ledger.of(Peer.CLIENT)] == [asked(1)]
+
+
+def test_what_a_peer_waits_for_can_be_asked_by_method_and_session() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked(1, "session/load"), "s")
+    assert ledger.is_open(Peer.CLIENT, "session/load")
+    assert ledger.is_open(Peer.CLIENT, "session/new", "session/load", session="s")
+    assert not ledger.is_open(Peer.CLIENT, "session/load", session="t")
+    assert not ledger.is_open(Peer.CLIENT, "session/new")
+    assert not ledger.is_open(Peer.AGENT, "session/load")
+    ledger.take(Peer.CLIENT, RequestId("1"))
+    assert not ledger.is_open(Peer.CLIENT, "session/load")
+
+
+@given(st.lists(st.tuples(st.sampled_from(Peer), scalars)), st.randoms(use_true_random=False))
+def test_every_request_is_answered_once_in_any_order(asks: list[tuple[Peer, object]], random: Random) -> None:
+    ledger = Ledger()
+    keys = [(peer, RequestId(json.dumps(id))) for peer, id in asks]
+    for number, (peer, id) in enumerate(keys):
+        ledger.add(peer, Request(b"", id, str(number), None), None)
+    answered: Counter[str] = Counter()
+    order: dict[tuple[Peer, RequestId], list[int]] = {}
+    random.shuffle(keys)
+    for key in keys:
+        found = ledger.take(*key)
+        assert found is not None
+        answered[found.request.method] += 1
+        order.setdefault(key, []).append(int(found.request.method))
+    assert set(answered.values()) <= {1}
+    assert len(answered) == len(asks)
+    assert all(numbers == sorted(numbers) for numbers in order.values())
+    assert [*ledger.of(Peer.CLIENT), *ledger.of(Peer.AGENT)] == []

@@ -1,0 +1,253 @@
+"""Real processes, as in an editor: the proxy in front of the bundled agent, over one store, one memory, one project.
+
+    with proxied.editor("conversation") as editor:      # a script of fixtures/agents/, or one written in place
+        session = editor.open()
+        editor.prompt(session, "mend it")
+
+`Proxied` is the fixture `proxied`; what it starts ends with the test.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.demo.client import TIMEOUT, Client, Line, first_option
+from acp_proxy.wire import acp
+
+SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
+PROXY = (sys.executable, "-m", "acp_proxy")
+AGENT = (sys.executable, "-m", "acp_proxy.demo.agent")
+
+AUTHENTICATION_REQUIRED = -32000
+NOT_FOUND = -32002
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+CANCELLED = -32800
+
+Updates = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of one load: before its answer, and the answer."""
+
+    told: list[Line]
+    answer: dict[str, Any]
+
+    @property
+    def updates(self) -> Updates:
+        return [line.message["params"]["update"] for line in self.told]
+
+
+class Editor(Client):
+    """A client with an editor's words; sessions are opened in the project's directory."""
+
+    project: Path
+
+    def initialize(self, **params: Any) -> Any:
+        about = {"name": "editor", "version": "1.0.0"}
+        return self.request(
+            "initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about} | params
+        )
+
+    def open(self, **params: Any) -> str:
+        """Initialize, and a new session: its id."""
+        self.initialize()
+        return self.new_session(**params)
+
+    def new_session(self, **params: Any) -> str:
+        opened = self.request("session/new", {"cwd": str(self.project), "mcpServers": []} | params)
+        assert isinstance(opened["sessionId"], str)
+        return opened["sessionId"]
+
+    def start_prompt(self, session: str, text: str) -> int:
+        return self.start_request("session/prompt", prompt(session, text))
+
+    def prompt(self, session: str, text: str) -> Updates:
+        """The session's updates between the prompt and its answer, which must be the end of a turn."""
+        since, number = self.mark(), self.start_prompt(session, text)
+        assert self.result_of(number)["stopReason"] == "end_turn"
+        return self.updates(session, since, self.position_of_answer(number))
+
+    def start_load(self, session: str, **params: Any) -> int:
+        return self.start_request("session/load", self.place(session) | params)
+
+    def load(self, session: str, **params: Any) -> Loaded:
+        """Load a session, and wait for the answer, whatever it is."""
+        since = self.mark()
+        return self.loaded(session, self.start_load(session, **params), since)
+
+    def loaded(self, session: str, number: int, since: int, timeout: float = TIMEOUT) -> Loaded:
+        """What a load that was started brought."""
+        answer = self.answer_of(number, timeout)
+        return Loaded(self.update_lines(session, since, self.position_of_answer(number)), answer)
+
+    def sessions(self, **params: Any) -> list[dict[str, Any]]:
+        listed = self.request("session/list", params)["sessions"]
+        assert isinstance(listed, list)
+        return listed
+
+    def answers_to(self, request_id: Any) -> list[dict[str, Any]]:
+        """Every answer that came to a request of ours: one, if all is well."""
+        return [one for one in self.messages() if one.get("id") == request_id and "method" not in one]
+
+    def place(self, session: str) -> dict[str, Any]:
+        """The parameters of a load or a resume."""
+        return {"sessionId": session, "cwd": str(self.project), "mcpServers": []}
+
+    def update_lines(self, session: str, since: int = 0, until: int | None = None) -> list[Line]:
+        """The lines with updates of a session, from `since` to before `until`."""
+        return [line for line in self.lines[since:until] if is_update_of(line.message, session)]
+
+    def end(self) -> int:
+        """Close the proxy's input, as an editor does that ends, and wait; its status."""
+        self.close_stdin()
+        return self.wait()
+
+
+class Permission:
+    """Answers what the agent asks for, once it is granted: until then the turn is under way."""
+
+    def __init__(self) -> None:
+        self._granted = threading.Event()
+
+    def grant(self) -> None:
+        self._granted.set()
+
+    def __call__(self, request: dict[str, Any]) -> Any:
+        if not self._granted.wait(TIMEOUT):
+            raise TimeoutError("the permission was never granted")
+        return first_option(request)
+
+
+class Proxied:
+    """Where the processes of one test live; two editors may be open at once."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.store = base / "store"
+        self.memory = base / "memory"
+        self.project = base / "project"
+        self.project.mkdir()
+        self._scripts = 0
+        self._editors: list[Editor] = []
+
+    def editor(
+        self,
+        script: str | Mapping[str, Any] | None = None,
+        *,
+        options: Sequence[str] = (),
+        agent: Sequence[str] = (),
+        **client: Any,
+    ) -> Editor:
+        """Start the proxy and the agent. `options` are the proxy's, `agent` the agent's, `client` the client's."""
+        editor = Editor(self.command(script, options=options, agent=agent), **client)
+        editor.project = self.project
+        self._editors.append(editor)
+        return editor
+
+    def started(self, script: str | Mapping[str, Any] | None = None, **options: Any) -> Editor:
+        """An editor that has initialized."""
+        editor = self.editor(script, **options)
+        editor.initialize()
+        return editor
+
+    def recorded(self, *prompts: str, script: str | Mapping[str, Any] = "conversation") -> str:
+        """A session that was recorded by a proxy that has ended since."""
+        with self.editor(script) as editor:
+            session = editor.open()
+            for text in prompts:
+                editor.prompt(session, text)
+            assert editor.end() == 0
+        return session
+
+    def command(
+        self,
+        script: str | Mapping[str, Any] | None = None,
+        *,
+        options: Sequence[str] = (),
+        agent: Sequence[str] = (),
+    ) -> list[str]:
+        """What an editor has in its settings."""
+        return [*PROXY, "run", "--store", str(self.store), *options, "--", *self.bare_agent(script, agent)]
+
+    def bare_agent(self, script: str | Mapping[str, Any] | None = None, agent: Sequence[str] = ()) -> list[str]:
+        """The agent's command without the proxy."""
+        words = [*AGENT, "--memory", str(self.memory)]
+        if script is not None:
+            words += ["--script", str(self.script(script))]
+        return [*words, *agent]
+
+    def close(self) -> None:
+        for editor in self._editors:
+            editor.close()
+
+    def transcript(self, session: str) -> Path:
+        """The one file of a session."""
+        [found] = [path for path in self.transcripts() if entries(path)[0].get("sessionId") == session]
+        return found
+
+    def transcripts(self) -> list[Path]:
+        return sorted(path for path in self.store.glob("transcripts/*/*.jsonl") if path.name != "state.jsonl")
+
+    def script(self, script: str | Mapping[str, Any]) -> Path:
+        """The file of a script."""
+        if isinstance(script, str):
+            return SCRIPTS / f"{script}.json"
+        self._scripts += 1
+        path = self.base / f"script-{self._scripts}.json"
+        path.write_text(json.dumps(script))
+        return path
+
+
+def say(text: str) -> dict[str, Any]:
+    """A step of a script: the agent says this."""
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}
+
+
+ASK: dict[str, Any] = {
+    "request": "session/request_permission",
+    "params": {
+        "toolCall": {"toolCallId": "asked"},
+        "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}],
+    },
+}
+"""A step of a script: the agent asks for a permission, and waits."""
+
+
+def prompt(session: str, text: str) -> dict[str, Any]:
+    """The parameters of a prompt with one block of text."""
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    """Every line of a transcript, the header first; each must be whole."""
+    data = path.read_bytes()
+    assert data.endswith(b"\n")
+    return [json.loads(line) for line in data[:-1].split(b"\n")]
+
+
+def is_update_of(message: Any, session: str) -> bool:
+    match message:
+        case {"method": "session/update", "params": {"sessionId": found}}:
+            return bool(found == session)
+    return False
+
+
+def kinds(updates: Updates) -> list[str]:
+    return [update["sessionUpdate"] for update in updates]
+
+
+def conversation(updates: Updates) -> Updates:
+    """Without the updates that only tell how things stand."""
+    return [update for update in updates if acp.is_conversation(update["sessionUpdate"])]
+
+
+def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
+    """The text of each chunk of one kind that has one."""
+    of_kind = (update["content"] for update in updates if update["sessionUpdate"] == kind)
+    return [content["text"] for content in of_kind if content["type"] == "text"]

@@ -1,0 +1,158 @@
+"""Long histories: told from the disk as the editor takes them, with room for other sessions in between."""
+
+import json
+
+import psutil
+
+from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.end_to_end.proxied import CANCELLED, NOT_FOUND, Editor, Proxied, Updates, prompt, texts
+
+UPDATES = 100_000
+SOME = 20_000  # far more than what a pipe and one read of the client take
+TEXT = 160  # characters of each update: with what is around them, about 400 bytes in the transcript
+GROWTH = 15 * 1024 * 1024  # bytes: room for what Python keeps, and far less than the 40 MB of the transcript
+ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"stopReason":"end_turn"}}'
+
+
+def lengthened(proxied: Proxied, count: int) -> str:
+    """A recorded session with one more turn: a prompt, and this many numbered updates."""
+    session = proxied.recorded("the first words")
+    at, run = "2026-11-20T09:15:02.123Z", "longer"
+    asked = {"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": prompt(session, "the longest answer")}
+    said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "TEXT"}}
+    update = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": said}}
+    before, after = json.dumps(update, separators=(",", ":")).split("TEXT")
+    lines = "".join(f"{before}{numbered(number)}{after}\n" for number in range(count)).encode()
+    transcript = Transcript(proxied.transcript(session))
+    transcript.append(record.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
+    transcript.append(record.encode_messages(at, run, Peer.AGENT, lines))
+    transcript.append(record.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))
+    transcript.close()
+    return session
+
+
+def numbered(number: int) -> str:
+    return f"{number} ".ljust(TEXT, ".")
+
+
+def numbers(updates: Updates) -> list[int]:
+    """The numbers of what was told of the long turn."""
+    return [int(text.split()[0]) for text in texts(updates) if text.endswith("....") and len(text) == TEXT]
+
+
+def memory(editor: Editor) -> int:
+    """What the proxy's process holds, in bytes; the agent's is another."""
+    return int(psutil.Process(editor.pid).memory_info().rss)
+
+
+def start_slow_load(editor: Editor, session: str) -> int:
+    """Start a load, and stop reading at its first words: nothing can be told ahead of an editor that takes no more."""
+    editor.pause()  # one read is still under way
+    pending = editor.start_load(session)
+    editor.wait_for_text("the first words")
+    return pending
+
+
+def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied: Proxied) -> None:
+    session = lengthened(proxied, UPDATES)
+    assert proxied.transcript(session).stat().st_size > 36_000_000
+    editor = proxied.started()
+    other = editor.new_session()
+    editor.prompt(other, "before")
+    before, since = memory(editor), editor.mark()
+
+    pending = start_slow_load(editor, session)
+    meanwhile, turn = editor.mark(), editor.start_prompt(other, "meanwhile")
+    assert editor.answers_to(pending) == []
+    assert len(editor.updates(session, since)) < UPDATES // 100
+    assert memory(editor) - before < GROWTH
+    editor.resume()
+
+    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    assert memory(editor) - before < GROWTH
+    loaded = editor.loaded(session, pending, since)
+    assert loaded.answer["result"] == {}
+    assert numbers(loaded.updates) == list(range(UPDATES))
+    assert texts(loaded.updates, "user_message_chunk") == ["the first words", "the longest answer"]
+    assert editor.position_of_answer(turn) < editor.position_of_answer(pending)
+    live = editor.updates(other, meanwhile, editor.position_of_answer(turn))
+    assert "I remember 1 earlier prompt; the first was: before" in texts(live)
+    assert memory(editor) - before < GROWTH
+
+
+def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
+    sessions = [lengthened(proxied, SOME) for _ in range(2)]
+    editor = proxied.started()
+    since = editor.mark()
+    pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
+    editor.resume()
+    loads = [editor.loaded(session, number, since) for session, number in zip(sessions, pending, strict=True)]
+    for loaded in loads:
+        assert loaded.answer["result"] == {}
+        assert numbers(loaded.updates) == list(range(SOME))
+    ends = [editor.position_of_answer(number) for number in pending]
+    for session, end in zip(sessions, reversed(ends), strict=True):
+        assert numbers(editor.updates(session, since, end)), "one waited for the other's end"
+
+
+def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxied: Proxied) -> None:
+    session = lengthened(proxied, SOME)
+    editor = proxied.started()
+    since = editor.mark()
+    pending = start_slow_load(editor, session)
+    editor.notify("$/cancel_request", {"requestId": pending})
+    editor.resume()
+    loaded = editor.loaded(session, pending, since)
+    assert loaded.answer["error"]["code"] == CANCELLED
+    told = numbers(loaded.updates)
+    assert told == list(range(len(told)))
+    assert 0 < len(told) < SOME
+    assert len(editor.sessions()) == 1
+    assert editor.updates(session, editor.position_of_answer(pending)) == []
+    assert len(editor.answers_to(pending)) == 1
+
+    # The agent has it open: it goes on, and can be told from the beginning.
+    live = editor.prompt(session, "and now?")
+    assert "I remember 1 earlier prompt; the first was: the first words" in texts(live)
+    again = editor.load(session)
+    assert numbers(again.updates) == list(range(SOME))
+    assert texts(again.updates, "user_message_chunk")[-1] == "and now?"
+
+
+def test_a_turn_that_is_asked_for_during_a_replay_comes_whole_behind_the_answer(proxied: Proxied) -> None:
+    session = lengthened(proxied, SOME)
+    editor = proxied.started()
+    since = editor.mark()
+    pending = start_slow_load(editor, session)
+    turn = editor.start_prompt(session, "and now?")
+    editor.resume()
+    loaded = editor.loaded(session, pending, since)
+    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    assert numbers(loaded.updates) == list(range(SOME))
+    assert texts(loaded.updates, "user_message_chunk") == ["the first words", "the longest answer"]
+    live = editor.updates(session, editor.position_of_answer(pending), editor.position_of_answer(turn))
+    assert "I remember 1 earlier prompt; the first was: the first words" in texts(live)
+
+
+def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
+    session = lengthened(proxied, SOME)
+    editor = proxied.started()
+    since = editor.mark()
+    pending = start_slow_load(editor, session)
+    deleted = editor.start_request("session/delete", {"sessionId": session})
+    editor.resume()
+    assert editor.result_of(deleted) == {}
+    assert len(numbers(editor.loaded(session, pending, since).updates)) < SOME
+    assert editor.sessions() == []
+    assert editor.load(session).answer["error"]["code"] == NOT_FOUND
+    assert proxied.transcripts() == []
+
+
+def test_an_editor_that_is_killed_during_a_replay_leaves_the_transcript_whole(proxied: Proxied) -> None:
+    session = lengthened(proxied, SOME)
+    with proxied.started() as editor:
+        start_slow_load(editor, session)
+        editor.kill()
+    assert numbers(proxied.started().load(session).updates) == list(range(SOME))

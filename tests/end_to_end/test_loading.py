@@ -1,0 +1,371 @@
+"""Loads that the proxy serves on top of the agent's resume: whose word counts, what waits, what is never told."""
+
+import json
+from typing import Any
+
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import (
+    ASK,
+    CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    NOT_FOUND,
+    Editor,
+    Permission,
+    Proxied,
+    Updates,
+    conversation,
+    entries,
+    kinds,
+    prompt,
+    say,
+    texts,
+)
+
+COMMANDS = "available_commands_update"
+
+
+def told_in(updates: Updates) -> list[tuple[str, str]]:
+    return [(one.kind, one.text) for one in tell(updates)]
+
+
+# The agent's word counts.
+
+
+def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    before = proxied.transcript(session).read_bytes()
+    editor = proxied.started("refuses-resume")
+    [listed] = editor.sessions()
+    loaded = editor.load(session)
+    script = json.loads(proxied.script("refuses-resume").read_text())
+    assert loaded.answer["error"] == script["methods"]["session/resume"]["error"]
+    assert editor.sessions() == [listed]
+    assert editor.updates() == []
+    assert editor.end() == 0
+    assert proxied.transcript(session).read_bytes() == before
+
+
+def test_the_agent_gets_the_request_as_it_came_under_another_method(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    showing = {"methods": {"session/resume": {"before": [{"stderr": "{session} in {cwd}"}]}}}
+    editor = proxied.started(showing)
+    elsewhere = proxied.base / "elsewhere"
+    elsewhere.mkdir()
+    assert "result" in editor.load(session, cwd=str(elsewhere)).answer
+    editor.prompt(session, "go on here")
+    assert [listed["sessionId"] for listed in editor.sessions(cwd=str(elsewhere))] == [session]
+    assert editor.end() == 0
+    assert f"{session} in {elsewhere}" in editor.stderr()
+
+
+def test_the_agents_result_passes_and_null_becomes_an_object(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
+    result = {"modes": modes, "_meta": {"x": 1}, "unknown": [1.0]}
+    with proxied.started({"methods": {"session/resume": {"result": result}}}) as editor:
+        assert editor.load(session).answer["result"] == result
+    with proxied.started("null-result") as editor:
+        loaded = editor.load(session)
+        assert loaded.answer["result"] == {}
+        assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
+
+
+# What the agent tells while it resumes.
+
+
+def test_history_that_the_agent_tells_against_the_rules_is_dropped(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it", "and the other?")
+    with proxied.started() as editor:
+        expected = editor.load(session).told
+        assert editor.end() == 0
+    editor = proxied.started("replays-on-resume")
+    loaded = editor.load(session)
+    assert [line.raw for line in loaded.told] == [line.raw for line in expected]
+    editor.sessions()
+    behind = editor.updates(session)[len(loaded.told) :]
+    assert conversation(behind) == []
+    commands = [update["availableCommands"][0]["name"] for update in behind if update["sessionUpdate"] == COMMANDS]
+    assert commands[-1] == "review"  # the live value, over what was stored
+    assert editor.end() == 0
+    kept = [entry["message"]["params"] for entry in entries(proxied.transcript(session)) if is_update(entry)]
+    assert "told again" not in json.dumps(conversation([params["update"] for params in kept]))
+    with proxied.started("replays-on-resume") as again:
+        assert [line.raw for line in again.load(session).told] == [line.raw for line in expected]
+
+
+def is_update(entry: dict[str, Any]) -> bool:
+    return bool(entry.get("message", {}).get("method") == "session/update")
+
+
+def begun_without_the_proxy(proxied: Proxied) -> str:
+    """A session with one prompt, of which the proxy has not heard."""
+    with Editor(proxied.bare_agent()) as editor:
+        editor.project = proxied.project
+        session = editor.open()
+        editor.prompt(session, "said before the proxy came")
+    return session
+
+
+def seen_from_the_middle(proxied: Proxied) -> str:
+    """A session that was resumed under the proxy, so that its beginning was never recorded."""
+    session = begun_without_the_proxy(proxied)
+    with proxied.started() as editor:
+        editor.request("session/resume", editor.place(session))
+        editor.prompt(session, "said later")
+        assert editor.end() == 0
+    assert entries(proxied.transcript(session))[0]["origin"] == "partial"
+    return session
+
+
+def test_an_incomplete_transcript_gives_way_to_what_the_agent_tells(proxied: Proxied) -> None:
+    session = seen_from_the_middle(proxied)
+    editor = proxied.started("replays-on-resume")
+    loaded = editor.load(session)
+    assert told_in(loaded.updates) == [
+        ("user", "an earlier prompt, told again"),
+        ("agent", "an earlier answer, told again"),
+        ("tool call", "An earlier call, told again (completed)"),
+    ]
+    assert loaded.answer["result"] == {}
+    editor.sessions()
+    assert conversation(editor.updates(session)[len(loaded.told) :]) == []
+
+
+def test_an_incomplete_transcript_is_told_when_the_agent_tells_nothing(proxied: Proxied) -> None:
+    session = seen_from_the_middle(proxied)
+    loaded = proxied.started().load(session)
+    assert texts(loaded.updates, "user_message_chunk") == ["said later"]
+
+
+def test_a_session_that_only_the_agent_knows_opens_empty_and_is_recorded_from_there(proxied: Proxied) -> None:
+    session = begun_without_the_proxy(proxied)
+    editor = proxied.started()
+    loaded = editor.load(session)
+    assert (loaded.answer["result"], loaded.told) == ({}, [])
+    editor.prompt(session, "from here on")
+    assert [one["title"] for one in editor.sessions()] == ["from here on"]
+    assert editor.end() == 0
+    assert session in editor.stderr()
+    assert entries(proxied.transcript(session))[0]["origin"] == "partial"
+
+
+def test_a_session_that_nobody_knows_gets_the_agents_error(proxied: Proxied) -> None:
+    editor = proxied.started()
+    loaded = editor.load("no-such-session")
+    assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
+    assert proxied.transcripts() == []
+
+
+def test_history_that_is_gone_from_the_disk_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    proxied.transcript(session).unlink()
+    editor = proxied.started({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
+    loaded = editor.load(session)
+    assert loaded.told == []
+    assert loaded.answer["error"]["code"] == INTERNAL_ERROR
+    assert loaded.answer["error"]["message"] == "Session history cannot be read (ENOENT). Run: acp-proxy doctor"
+    assert editor.end() == 0
+    assert "asked to resume" not in editor.stderr()
+
+
+# Loads that do not end by themselves.
+
+
+def test_a_load_that_is_never_answered_holds_up_no_other_session(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("hangs-on-resume")
+    pending = editor.start_load(session)
+    other = editor.new_session()
+    live = editor.prompt(other, "meanwhile")
+    assert texts(live)[1] == "meanwhile"
+    assert {one["sessionId"] for one in editor.sessions()} == {session, other}
+    assert editor.answers_to(pending) == []
+    editor.notify("$/cancel_request", {"requestId": pending})
+    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    editor.prompt(other, "and still")
+    assert editor.updates(session) == []
+    assert len(editor.answers_to(pending)) == 1
+
+
+def test_a_load_that_is_never_answered_ends_with_the_editor(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("hangs-on-resume")
+    pending = editor.start_load(session)
+    editor.prompt(editor.new_session(), "meanwhile")
+    assert editor.end() == 0
+    assert editor.updates(session) == []
+    assert [answer["error"]["code"] for answer in editor.answers_to(pending)] == [INTERNAL_ERROR]
+
+
+def test_the_late_answer_to_a_cancelled_load_is_swallowed(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    late = json.loads(proxied.script("late-on-resume").read_text())
+    late["methods"]["session/resume"]["after"] = [say("I am back.")]
+    editor = proxied.started(late)
+    pending = editor.start_load(session)
+    editor.prompt(editor.new_session(), "meanwhile")
+    editor.notify("$/cancel_request", {"requestId": pending})
+    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    editor.wait_for_text("I am back.")  # which comes behind the late answer
+    assert len(editor.answers_to(pending)) == 1
+    assert texts(editor.updates(session)) == ["I am back."]
+    # The agent has it open now, and it goes on.
+    assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "and now?"))
+
+
+def test_a_session_that_is_open_goes_on_after_a_load_of_it_was_cancelled(proxied: Proxied) -> None:
+    editor = proxied.started("hangs-on-resume")
+    session = editor.new_session()
+    editor.prompt(session, "one")
+    pending = editor.start_load(session)
+    editor.notify("$/cancel_request", {"requestId": pending})
+    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    live = editor.prompt(session, "two")
+    assert "I remember 1 earlier prompt; the first was: one" in texts(live)
+    assert [one["_meta"]["messageCount"] for one in editor.sessions()] == [4]
+
+
+def test_a_cancelled_load_can_be_asked_for_again(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("hangs-on-resume")
+    for _ in range(2):
+        pending = editor.start_load(session)
+        editor.notify("$/cancel_request", {"requestId": pending})
+        assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+
+
+def test_a_cancel_right_behind_its_load_ends_it(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("hangs-on-resume")
+    request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": editor.place(session)}
+    cancel = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 77}}
+    editor.send_bytes(in_one_write(request, cancel))
+    assert editor.answer_of(77)["error"]["code"] == CANCELLED
+    assert editor.updates(session) == []
+
+
+def in_one_write(*messages: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+# Loads of a session that is open here.
+
+MANY = 20_000
+ONGOING: dict[str, Any] = {
+    "turns": [[{"flood": {"count": MANY, "text": "{i} "}}, ASK, say("granted"), {"stop": "end_turn"}, say("after")]]
+}
+
+
+def test_a_load_during_a_turn_loses_nothing_and_doubles_nothing(proxied: Proxied) -> None:
+    permission = Permission()
+    editor = proxied.started(ONGOING, on_request=permission)
+    session = editor.new_session()
+    turn = editor.start_prompt(session, "count")
+    editor.wait_for_text("100 ")
+    since = editor.mark()
+    loaded = editor.loaded(session, editor.start_load(session), since)
+    assert loaded.answer["result"] == {}
+    permission.grant()
+    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    editor.wait_for_text("after")
+
+    # What was on its way before the load is told again, from the beginning, by the user's words.
+    updates = editor.updates(session, since)
+    begin = kinds(updates).index("user_message_chunk")
+    assert kinds(updates).count("user_message_chunk") == 1
+    assert texts(updates[begin:]) == [*(f"{number} " for number in range(MANY)), "granted", "after"]
+    assert conversation(updates[begin : len(loaded.told)]) == updates[begin : len(loaded.told)]
+
+    # And the transcript has each once.
+    assert editor.end() == 0
+    kept = [entry["message"]["params"]["update"] for entry in entries(proxied.transcript(session)) if is_update(entry)]
+    assert texts(kept) == [*(f"{number} " for number in range(MANY)), "granted", "after"]
+
+
+def test_a_permission_that_is_open_when_a_load_comes_is_asked_once_and_can_be_granted(proxied: Proxied) -> None:
+    permission = Permission()
+    asks = {"turns": [[say("before"), ASK, say("granted")]]}
+    editor = proxied.started(asks, on_request=permission)
+    session = editor.new_session()
+    turn = editor.start_prompt(session, "go")
+    editor.wait_for_method("session/request_permission")
+    loaded = editor.load(session)
+    assert told_in(loaded.updates) == [("user", "go"), ("agent", "before")]
+    permission.grant()
+    assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    since = editor.position_of_answer(turn) - 1
+    assert texts(editor.updates(session, since)) == ["granted"]
+    assert len([one for one in editor.messages() if one.get("method") == "session/request_permission"]) == 1
+
+
+def test_two_loads_of_one_session_are_told_one_after_the_other(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it", "and the other?")
+    editor = proxied.started()
+    since = editor.mark()
+    numbers = [editor.start_load(session), editor.start_load(session)]
+    first, second = (editor.loaded(session, number, since) for number in numbers)
+    assert first.answer["result"] == second.answer["result"] == {}
+    again = editor.update_lines(session, editor.position_of_answer(numbers[0]), editor.position_of_answer(numbers[1]))
+    repeated = [line.raw for line in again if conversation([line.message["params"]["update"]])]
+    assert repeated == [line.raw for line in first.told]
+
+
+def test_a_second_load_behind_a_turn_tells_that_turn_too(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started()
+    first = editor.load(session)
+    live = editor.prompt(session, "and the other?")
+    second = editor.load(session)
+    told = [update for update in second.updates if update not in first.updates]
+    assert tell(told)[0].text == "and the other?"
+    assert tell(told)[1:] == tell(live)
+    assert [line.raw for line in second.told[: len(first.told)]] == [line.raw for line in first.told]
+
+
+def test_a_prompt_right_behind_its_load_is_not_told_by_it(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started()
+    load = {"jsonrpc": "2.0", "id": 70, "method": "session/load", "params": editor.place(session)}
+    turn = {"jsonrpc": "2.0", "id": 71, "method": "session/prompt", "params": prompt(session, "and now?")}
+    editor.send_bytes(in_one_write(load, turn))
+    loaded = editor.loaded(session, 70, 0)
+    assert editor.result_of(71) == {"stopReason": "end_turn"}
+    assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
+    live = editor.updates(session, editor.position_of_answer(70), editor.position_of_answer(71))
+    assert "I remember 1 earlier prompt; the first was: mend it" in texts(live)
+
+
+def test_a_session_that_is_closed_and_loaded_at_once_is_told_once(proxied: Proxied) -> None:
+    editor = proxied.started(agent=["--capabilities", "resume,close"])
+    session = editor.new_session()
+    live = editor.prompt(session, "mend it")
+    since = editor.mark()
+    close = {"jsonrpc": "2.0", "id": 70, "method": "session/close", "params": {"sessionId": session}}
+    load = {"jsonrpc": "2.0", "id": 71, "method": "session/load", "params": editor.place(session)}
+    editor.send_bytes(in_one_write(close, load))
+    loaded = editor.loaded(session, 71, since)
+    assert (editor.result_of(70), loaded.answer["result"]) == ({}, {})
+    assert len(editor.answers_to(70)) == len(editor.answers_to(71)) == 1
+    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+
+
+def test_two_requests_of_one_id_are_not_both_loads(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("hangs-on-resume")
+    for _ in range(2):
+        editor.send({"jsonrpc": "2.0", "id": "same", "method": "session/load", "params": editor.place(session)})
+    refused = editor.wait_for(lambda message: message.get("id") == "same").message
+    assert refused["error"]["code"] == INVALID_REQUEST
+
+
+def test_delete_answers_while_a_load_of_the_session_is_open(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    editor = proxied.started("late-on-resume")
+    pending = editor.start_load(session)
+    assert editor.request("session/delete", {"sessionId": session}) == {}
+    assert editor.sessions() == []
+    editor.notify("$/cancel_request", {"requestId": pending})
+    assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+    assert editor.load(session).answer["error"]["code"] == NOT_FOUND
+    assert proxied.transcripts() == []

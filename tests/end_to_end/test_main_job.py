@@ -1,0 +1,211 @@
+"""The main job: a session that the agent cannot show again is listed, loaded, continued and deleted."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import RequestFailed
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kinds, texts
+
+FIRST, SECOND, THIRD = "Mend the failing test", "And the other one?", "What did I ask you first?"
+PIXEL = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+RESOURCE = {"type": "resource_link", "uri": "file:///project/sum.py", "name": "sum.py"}
+STATE_AFTER_LOAD = ["available_commands_update", "usage_update", "session_info_update"]
+
+
+def talk(proxied: Proxied, *prompts: str) -> tuple[str, list[Updates]]:
+    """A conversation that ends with SIGKILL to the proxy: the session, and what was told live in each turn."""
+    with proxied.editor("conversation") as editor:
+        session = editor.open()
+        turns = [editor.prompt(session, text) for text in prompts]
+        editor.kill()
+    return session, turns
+
+
+def test_initialize_offers_list_delete_and_load_beside_what_the_agent_has(proxied: Proxied) -> None:
+    capabilities = proxied.editor("conversation").initialize()["agentCapabilities"]
+    assert capabilities["loadSession"] is True
+    assert capabilities["sessionCapabilities"] == {"resume": {}, "list": {}, "delete": {}}
+    assert capabilities["promptCapabilities"] == {"image": True, "embeddedContext": True}
+    assert sorted(capabilities["_meta"]["acp-proxy"]["serves"]) == ["delete", "list", "load"]
+
+
+def test_the_list_shows_title_place_time_and_number_of_messages(proxied: Proxied) -> None:
+    session, turns = talk(proxied, FIRST, SECOND)
+    editor = proxied.editor("conversation")
+    editor.initialize()
+    [listed] = editor.sessions(cwd=str(proxied.project))
+    last = [entry["at"] for entry in entries(proxied.transcript(session)) if entry.get("of") == "session/prompt"][-1]
+    assert listed == {
+        "sessionId": session,
+        "cwd": str(proxied.project),
+        "title": FIRST,
+        "updatedAt": last,
+        "_meta": {"messageCount": len(turns) * 2, "hasErrors": False},
+    }
+    assert datetime.fromisoformat(listed["updatedAt"]).tzinfo is not None
+    assert len(listed["updatedAt"]) == len("2026-11-20T09:15:02.123Z")
+
+
+def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied) -> None:
+    with proxied.editor("conversation") as first:
+        session = first.open()
+        live: list[bytes] = []
+        for text in (FIRST, SECOND):
+            since = first.mark()
+            first.prompt(session, text)
+            lines = first.update_lines(session, since)
+            live += [line.raw for line in lines if conversation([line.message["params"]["update"]])]
+        first.kill()
+
+    editor = proxied.editor("conversation")
+    editor.initialize()
+    loaded = editor.load(session)
+
+    assert loaded.answer["result"] == {}
+    agent = [
+        line.raw for line in loaded.told if line.message["params"]["update"]["sessionUpdate"] != "user_message_chunk"
+    ]
+    assert agent == live
+    assert [told.kind for told in tell(loaded.updates)] == [
+        *["user", "thought", "plan", "agent", "tool call", "tool call", "plan", "tool call", "image", "agent"],
+        *["user", "thought", "agent", "tool call", "resource_link", "agent"],
+    ]
+    assert texts(loaded.updates, "user_message_chunk") == [FIRST, SECOND]
+
+
+def test_the_state_of_a_loaded_session_comes_behind_the_answer(proxied: Proxied) -> None:
+    session, _ = talk(proxied, FIRST)
+    editor = proxied.editor("conversation")
+    editor.initialize()
+    loaded = editor.load(session)
+    assert conversation(loaded.updates) == loaded.updates
+    info = editor.wait_for_update("session_info_update")
+    assert info["title"] == FIRST
+    assert kinds(editor.updates(session)[len(loaded.told) :]) == STATE_AFTER_LOAD
+
+
+def test_every_block_of_a_prompt_is_told_under_one_message_id(proxied: Proxied) -> None:
+    blocks = [{"type": "text", "text": "what is this?"}, PIXEL, RESOURCE]
+    with proxied.editor("conversation") as first:
+        session = first.open()
+        first.request("session/prompt", {"sessionId": session, "prompt": blocks})
+        first.prompt(session, SECOND)
+        first.kill()
+    editor = proxied.editor("conversation")
+    editor.initialize()
+    users = [update for update in editor.load(session).updates if update["sessionUpdate"] == "user_message_chunk"]
+    assert [update["content"] for update in users] == [*blocks, {"type": "text", "text": SECOND}]
+    ids = [update["messageId"] for update in users]
+    assert ids[0] == ids[1] == ids[2] != ids[3]
+
+
+def test_two_loads_tell_the_same_bytes(proxied: Proxied) -> None:
+    session, _ = talk(proxied, FIRST, SECOND)
+    told = []
+    for _ in range(2):
+        with proxied.editor("conversation") as editor:
+            editor.initialize()
+            told.append([line.raw for line in editor.load(session).told])
+            editor.end()
+    assert told[0] == told[1]
+
+
+def test_a_further_prompt_goes_on_in_the_agent_and_in_the_transcript(proxied: Proxied) -> None:
+    session, turns = talk(proxied, FIRST)
+    with proxied.editor("conversation") as editor:
+        editor.initialize()
+        assert editor.load(session).answer["result"] == {}
+        live = editor.prompt(session, THIRD)
+        assert f"I remember 1 earlier prompt; the first was: {FIRST}" in texts(live)
+        [listed] = editor.sessions()
+        assert listed["_meta"]["messageCount"] == 4
+        assert editor.end() == 0
+    with proxied.editor("conversation") as editor:
+        editor.initialize()
+        told = tell(editor.load(session).updates)
+    assert told == [Told("user", FIRST), *tell(turns[0]), Told("user", THIRD), *tell(live)]
+
+
+def test_delete_empties_the_list_and_the_file_is_gone(proxied: Proxied) -> None:
+    session, _ = talk(proxied, FIRST)
+    with proxied.editor("conversation") as other:
+        other.initialize()
+        assert [listed["sessionId"] for listed in other.sessions()] == [session]
+        path = proxied.transcript(session)
+        with proxied.editor("conversation") as editor:
+            editor.initialize()
+            assert editor.request("session/delete", {"sessionId": session}) == {}
+            assert editor.sessions() == []
+            assert not path.exists()
+            assert refused(editor, session)["code"] == -32002
+            assert editor.request("session/delete", {"sessionId": session}) == {}
+            editor.kill()
+        assert other.sessions() == []
+        assert refused(other, session)["code"] == -32002
+    assert proxied.transcripts() == []
+    later = proxied.editor("conversation")
+    later.initialize()
+    assert later.sessions() == []
+
+
+def refused(editor: Editor, session: str) -> dict[str, Any]:
+    """The error that answers a load, before which nothing may be told."""
+    loaded = editor.load(session)
+    assert loaded.told == []
+    error = loaded.answer["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def test_a_prompt_to_a_deleted_session_makes_it_one_again(proxied: Proxied) -> None:
+    with proxied.editor("conversation") as editor:
+        session = editor.open()
+        editor.prompt(session, FIRST)
+        editor.request("session/delete", {"sessionId": session})
+        assert editor.sessions() == []
+        editor.prompt(session, SECOND)
+        [listed] = editor.sessions()
+        assert (listed["title"], listed["cwd"]) == (SECOND, str(proxied.project))
+        header = entries(proxied.transcript(session))[0]
+        assert header["origin"] == "partial"
+        editor.kill()
+    editor = proxied.editor("conversation")
+    editor.initialize()
+    assert texts(editor.load(session).updates, "user_message_chunk") == [SECOND]
+
+
+def test_an_agent_that_has_everything_is_left_as_it_is(proxied: Proxied) -> None:
+    everything = ["--capabilities", "resume,list,load,delete,close,fork"]
+    editor = proxied.editor("conversation", agent=everything)
+    params = {"protocolVersion": 1, "clientCapabilities": {}}
+    with Editor(proxied.bare_agent("conversation", everything)) as direct:
+        direct.request("initialize", params)
+        editor.request("initialize", params)
+        assert editor.lines[0].raw == direct.lines[0].raw
+    session = editor.new_session()
+    editor.prompt(session, FIRST)
+    assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
+    loaded = editor.load(session)
+    assert kinds(loaded.updates) == ["user_message_chunk", "agent_message_chunk"]  # the agent's own, shorter telling
+
+
+def test_a_session_that_was_never_prompted_is_not_listed(proxied: Proxied) -> None:
+    with proxied.editor("conversation") as editor:
+        editor.open()
+        assert editor.sessions() == []
+
+
+def test_nothing_is_served_or_kept_without_recording(proxied: Proxied) -> None:
+    editor = proxied.editor("conversation", options=["--no-record"])
+    capabilities = editor.initialize()["agentCapabilities"]
+    assert capabilities["sessionCapabilities"] == {"resume": {}}
+    assert capabilities["loadSession"] is False
+    session = editor.new_session()
+    editor.prompt(session, FIRST)
+    with pytest.raises(RequestFailed) as refusal:
+        editor.request("session/list", {})
+    assert refusal.value.code == -32601
+    assert not proxied.store.exists()

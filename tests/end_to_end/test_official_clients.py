@@ -1,0 +1,222 @@
+"""The main job driven by the clients of the official SDKs: every line that they receive meets their own models."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import acp
+import anyio
+import pytest
+from acp import schema
+from acp.connection import StreamDirection, StreamEvent
+from pydantic import BaseModel
+
+from acp_proxy.demo.client import TIMEOUT
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import Proxied, Updates, conversation, texts
+
+PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")
+LAST_PROMPT = "What did I ask you first?"
+
+TYPESCRIPT = Path(__file__).parents[1] / "typescript"
+TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and all that is said
+
+FROM_AGENT: dict[str, type[BaseModel]] = {
+    "session/update": schema.SessionNotification,
+    "session/request_permission": schema.RequestPermissionRequest,
+}
+ANSWERS: dict[str, type[BaseModel]] = {
+    "initialize": schema.InitializeResponse,
+    "session/new": schema.NewSessionResponse,
+    "session/prompt": schema.PromptResponse,
+    "session/list": schema.ListSessionsResponse,
+    "session/load": schema.LoadSessionResponse,
+    "session/delete": schema.DeleteSessionResponse,
+}
+
+
+def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
+    """The report of a client: what it saw live, then in a new process."""
+    assert report["malformed"] == []
+    offered = report["initialized"]["agentCapabilities"]
+    assert offered["loadSession"] is True
+    assert offered["sessionCapabilities"].keys() == {"resume", "list", "delete"}
+    [listed] = report["listed"]
+    assert (listed["sessionId"], listed["cwd"]) == (report["session"], str(proxied.project))
+    assert listed["title"] == PROMPTS[0]
+    assert listed["_meta"]["messageCount"] == 2 * len(PROMPTS)
+    turns = zip(PROMPTS, report["live"], strict=True)
+    live = [told for text, turn in turns for told in [Told("user", text), *tell(turn)]]
+    assert tell(report["loaded"]) == live
+    assert {told.kind for told in live} == {"user", "thought", "plan", "agent", "tool call", "image", "resource_link"}
+    told = [update for update in report["loaded"] if update["sessionUpdate"] != "user_message_chunk"]
+    assert told == [update for turn in report["live"] for update in conversation(turn)]
+    assert f"I remember 3 earlier prompts; the first was: {PROMPTS[0]}" in texts(report["further"])
+    assert report["left"] == []
+    assert report["status"] == 0
+    assert proxied.transcripts() == []
+
+
+# Python
+
+
+class Editor:
+    """What the SDK calls when the agent asks for something."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        pass
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        chosen = schema.AllowedOutcome(outcome="selected", option_id=options[0].option_id)
+        return schema.RequestPermissionResponse(outcome=chosen)
+
+    def on_connect(self, conn: acp.Agent) -> None:
+        pass
+
+
+class Wire:
+    """All messages of one process, as the SDK saw them."""
+
+    def __init__(self) -> None:
+        self._incoming: list[dict[str, Any]] = []
+        self._methods: dict[int, str] = {}
+
+    def observe(self, event: StreamEvent) -> None:
+        if event.direction is StreamDirection.INCOMING:
+            self._incoming.append(event.message)
+        elif "method" in event.message and "id" in event.message:
+            self._methods[event.message["id"]] = event.message["method"]
+
+    async def ask(self, call: Awaitable[Any]) -> tuple[Any, Updates]:
+        """The result of one request, and the updates that came before it."""
+        since = len(self._incoming)
+        with anyio.fail_after(TIMEOUT):
+            await call
+        came = self._incoming[since:]
+        at = next(at for at, message in enumerate(came) if "method" not in message)
+        updates = [message["params"]["update"] for message in came[:at] if message["method"] == "session/update"]
+        return came[at]["result"], updates
+
+    def malformed(self) -> list[str]:
+        """What does not meet the SDK's models, and why."""
+        found = []
+        for message in self._incoming:
+            answers = self._methods.get(message["id"], "") if "method" not in message else ""
+            model = ANSWERS.get(answers) or FROM_AGENT.get(message.get("method", ""))
+            try:
+                if model is None or message.get("jsonrpc") != "2.0":
+                    raise ValueError("nothing of the kind is expected")
+                value = message["result"] if answers else message["params"]
+                if not contains(model.model_validate(value).model_dump(mode="json", by_alias=True), value):
+                    raise ValueError("a part of it was left out")
+            except (KeyError, ValueError) as problem:  # ValidationError is a ValueError
+                found.append(f"{message}: {problem}")
+        return found
+
+
+def contains(made: Any, value: Any) -> bool:
+    """The models leave out what they cannot read, and put in what is usual: all that there was must still be there."""
+    match value:
+        case dict():
+            return isinstance(made, dict) and all(contains(made.get(key), value[key]) for key in value)
+        case list():
+            return isinstance(made, list) and len(made) == len(value) and all(map(contains, made, value))
+        case _:
+            return bool(made == value)
+
+
+class Connected:
+    """One process, with the requests that a client makes."""
+
+    def __init__(self, agent: Any, process: asyncio.subprocess.Process, wire: Wire, project: Path) -> None:
+        self.process = process
+        self._agent = agent
+        self._wire = wire
+        self._cwd = str(project)
+
+    async def initialize(self) -> Any:
+        about = schema.Implementation(name="editor", version="1.0.0")
+        wanted = self._agent.initialize(acp.PROTOCOL_VERSION, schema.ClientCapabilities(), about)
+        return (await self._wire.ask(wanted))[0]
+
+    async def new(self) -> str:
+        opened, _ = await self._wire.ask(self._agent.new_session(self._cwd, mcp_servers=[]))
+        assert isinstance(opened["sessionId"], str)
+        return opened["sessionId"]
+
+    async def prompt(self, session: str, text: str) -> Updates:
+        return (await self._wire.ask(self._agent.prompt(session, [acp.text_block(text)])))[1]
+
+    async def list(self) -> Any:
+        return (await self._wire.ask(self._agent.list_sessions(cwd=self._cwd)))[0]["sessions"]
+
+    async def load(self, session: str) -> Updates:
+        return (await self._wire.ask(self._agent.load_session(self._cwd, session, mcp_servers=[])))[1]
+
+    async def delete(self, session: str) -> None:
+        # The SDK has the models of session/delete, and no method for it.
+        await self._wire.ask(self._agent._conn.send_request("session/delete", {"sessionId": session}))
+
+
+@asynccontextmanager
+async def connected(proxied: Proxied, malformed: list[str]) -> AsyncIterator[Connected]:
+    wire = Wire()
+    editor = cast(acp.Client, Editor())
+    command = proxied.command("conversation")
+    async with acp.spawn_agent_process(editor, *command, observers=[wire.observe]) as (agent, process):
+        yield Connected(agent, process, wire, proxied.project)
+    malformed += wire.malformed()
+
+
+@pytest.mark.anyio
+async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)  # what the SDK cannot read, it only logs
+    report: dict[str, Any] = {"malformed": []}
+    async with connected(proxied, report["malformed"]) as editor:
+        await editor.initialize()
+        report["session"] = session = await editor.new()
+        report["live"] = [await editor.prompt(session, text) for text in PROMPTS]
+        editor.process.kill()
+        await editor.process.wait()
+    async with connected(proxied, report["malformed"]) as editor:
+        report["initialized"] = await editor.initialize()
+        report["listed"] = await editor.list()
+        report["loaded"] = await editor.load(session)
+        report["further"] = await editor.prompt(session, LAST_PROMPT)
+        await editor.delete(session)
+        report["left"] = await editor.list()
+    report["status"] = editor.process.returncode
+    assert_main_job_was_done(report, proxied)
+    assert caplog.messages == []
+
+
+# TypeScript
+
+
+def node() -> str:
+    """Node beside our Python, as `make test` puts it there, or wherever it is."""
+    places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("node", path=places)
+    if found is None:
+        pytest.skip("Node is not there")
+    if not (TYPESCRIPT / "node_modules" / "@agentclientprotocol" / "sdk").is_dir():
+        pytest.skip("the TypeScript SDK is not installed; `make test` does it")
+    return found
+
+
+def test_the_typescript_client_does_the_main_job(proxied: Proxied) -> None:
+    words = [node(), str(TYPESCRIPT / "main_job.mjs"), str(proxied.project), *PROMPTS, LAST_PROMPT]
+    command = [*words, "--", *proxied.command("conversation")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert_main_job_was_done(json.loads(ended.stdout), proxied)

@@ -1,0 +1,466 @@
+"""How it ends, whoever begins it: with the agent's own status, every request answered, and no process left behind."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from acp_proxy.demo.client import RequestFailed
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
+
+SECONDS = 20.0
+SHORT_GRACE = ("--grace", "0.2")
+ENDLESS_GRACE = ("--grace", "600")
+LAUNCHER = ("sh", "-c", '"$@"; exit $?', "launcher")
+"""Starts what follows as a child that shares its streams, and waits for it."""
+STAYS = 300
+"""Seconds: a child that is not ended outlives the test, which then sees it."""
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
+
+
+class Watched:
+    """Processes that a test looks at; it leaves none of them behind."""
+
+    def __init__(self) -> None:
+        self._all: list[psutil.Process] = []
+
+    def tree(self, editor: Editor) -> list[psutil.Process]:
+        """The agent, and whatever it has started, as they are now."""
+        return self.add(*psutil.Process(editor.pid).children(recursive=True))
+
+    def add(self, *processes: psutil.Process) -> list[psutil.Process]:
+        assert processes
+        self._all += processes
+        return list(processes)
+
+    def named_in(self, pidfile: Path) -> psutil.Process:
+        return self.add(psutil.Process(int(pidfile.read_text())))[0]
+
+    def close(self) -> None:
+        for process in self._all:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    made = Watched()
+    yield made
+    made.close()
+
+
+def are_gone(processes: Sequence[psutil.Process]) -> bool:
+    """Whether all of them end, in a while."""
+    deadline = time.monotonic() + SECONDS
+    return all(is_gone(process, deadline - time.monotonic()) for process in processes)
+
+
+def is_gone(process: psutil.Process, seconds: float = SECONDS) -> bool:
+    try:
+        if not hasattr(os, "pidfd_open"):
+            process.wait(seconds)
+            return True
+        ended = os.pidfd_open(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    try:
+        # One that nobody has waited for yet counts as gone.
+        return not process.is_running() or bool(select.select([ended], [], [], max(seconds, 0))[0])
+    finally:
+        os.close(ended)
+
+
+def started(proxied: Proxied, agent: Sequence[str], options: Sequence[str] = ()) -> Editor:
+    """An editor with any command as its agent."""
+    editor = Editor([*PROXY, "run", "--store", str(proxied.store), *options, "--", *agent])
+    editor.project = proxied.project
+    return editor
+
+
+def agent_says(text: str) -> dict[str, Any]:
+    return {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}
+
+
+# --- the agent ends
+
+
+def test_every_open_request_is_answered_when_the_agent_exits_and_its_status_is_ours(proxied: Proxied) -> None:
+    hangs = {"_hang": {"before": [{"hang": True}]}, "_exit": {"before": [{"exit": 17}]}}
+    with proxied.editor({"methods": hangs}) as editor:
+        editor.initialize()
+        since, ids = editor.mark(), ["7", '"7"', "7.0", "12345678901234567890", "null", '"\\ud800"']
+        for id in ids:
+            editor.send_line(b'{"jsonrpc":"2.0","id":%s,"method":"_hang"}' % id.encode())
+        editor.send_line(b'{"jsonrpc":"2.0","id":"last","method":"_exit"}')
+        assert editor.wait() == 17
+        editor.wait_for_end()
+        error = b',"error":{"code":-32603,"message":"agent exited with status 17"}}\n'
+        expected = [b'{"jsonrpc":"2.0","id":' + id.encode() + error for id in [*ids, '"last"']]
+        assert sorted(line.raw for line in editor.lines[since:]) == sorted(expected)
+
+
+@posix_only
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_number(
+    proxied: Proxied, name: str
+) -> None:
+    with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}]]}) as editor:
+        session = editor.open()
+        number = editor.start_prompt(session, "go")
+        error = editor.answer_of(number)["error"]
+        assert error == {"code": -32603, "message": f"agent ended by {name}"}
+        assert texts(editor.updates(session)) == ["so far"]
+        assert editor.wait() == 128 + signal.Signals[name]
+
+
+def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(proxied: Proxied) -> None:
+    flood = {"flood": {"count": 5000, "text": "{i}" + " " * 500, "batch": True}}
+    with proxied.editor({"turns": [[flood, {"exit": 3}]]}) as editor:
+        session = editor.open()
+        number = editor.start_prompt(session, "go")
+        editor.answer_of(number)
+        told = editor.updates(session, until=editor.position_of_answer(number))
+        assert [int(text) for text in texts(told)] == list(range(5000))
+        assert editor.wait() == 3
+
+
+@pytest.mark.parametrize(
+    ("last", "delivered"),
+    [('{"jsonrpc":"2.0","method":"_last"}', True), ('{"jsonrpc":"2.0","method":"_la', False), ("bye", False)],
+)
+def test_the_agents_last_line_without_a_newline_is_delivered_when_it_is_json_and_else_told_on_stderr(
+    proxied: Proxied, last: str, delivered: bool
+) -> None:
+    with proxied.editor({"methods": {"_go": {"before": [{"raw": last}, {"exit": 0}]}}}) as editor:
+        editor.initialize()
+        since = editor.mark()
+        with pytest.raises(RequestFailed):  # told on a line of its own
+            editor.request("_go")
+        editor.wait()
+        editor.wait_for_end()
+        assert (editor.lines[since].raw == last.encode() + b"\n") is delivered
+    assert editor.stderr() == ("" if delivered else last)
+
+
+def test_an_agent_that_closes_its_stdout_is_ended_and_what_is_open_is_answered(
+    proxied: Proxied, watched: Watched
+) -> None:
+    with proxied.editor({"turns": [[agent_says("bye"), {"close_stdout": True}, {"hang": True}]]}) as editor:
+        session = editor.open()
+        processes = watched.tree(editor)
+        error = editor.answer_of(editor.start_prompt(session, "go"))["error"]
+        assert error == {"code": -32603, "message": "agent exited with status 0"}
+        assert editor.wait() == 0
+        assert are_gone(processes)
+
+
+def test_a_grandchild_that_holds_stdout_does_not_keep_us(proxied: Proxied, watched: Watched) -> None:
+    child = {"seconds": STAYS, "holds_stdout": True, "ignore_eof": True, "pidfile": "{cwd}/child.pid"}
+    with proxied.editor({"turns": [[agent_says("bye"), {"spawn": child}, {"exit": 17}]]}) as editor:
+        session = editor.open()
+        number = editor.start_prompt(session, "go")
+        assert editor.answer_of(number)["error"]["message"] == "agent exited with status 17"
+        assert editor.wait() == 17
+        assert texts(editor.updates(session)) == ["bye"]
+        assert watched.named_in(proxied.project / "child.pid").is_running()
+
+
+@posix_only
+def test_a_grandchild_that_goes_on_writing_does_not_keep_us(proxied: Proxied, watched: Watched) -> None:
+    pidfile = proxied.base / "child.pid"
+    child = f"echo $$ >'{pidfile}'; while :; do echo '{{}}'; sleep 0.05; done"
+    with started(proxied, ["sh", "-c", 'sh -c "$1" & read -r line; exit 17', "agent", child]) as editor:
+        editor.wait_for(lambda message: message == {})
+        chatter = watched.named_in(pidfile)
+        editor.send_line(b"now")
+        assert editor.wait() == 17
+        assert is_gone(chatter)  # its pipe broke
+
+
+# --- the agent does not start
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "status"),
+    [
+        (None, 0, 127),
+        ("#!/no/such/interpreter\n", 0o755, 127),
+        ("#!/bin/sh\n", 0o644, 126),
+        ("neither a program nor a script", 0o755, 126),
+    ],
+    ids=["not there", "without its interpreter", "not executable", "no program"],
+)
+def test_a_command_that_cannot_be_started_is_told_in_one_line(
+    proxied: Proxied, content: str | None, mode: int, status: int
+) -> None:
+    command = proxied.base / "agent"
+    if content is not None:
+        command.write_text(content)
+        command.chmod(mode)
+    with started(proxied, [str(command), "--acp"]) as editor:
+        assert editor.wait() == status
+        editor.wait_for_end()
+        assert editor.lines == []
+    [line] = editor.stderr().splitlines(keepends=True)
+    assert str(command) in line
+    assert line.endswith("\n")
+
+
+def test_a_command_that_is_nowhere_in_the_path_is_not_found(proxied: Proxied) -> None:
+    with started(proxied, ["no-such-agent-anywhere"]) as editor:
+        assert editor.wait() == 127
+
+
+# --- the editor ends
+
+
+def test_an_editor_that_closes_its_side_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
+    with proxied.editor("conversation", options=ENDLESS_GRACE) as editor:
+        editor.prompt(editor.open(), "hello")
+        processes = watched.tree(editor)
+        assert editor.end() == 0
+        assert are_gone(processes)
+
+
+def test_what_the_agent_says_when_it_hears_the_end_is_delivered(proxied: Proxied) -> None:
+    with started(
+        proxied, ["sh", "-c", """cat >/dev/null; echo '{"jsonrpc":"2.0","method":"_bye"}'; exit 3"""]
+    ) as editor:
+        assert editor.end() == 3
+        editor.wait_for_end()
+        assert [line.raw for line in editor.lines] == [b'{"jsonrpc":"2.0","method":"_bye"}\n']
+
+
+def test_an_editor_that_closes_only_its_reading_side_ends_the_agent(proxied: Proxied, watched: Watched) -> None:
+    command = proxied.command("conversation", options=ENDLESS_GRACE)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    [ours] = watched.add(psutil.Process(process.pid))
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
+    process.stdin.write(hello)
+    process.stdout.readline()
+    processes = watched.add(*ours.children(recursive=True))
+    process.stdout.close()
+    process.stdin.write(hello)  # whose answer cannot be delivered
+    assert process.wait(SECONDS) == 0
+    assert are_gone(processes)
+    process.stdin.close()
+
+
+@posix_only
+def test_an_agent_that_ignores_the_end_of_its_input_is_told_to_end(proxied: Proxied, watched: Watched) -> None:
+    with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof"]) as editor:
+        number = editor.start_prompt(editor.open(), "hello")
+        editor.result_of(number)
+        processes = watched.tree(editor)
+        assert editor.end() == 128 + signal.SIGTERM
+        assert are_gone(processes)
+
+
+@posix_only
+def test_an_agent_that_ignores_that_too_is_killed(proxied: Proxied, watched: Watched) -> None:
+    with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof", "--ignore-sigterm"]) as editor:
+        editor.initialize()
+        processes = watched.tree(editor)
+        assert editor.end() == 128 + signal.SIGKILL
+        assert are_gone(processes)
+
+
+def test_a_descendant_that_the_agent_leaves_behind_is_ended_with_it(proxied: Proxied, watched: Watched) -> None:
+    child = {"spawn": {"seconds": STAYS, "ignore_eof": True, "pidfile": "{cwd}/child.pid"}}
+    with proxied.editor({"turns": [[child]]}, options=SHORT_GRACE) as editor:
+        editor.prompt(editor.open(), "go")
+        left_behind = watched.named_in(proxied.project / "child.pid")
+        assert left_behind in watched.tree(editor)
+        assert editor.end() == 0
+        assert is_gone(left_behind)
+
+
+@posix_only
+def test_a_daemon_that_has_left_the_tree_belongs_to_the_user(proxied: Proxied, watched: Watched) -> None:
+    pidfile = proxied.base / "daemon.pid"
+    daemon = f"(sleep {STAYS} </dev/null >/dev/null 2>&1 & echo $! >'{pidfile}'); "
+    with started(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], SHORT_GRACE) as editor:
+        editor.initialize()
+        left = watched.named_in(pidfile)
+        processes = watched.tree(editor)
+        assert left not in processes
+        assert editor.end() == 0
+        assert are_gone(processes)
+        assert left.is_running()
+
+
+# --- launchers
+
+
+def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Editor:
+    """The agent behind two launchers, as ``npx -> node -> child``."""
+    return started(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
+
+
+@posix_only
+def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
+    proxied: Proxied, watched: Watched
+) -> None:
+    with launched(proxied, options=ENDLESS_GRACE) as editor:
+        assert "agent_message_chunk" in kinds(editor.prompt(editor.open(), "hello"))
+        processes = watched.tree(editor)
+        assert len(processes) == 3
+        assert editor.end() == 0
+        assert are_gone(processes)
+
+
+@posix_only
+@pytest.mark.parametrize("deaf", [["--ignore-eof"], ["--ignore-eof", "--ignore-sigterm"]])
+def test_an_agent_that_outlives_its_launchers_is_ended_all_the_same(
+    proxied: Proxied, watched: Watched, deaf: list[str]
+) -> None:
+    with launched(proxied, *deaf, options=SHORT_GRACE) as editor:
+        editor.initialize()
+        processes = watched.tree(editor)
+        assert len(processes) == 3
+        assert editor.end() == 128 + signal.SIGTERM  # the launcher's
+        assert are_gone(processes)
+
+
+# --- signals
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_is_passed_on_and_everything_ends(proxied: Proxied, watched: Watched, number: signal.Signals) -> None:
+    with proxied.editor({"turns": [[{"hang": True}]]}, options=ENDLESS_GRACE, agent=["--ignore-eof"]) as editor:
+        open_prompt = editor.start_prompt(editor.open(), "hello")
+        processes = watched.tree(editor)
+        editor.signal(number)
+        assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {number.name}"
+        assert editor.wait() == 128 + number
+        assert are_gone(processes)
+
+
+@posix_only
+def test_a_signal_ends_the_agent_behind_launchers_too(proxied: Proxied, watched: Watched) -> None:
+    with launched(proxied, "--ignore-eof", "--ignore-sigterm", options=SHORT_GRACE) as editor:
+        editor.initialize()
+        processes = watched.tree(editor)
+        editor.signal(signal.SIGTERM)
+        assert editor.wait() == 128 + signal.SIGTERM
+        assert are_gone(processes)
+
+
+@posix_only
+def test_a_signal_ends_it_also_when_the_editor_does_not_read(proxied: Proxied, watched: Watched) -> None:
+    with proxied.editor("flood") as editor:
+        session = editor.open()
+        processes = watched.tree(editor)
+        editor.pause()
+        editor.start_prompt(session, "go")
+        editor.signal(signal.SIGTERM)
+        editor.wait()
+        assert are_gone(processes)
+
+
+@linux_only
+def test_the_agent_dies_with_a_proxy_that_is_killed(proxied: Proxied, watched: Watched) -> None:
+    with proxied.editor(agent=["--ignore-eof", "--ignore-sigterm"]) as editor:
+        editor.initialize()
+        processes = watched.tree(editor)
+        editor.kill()
+        assert are_gone(processes)
+
+
+@posix_only
+def test_an_agent_behind_launchers_hears_the_end_of_a_proxy_that_is_killed(proxied: Proxied, watched: Watched) -> None:
+    with launched(proxied) as editor:
+        editor.initialize()
+        processes = watched.tree(editor)
+        assert len(processes) == 3
+        editor.kill()
+        assert are_gone(processes)
+
+
+# --- what the agent is given
+
+
+@posix_only
+def test_the_agent_inherits_stderr_environment_directory_and_process_group(proxied: Proxied) -> None:
+    script = (
+        "import json, os, sys; print('from the agent', file=sys.stderr, flush=True);"
+        "print(json.dumps([os.getcwd(), os.environ['MARK'], os.getpgrp(), os.umask(0)]), flush=True)"
+    )
+    command = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script]
+    with Editor(command, cwd=proxied.project, env={**os.environ, "MARK": "ours"}) as editor:
+        told = editor.wait_for(lambda message: isinstance(message, list)).message
+        assert editor.wait() == 0
+        assert told == [str(proxied.project), "ours", os.getpgrp(), current_umask()]
+    assert editor.stderr() == "from the agent\n"
+
+
+def current_umask() -> int:
+    os.umask(current := os.umask(0))
+    return current
+
+
+# --- in a terminal
+
+
+def in_a_terminal(command: Sequence[str]) -> tuple[int, int, str]:
+    """Run it with a terminal for everything: its process id, its status, and what it shows."""
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+
+    def read() -> None:
+        try:
+            while data := os.read(ours, 65536):
+                shown.extend(data)
+        except OSError:  # how a terminal ends
+            pass
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    status = process.wait(SECONDS)
+    reader.join(SECONDS)
+    os.close(ours)
+    return process.pid, status, shown.decode()
+
+
+@posix_only
+def test_in_a_terminal_the_agent_takes_our_place_with_what_stands_behind_its_command(proxied: Proxied) -> None:
+    script = "import os, sys; print(os.getpid(), sys.argv[1:], sys.stdin.isatty()); sys.exit(5)"
+    run = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script, "--acp"]
+    pid, status, shown = in_a_terminal([*run, "--login", "with spaces"])
+    assert shown == f"{pid} ['--acp', '--login', 'with spaces'] True\r\n"
+    assert status == 5
+    assert not proxied.store.exists()
+
+
+@posix_only
+@pytest.mark.parametrize(("content", "status"), [(None, 127), ("#!/bin/sh\n", 126)])
+def test_in_a_terminal_a_command_that_cannot_be_started_has_the_shells_status(
+    proxied: Proxied, content: str | None, status: int
+) -> None:
+    command = proxied.base / "agent"
+    if content is not None:
+        command.write_text(content)
+    _, ended, shown = in_a_terminal([*PROXY, "run", str(command)])
+    assert ended == status
+    assert str(command) in shown

@@ -1,0 +1,169 @@
+"""Real agents behind the proxy, offline: what they gain, and that everything else passes byte for byte.
+
+They lie in ``shared/agents`` beside the checkout, with a stand-in for their model; without them the tests are skipped.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import TIMEOUT, Client
+from tests.end_to_end.proxied import PROXY, Editor, Proxied
+
+AGENTS = Path(__file__).parents[3] / "shared" / "agents"
+PATIENCE = 60.0
+"""Seconds: the first start of an agent of 300 MB on a busy machine."""
+PROMPT = "please use a TOOL, and THINK"
+
+
+class RealEditor(Editor):
+    """Keeps what it said, and what the agent behind the tap heard and said."""
+
+    def __init__(self, command: list[str], log: Path, env: dict[str, str]) -> None:
+        self.sent: list[bytes] = []
+        self._log = log
+        super().__init__(command, env=env)
+
+    def send_bytes(self, data: bytes) -> None:
+        self.sent.append(data)
+        super().send_bytes(data)
+
+    def answer_of(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
+        return super().answer_of(request_id, max(timeout, PATIENCE))
+
+    def received(self) -> list[bytes]:
+        return [line.raw for line in self.lines]
+
+    def beyond(self, peer: str) -> list[bytes]:
+        """The lines of one side as they were between proxy and agent; both have ended."""
+        noted = [json.loads(line) for line in self._log.read_text().splitlines()]
+        lines = [note["line"] + ("" if note.get("torn") else "\n") for note in noted if note.get("from") == peer]
+        return [line.encode("utf-8", "surrogateescape") for line in lines]
+
+
+Start = Callable[[str], RealEditor]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[int]:
+    """The port of a stand-in model of our own."""
+    if not (AGENTS / "launch").exists():
+        pytest.skip(f"no real agents: {AGENTS} is not there")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    with Client([sys.executable, AGENTS / "fake-llm", str(port)]) as served:
+        served.wait_for(lambda _: True)  # it says where it listens
+        yield port
+
+
+@pytest.fixture(scope="module")
+def installed() -> frozenset[str]:
+    if not (AGENTS / "setup").exists():
+        return frozenset()
+    listing = subprocess.run(
+        [sys.executable, AGENTS / "setup", "--list"], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    rows = [line.split() for line in listing.stdout.splitlines()]
+    return frozenset(row[0] for row in rows if row[1:2] == ["installed"])
+
+
+@pytest.fixture
+def start(proxied: Proxied, model: int, installed: frozenset[str]) -> Iterator[Start]:
+    """Starts an agent by its name, as an editor would, over what it remembers."""
+    editors: list[RealEditor] = []
+
+    def start_agent(name: str) -> RealEditor:
+        if name not in installed:
+            pytest.skip(f"{name} is not installed; run: {AGENTS}/setup {name}")
+        log = proxied.base / f"tap-{len(editors)}.jsonl"
+        tapped = [sys.executable, str(AGENTS / "drivers" / "tap.py"), str(log)]
+        agent = [sys.executable, str(AGENTS / "launch"), name]
+        env = {**os.environ, "FAKE_LLM_PORT": str(model), "ACP_AGENT_STATE": str(proxied.base / "state")}
+        editor = RealEditor([*PROXY, "run", "--store", str(proxied.store), "--", *tapped, *agent], log, env)
+        editor.project = proxied.project
+        editors.append(editor)
+        return editor
+
+    yield start_agent
+    for editor in editors:
+        editor.close()
+
+
+def without_additions(line: bytes, *added: str) -> str:
+    """An answer to initialize less what the proxy adds, as text in the order of its keys."""
+    message = json.loads(line)
+    capabilities = message["result"]["agentCapabilities"]
+    assert capabilities["_meta"].pop("acp-proxy")["serves"] == list(added)
+    for name in added:
+        assert capabilities["sessionCapabilities"].pop(name) == {}
+    for holder in ("_meta", "sessionCapabilities"):
+        if not capabilities[holder]:  # what there was not before
+            del capabilities[holder]
+    return json.dumps(message)
+
+
+def in_order(line: bytes) -> str:
+    return json.dumps(json.loads(line))
+
+
+def test_an_agent_with_neither_list_nor_load_gains_list_and_delete(proxied: Proxied, start: Start) -> None:
+    with start("deepagents") as editor:
+        session = editor.open()
+        assert editor.prompt(session, PROMPT)
+        number = editor.start_request("session/list", {"cwd": str(proxied.project)})
+        [found] = editor.result_of(number)["sessions"]
+        assert (found["sessionId"], found["title"]) == (session, PROMPT)
+        assert found["_meta"] == {"messageCount": 2, "hasErrors": False}
+        ours = editor.position_of_answer(number)
+        assert editor.end() == 0
+        received, said = editor.received(), editor.beyond("agent")
+    assert without_additions(received[0], "list", "delete") == in_order(said[0])
+    assert json.loads(received[0])["result"]["agentCapabilities"].get("loadSession") is not True
+    assert received[1:ours] + received[ours + 1 :] == said[1:]
+
+    with start("deepagents") as editor:
+        editor.initialize()
+        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert editor.sessions() == []
+        assert editor.end() == 0
+    assert proxied.transcripts() == []
+
+
+def test_an_agent_with_everything_but_delete_gains_delete_alone(proxied: Proxied, start: Start) -> None:
+    with start("opencode") as editor:
+        session = editor.open()
+        assert editor.prompt(session, PROMPT)
+        other = editor.new_session()
+        editor.prompt(other, "hello")
+        assert {one["sessionId"] for one in editor.sessions()} >= {session, other}
+        assert editor.end() == 0
+        assert without_additions(editor.lines[0].raw, "delete") == in_order(editor.beyond("agent")[0])
+        assert editor.received()[1:] == editor.beyond("agent")[1:]
+        assert editor.sent == editor.beyond("client")
+
+    with start("opencode") as editor:
+        editor.initialize()
+        loaded = editor.load(session)
+        assert loaded.updates
+        before = editor.request("session/list", {})
+        marked, sent = editor.mark(), len(editor.sent)
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        after = editor.request("session/list", {})
+        again = editor.load(session)
+        assert again.answer["error"]["code"] == -32002
+        assert editor.end() == 0
+        assert editor.received()[1:marked] == editor.beyond("agent")[1:marked]
+        assert editor.sent[:sent] == editor.beyond("client")[:sent]
+        native = [json.loads(line) for line in editor.beyond("agent")[marked:]]
+    assert session in [one["sessionId"] for one in before["sessions"]]
+    assert after == {**before, "sessions": [one for one in before["sessions"] if one["sessionId"] != session]}
+    assert [one["result"] for one in native if "result" in one] == [before]  # the agent keeps what it has

@@ -1,0 +1,360 @@
+"""What is written down of real conversations, what a list and a load show of it, and what is in no file at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import RequestFailed, first_option
+from acp_proxy.demo.telling import tell
+from tests.end_to_end.proxied import (
+    AUTHENTICATION_REQUIRED,
+    INTERNAL_ERROR,
+    SCRIPTS,
+    Editor,
+    Loaded,
+    Proxied,
+    entries,
+    kinds,
+    prompt,
+    say,
+    texts,
+)
+
+
+def loaded_anew(proxied: Proxied, session: str) -> Loaded:
+    """A load of the session in a new process."""
+    with proxied.editor() as editor:
+        editor.initialize()
+        return editor.load(session)
+
+
+def listed(editor: Editor) -> dict[str, Any]:
+    [session] = editor.sessions()
+    return session
+
+
+def word_of(entry: dict[str, Any]) -> str:
+    """What a line of a transcript is about."""
+    message = entry.get("message", {})
+    if "acp-transcript" in entry:
+        return "header"
+    if "note" in entry:
+        return f"note:{entry['note']['type']}"
+    if message.get("method") == "session/update":
+        return str(message["params"]["update"]["sessionUpdate"])
+    return str(message.get("method") or f"answer:{entry['of']}")
+
+
+# Updates at unusual moments.
+
+
+def test_updates_around_the_answers_of_new_and_prompt_are_kept_where_they_came(proxied: Proxied) -> None:
+    with proxied.editor("early-updates") as editor:
+        session = editor.open()
+        editor.prompt(session, "hello")
+        editor.wait_for_update("usage_update")
+        assert editor.end() == 0
+    assert [word_of(entry) for entry in entries(proxied.transcript(session))] == [
+        "header",
+        "note:opened",
+        "available_commands_update",
+        "current_mode_update",
+        "session/prompt",
+        "agent_message_chunk",
+        "answer:session/prompt",
+        "usage_update",
+    ]
+    header, *_ = entries(proxied.transcript(session))
+    assert (header["origin"], header["cwd"]) == ("recorded", str(proxied.project))
+
+
+def test_words_that_came_before_the_first_and_behind_the_last_answer_are_told(proxied: Proxied) -> None:
+    greeting, late = say("Good morning. "), say("One more thing.")
+    script = {
+        "methods": {"session/new": {"before": [greeting], "after": []}},
+        "turns": [[say("An answer. "), {"stop": "end_turn"}, late]],
+    }
+    with proxied.editor(script) as editor:
+        session = editor.open()
+        assert texts(editor.updates(session)) == ["Good morning. "]
+        editor.prompt(session, "hello")
+        editor.wait_for_text("One more thing.")
+        assert editor.end() == 0
+    told = [(one.kind, one.text) for one in tell(loaded_anew(proxied, session).updates)]
+    assert told == [("agent", "Good morning. "), ("user", "hello"), ("agent", "An answer. One more thing.")]
+
+
+def test_sessions_that_nobody_opened_have_a_transcript_and_no_place_in_the_list(proxied: Proxied) -> None:
+    with proxied.editor("sub-agent") as editor:
+        session = editor.open()
+        editor.prompt(session, "hello")
+        editor.wait_for_text("The colleague was not done.")
+        assert listed(editor)["sessionId"] == session
+        editor.kill()
+    header, *colleague = entries(proxied.transcript(f"{session}-colleague"))
+    assert header["origin"] == "partial"
+    assert [word_of(entry) for entry in colleague] == [
+        *["agent_thought_chunk", "tool_call", "agent_message_chunk", "agent_message_chunk"]
+    ]
+    assert texts(loaded_anew(proxied, session).updates) == ["I ask a colleague. ", "It is answered."]
+
+
+# The user's words.
+
+
+def test_an_echoed_prompt_is_told_once_with_the_agents_message_id(proxied: Proxied) -> None:
+    image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    with proxied.editor("echo") as editor:
+        session = editor.open()
+        live = editor.prompt(session, "hello there")
+        assert texts(live, "user_message_chunk") == ["hello there"]
+        blocks = [{"type": "text", "text": "what is this?"}, image]
+        editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
+        editor.kill()
+    updates = loaded_anew(proxied, session).updates
+    users = [update for update in updates if update["sessionUpdate"] == "user_message_chunk"]
+    assert [update["content"] for update in users] == [{"type": "text", "text": "hello there"}, *blocks]
+    assert [update["messageId"] for update in users[:2]] == ["user-1", "user-2"]
+    assert texts(updates) == ["I heard: hello there", "I heard: what is this?"]
+
+
+def test_lines_are_kept_as_the_bytes_that_came(proxied: Proxied) -> None:
+    with proxied.editor("conversation") as editor:
+        session = editor.open()
+        since = editor.mark()
+        params = f'{{"sessionId" :"{session}", "prompt":[{{"type":"text","text":"caf\\u00e9 \\ud83e"}}],'.encode()
+        line = b'{ "id": "a", "method":"session/prompt",  "params":' + params
+        line += b' "_meta":{"n":1.0,"big":12345678901234567890123,"n":2}}, "jsonrpc":"2.0"}'
+        editor.send_line(line)
+        editor.wait_for(lambda message: message.get("id") == "a" and "result" in message)
+        came = [one.raw.rstrip(b"\n") for one in editor.lines[since:]]
+        editor.kill()
+    kept = [raw for raw in raw_messages(proxied.transcript(session)) if b"available_commands" not in raw]
+    assert kept[0] == line
+    answered = [raw for raw in kept[1:] if b'"outcome"' in raw]
+    assert len(answered) == 1
+    assert [raw for raw in kept[1:] if raw not in answered] == [raw for raw in came if b"available_commands" not in raw]
+
+
+def raw_messages(path: Path) -> list[bytes]:
+    """The messages in a transcript, byte for byte; a line that is no plain JSON is kept as a string."""
+    found = []
+    for line in path.read_bytes().split(b"\n")[1:-1]:
+        _, embedded, raw = line.partition(b',"message":')
+        text = None if embedded else json.loads(line).get("line")
+        if embedded or text is not None:
+            found.append(raw[:-1] if text is None else text.encode())
+    return found
+
+
+def test_the_answers_of_the_user_to_a_permission_and_a_mode_are_kept(proxied: Proxied) -> None:
+    modes: dict[str, Any] = {"methods": {"session/set_mode": {"result": {}}}}
+    conversation = json.loads((SCRIPTS / "conversation.json").read_text())
+    with proxied.editor(conversation | modes) as editor:
+        session = editor.open()
+        editor.request("session/set_mode", {"sessionId": session, "modeId": "code"})
+        editor.request("session/prompt", prompt(session, "mend it"))
+        editor.kill()
+    kept = entries(proxied.transcript(session))
+    written = [word_of(entry) for entry in kept]
+    assert written.count("session/set_mode") == written.count("answer:session/set_mode") == 1
+    asked = written.index("session/request_permission")
+    answer = kept[written.index("answer:session/request_permission")]
+    assert answer["from"] == "client"
+    assert answer["message"]["id"] == kept[asked]["message"]["id"]
+    assert answer["message"]["result"]["outcome"] == {"outcome": "selected", "optionId": "allow"}
+    assert kinds(loaded_anew(proxied, session).updates).count("tool_call") == 3
+
+
+# Turns that do not end well.
+
+
+def test_a_prompt_that_needs_a_login_is_kept_with_its_error(proxied: Proxied) -> None:
+    with proxied.editor("fails-prompt") as editor:
+        session = editor.open()
+        with pytest.raises(RequestFailed) as refusal:
+            editor.prompt(session, "before the login")
+        assert refusal.value.code == AUTHENTICATION_REQUIRED
+        assert listed(editor)["_meta"] == {"messageCount": 1, "hasErrors": True}
+        editor.kill()
+    loaded = loaded_anew(proxied, session)
+    assert [(one.kind, one.text) for one in tell(loaded.updates)] == [("user", "before the login")]
+    answer = entries(proxied.transcript(session))[-2]["message"]  # the last is the note of the load
+    assert answer["error"]["code"] == AUTHENTICATION_REQUIRED
+
+
+def test_refused_and_later_prompts_are_told_behind_a_failed_one(proxied: Proxied) -> None:
+    with proxied.editor("fails-prompt") as editor:
+        session = editor.open()
+        answers = [editor.answer_of(editor.start_prompt(session, text)) for text in ("one", "two", "three")]
+        assert [answer.get("result", {}).get("stopReason") for answer in answers] == [None, "refusal", "end_turn"]
+        assert listed(editor)["_meta"] == {"messageCount": 5, "hasErrors": True}
+        editor.kill()
+    told = [(one.kind, one.text) for one in tell(loaded_anew(proxied, session).updates)]
+    refused = ("agent", "I will not do that.")
+    assert told == [("user", "one"), ("user", "two"), refused, ("user", "three"), ("agent", "You said: three")]
+
+
+def test_a_refusal_and_a_cancelled_turn_are_no_errors(proxied: Proxied) -> None:
+    refusing = {"turns": [[say("No."), {"stop": "refusal"}]]}
+    with proxied.editor(refusing) as editor:
+        session = editor.open()
+        editor.answer_of(editor.start_prompt(session, "do it"))
+        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
+
+
+def test_a_cancelled_turn_is_kept_with_its_cancel_and_what_came_behind_it(proxied: Proxied) -> None:
+    with proxied.editor("cancel") as editor:
+        session = editor.open()
+        turn = editor.start_prompt(session, "search")
+        editor.wait_for_text("I am searching.")
+        editor.notify("session/cancel", {"sessionId": session})
+        assert editor.result_of(turn) == {"stopReason": "cancelled"}
+        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
+        editor.kill()
+    told = tell(loaded_anew(proxied, session).updates)
+    assert [(one.kind, one.text) for one in told] == [
+        ("user", "search"),
+        ("tool call", "A long search (failed)"),
+        ("agent", "I am searching. I stopped."),
+    ]
+    written = [word_of(entry) for entry in entries(proxied.transcript(session))]
+    assert written.index("session/prompt") < written.index("session/cancel") < written.index("answer:session/prompt")
+
+
+@pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", 128 + 9)])
+def test_a_turn_in_which_the_agent_dies_is_kept_as_failed(proxied: Proxied, script: str, status: int) -> None:
+    with proxied.editor(script) as editor:
+        session = editor.open()
+        editor.prompt(session, "one")
+        with pytest.raises(RequestFailed) as failure:
+            editor.prompt(session, "two")
+        assert failure.value.code == INTERNAL_ERROR
+        assert editor.wait() == status
+    with proxied.editor() as editor:
+        editor.initialize()
+        assert listed(editor)["_meta"] == {"messageCount": 4, "hasErrors": True}
+        assert texts(editor.load(session).updates) == ["You said: one", "I am about to"]
+
+
+def test_a_turn_cut_off_by_the_end_of_the_proxy_counts_as_an_error_for_others(proxied: Proxied) -> None:
+    with proxied.editor("cancel") as editor:
+        session = editor.open()
+        editor.start_prompt(session, "search")
+        editor.wait_for_text("I am searching.")
+        assert listed(editor)["_meta"]["hasErrors"] is False
+        editor.kill()
+    with proxied.editor() as editor:
+        editor.initialize()
+        assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": True}
+
+
+# What is never written down.
+
+PLANTED = [
+    *["mcp-env", "mcp-args", "mcp-headers", "mcp-url", "later-mcp-env", "initialize-meta", "initialize-result"],
+    *["authenticate-params", "authenticate-result", "file-read", "file-written", "asked-of-the-user", "terminal-env"],
+    *["vendor-params", "vendor-result", "session-meta"],
+]
+
+
+def secret(name: str) -> str:
+    assert name in PLANTED
+    return f"S3CRET-{name}-c0ffee"
+
+
+TELLTALE: dict[str, Any] = {
+    "initialize": {"result": {"_meta": {"token": secret("initialize-result")}}},
+    "methods": {
+        "authenticate": {"result": {"_meta": {"token": secret("authenticate-result")}}},
+        "_vendor/login": {"result": {"token": secret("vendor-result")}},
+    },
+    "turns": [
+        [
+            {"request": "fs/read_text_file", "params": {"path": "{cwd}/.env"}},
+            {"request": "fs/write_text_file", "params": {"path": "{cwd}/.env", "content": secret("file-written")}},
+            {"request": "elicitation/create", "params": {"mode": "form", "message": "Your password?"}},
+            {
+                "request": "terminal/create",
+                "params": {"command": "env", "env": [{"name": "TOKEN", "value": secret("terminal-env")}]},
+                "keep": "terminal",
+            },
+            {
+                "update": {
+                    "sessionUpdate": "tool_call",
+                    "toolCallId": "env",
+                    "title": "env",
+                    "content": [{"type": "terminal", "terminalId": "{terminal.terminalId}"}],
+                }
+            },
+            {"request": "terminal/output", "params": {"terminalId": "{terminal.terminalId}"}},
+            {"request": "terminal/release", "params": {"terminalId": "{terminal.terminalId}"}},
+            {"request": "session/request_permission", "params": {"toolCall": {"toolCallId": "env"}, "options": []}},
+            say("It is done."),
+        ]
+    ],
+}
+
+
+def obliging(request: dict[str, Any]) -> Any:
+    """An editor that answers everything it is asked."""
+    answers: dict[str, Any] = {
+        "fs/read_text_file": {"content": secret("file-read")},
+        "fs/write_text_file": {},
+        "elicitation/create": {"action": "accept", "content": {"password": secret("asked-of-the-user")}},
+        "terminal/create": {"terminalId": "t1"},
+        "terminal/output": {"output": "what the terminal showed", "truncated": False},
+        "terminal/release": {},
+        "session/request_permission": {"outcome": {"outcome": "cancelled"}},
+    }
+    return answers.get(request["method"]) or ({} if request["method"] in answers else first_option(request))
+
+
+def test_no_secret_is_in_any_file_of_the_store(proxied: Proxied) -> None:
+    local = {
+        "name": "the-local-server",
+        "command": "/bin/server",
+        "args": ["--key", secret("mcp-args")],
+        "env": [{"name": "KEY", "value": secret("mcp-env")}],
+    }
+    remote = {
+        "type": "http",
+        "name": "the-remote-server",
+        "url": f"https://user:{secret('mcp-url')}@example.com/mcp",
+        "headers": [{"name": "Authorization", "value": f"Bearer {secret('mcp-headers')}"}],
+    }
+    later = local | {"env": [{"name": "KEY", "value": secret("later-mcp-env")}]}
+    with proxied.editor(TELLTALE, on_request=obliging) as editor:
+        editor.initialize(_meta={"token": secret("initialize-meta")})
+        editor.request("authenticate", {"methodId": "key", "_meta": {"key": secret("authenticate-params")}})
+        editor.request("_vendor/login", {"key": secret("vendor-params")})
+        session = editor.new_session(mcpServers=[local, remote], _meta={"key": secret("session-meta")})
+        editor.prompt(session, "a word to be found")
+        assert listed(editor)["title"] == "a word to be found"
+        loaded = editor.load(session, mcpServers=[later], _meta={"key": secret("session-meta")})
+        assert loaded.answer["result"] == {}
+        editor.wait_for_update("session_info_update")
+        live = files(proxied.store)
+        everything = b"".join(one.raw for one in editor.lines)
+        editor.kill()
+
+    # What is looked for did pass, and what is kept is found: so it would be found if it were there.
+    assert secret("file-written").encode() in everything
+    assert secret("authenticate-result").encode() in everything
+    for found in (live, files(proxied.store)):
+        assert b"a word to be found" in found[proxied.transcript(session)]
+        assert b"what the terminal showed" in found[proxied.transcript(session)]
+        assert b"the-local-server" in found[proxied.transcript(session)]
+        assert b"the-remote-server" in found[proxied.transcript(session)]
+        assert any(b"a word to be found" in data for path, data in found.items() if path.name.startswith("index."))
+        assert f"{proxied.store}/index.sqlite3-wal" in map(str, found)
+        spilled = [(path, name) for path, data in found.items() for name in PLANTED if secret(name).encode() in data]
+        assert spilled == []
+        assert [path for path, data in found.items() if b"S3CRET" in data] == []
+
+
+def files(store: Path) -> dict[Path, bytes]:
+    """Every file of the store, whatever it is for."""
+    return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}

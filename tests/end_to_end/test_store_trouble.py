@@ -1,0 +1,558 @@
+"""Whatever happens to the store, the conversation goes on, one warning says so, and what is intact is served."""
+
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import TIMEOUT, RequestFailed
+from acp_proxy.transcripts.store import Store
+from tests.end_to_end.proxied import PROXY, Editor, Loaded, Proxied, entries, texts
+
+LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+READ_ONLY = 0o500
+USUAL = 0o700
+# Root may write anywhere, whatever the modes say: without these capabilities it may not.
+WITHOUT_PRIVILEGE = """
+import ctypes, os, sys
+PR_CAPBSET_DROP, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
+for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def warnings(editor: Editor) -> list[str]:
+    """What we said on stderr; the editor has ended."""
+    editor.close()
+    return [line for line in editor.stderr().splitlines() if line.startswith("acp-proxy:")]
+
+
+def listing(editor: Editor) -> Any:
+    return editor.request("session/list", {})
+
+
+def listed(editor: Editor) -> list[str]:
+    return [one["sessionId"] for one in editor.sessions()]
+
+
+def notes(path: Path) -> list[dict[str, Any]]:
+    return [entry["note"] for entry in entries(path) if "note" in entry]
+
+
+def is_complete(proxied: Proxied, session: str) -> bool:
+    store = Store(proxied.store)
+    reading = store.read(proxied.transcript(session).parent.name, session)
+    try:
+        return reading.is_complete
+    finally:
+        reading.close()
+
+
+def unprivileged(proxied: Proxied, script: str = "echo") -> Editor:
+    """An editor whose proxy has to obey the modes of files, also where the tests run as root."""
+    editor = Editor([sys.executable, "-c", WITHOUT_PRIVILEGE, *proxied.command(script)])
+    editor.project = proxied.project
+    return editor
+
+
+def recorded_session(proxied: Proxied, *prompts: str, script: str = "echo") -> str:
+    """A session of a proxy that has ended."""
+    with proxied.editor(script) as editor:
+        session = editor.open()
+        for text in prompts or ("one",):
+            editor.prompt(session, text)
+        assert editor.end() == 0
+    return session
+
+
+def initialized(proxied: Proxied, script: str = "echo") -> Editor:
+    editor = proxied.editor(script)
+    editor.initialize()
+    return editor
+
+
+# A store that is refused.
+
+
+def group_writable(proxied: Proxied) -> None:
+    proxied.store.mkdir()
+    proxied.store.chmod(0o720)
+
+
+def writable_by_all(proxied: Proxied) -> None:
+    proxied.store.mkdir()
+    proxied.store.chmod(0o702)
+
+
+def a_file(proxied: Proxied) -> None:
+    proxied.store.write_text("")
+
+
+def below_a_file(proxied: Proxied) -> None:
+    proxied.store.write_text("")
+    proxied.store /= "store"
+
+
+def a_link_to_nowhere(proxied: Proxied) -> None:
+    proxied.store.symlink_to(proxied.base / "nowhere")
+
+
+def a_place_that_cannot_be_made(proxied: Proxied) -> None:
+    proxied.store = Path("/sys/kernel/acp-proxy/store")
+
+
+def a_place_of_the_system(proxied: Proxied) -> None:
+    proxied.store = Path("/sys/kernel")
+
+
+def one_of_a_newer_version(proxied: Proxied) -> None:
+    Store(proxied.store)
+    (proxied.store / "format").write_text("99\n")
+
+
+REFUSED = [
+    group_writable,
+    writable_by_all,
+    a_file,
+    below_a_file,
+    a_link_to_nowhere,
+    pytest.param(a_place_that_cannot_be_made, marks=LINUX_ONLY),
+    pytest.param(a_place_of_the_system, marks=LINUX_ONLY),
+    one_of_a_newer_version,
+]
+
+
+@pytest.mark.parametrize("spoil", REFUSED)
+def test_a_store_that_is_refused_costs_one_warning_and_nothing_is_added(
+    proxied: Proxied, spoil: Callable[[Proxied], None]
+) -> None:
+    spoil(proxied)
+    check_passes_without_recording(proxied, proxied.editor("echo"))
+
+
+@LINUX_ONLY
+def test_a_store_that_is_read_only_costs_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
+    recorded_session(proxied)
+    proxied.store.chmod(READ_ONLY)
+    check_passes_without_recording(proxied, unprivileged(proxied))
+    proxied.store.chmod(USUAL)
+
+
+def check_passes_without_recording(proxied: Proxied, editor: Editor) -> None:
+    before = [path.stat() for path in proxied.transcripts()]
+    params = {"protocolVersion": 1, "clientCapabilities": {}}
+    with Editor(proxied.bare_agent("echo")) as direct:
+        direct.request("initialize", params)
+        editor.request("initialize", params)
+        assert editor.lines[0].raw == direct.lines[0].raw
+    session = editor.new_session()
+    assert texts(editor.prompt(session, "one")) == ["I heard: one"]
+    with pytest.raises(RequestFailed) as refusal:
+        editor.sessions()
+    assert refusal.value.code == -32601
+    assert texts(editor.prompt(session, "two")) == ["I heard: two"]
+    assert editor.end() == 0
+    assert len(warnings(editor)) == 1
+    assert [path.stat() for path in proxied.transcripts()] == before
+
+
+def test_a_store_that_is_missing_is_made(proxied: Proxied) -> None:
+    proxied.store = proxied.base / "not" / "yet" / "there"
+    session = recorded_session(proxied)
+    with initialized(proxied) as editor:
+        assert listed(editor) == [session]
+    assert (proxied.base / "not").stat().st_mode & 0o777 == USUAL
+
+
+# A disk that is full.
+
+
+@contextmanager
+def full_disk(editor: Editor) -> Iterator[None]:
+    """No file of the proxy can grow; the agent, which has started, has space."""
+    soft, hard = resource.prlimit(editor.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(editor.pid, resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(editor.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def prompt_until(editor: Editor, session: str, done: Callable[[], bool]) -> None:
+    """Talk on; a store in trouble is tried again every now and then."""
+    deadline = time.monotonic() + TIMEOUT
+    while not done():
+        assert time.monotonic() < deadline
+        editor.prompt(session, "and now?")
+
+
+@LINUX_ONLY
+def test_a_full_disk_does_not_stop_the_conversation_and_space_ends_the_gap(proxied: Proxied) -> None:
+    with proxied.editor("echo") as editor:
+        session = editor.open()
+        editor.prompt(session, "one")
+        assert "_meta" not in listing(editor)
+        assert is_complete(proxied, session)
+        with full_disk(editor):
+            assert texts(editor.prompt(session, "two")) == ["I heard: two"]
+            result = listing(editor)
+            assert result["_meta"]["acp-proxy"] == {"recording": False}
+            [found] = result["sessions"]
+            assert (found["sessionId"], found["title"]) == (session, "one")
+            assert texts(editor.load(session).updates) == ["I heard: one"]
+            assert texts(editor.prompt(session, "three")) == ["I heard: three"]
+        prompt_until(editor, session, lambda: bool(notes(proxied.transcript(session))[1:]))
+        editor.prompt(session, "four")
+        path = proxied.transcript(session)
+        [gap] = [note for note in notes(path) if note["type"] == "gap"]
+        assert gap["reason"] == "EFBIG"
+        assert not is_complete(proxied, session)
+        assert "_meta" not in listing(editor)
+        assert editor.end() == 0
+    assert len(warnings(editor)) == 1
+    with initialized(proxied) as later:
+        told = texts(later.load(session).updates)
+        assert told[0] == "I heard: one"
+        assert not {"I heard: two", "I heard: three"} & set(told)
+        assert told[-1] == "I heard: four"
+
+
+@LINUX_ONLY
+def test_a_session_that_began_on_a_full_disk_is_kept_from_where_there_was_space(proxied: Proxied) -> None:
+    with proxied.editor("echo") as editor:
+        editor.initialize()
+        with full_disk(editor):
+            session = editor.new_session()
+            assert texts(editor.prompt(session, "one")) == ["I heard: one"]
+            assert editor.sessions() == []
+        prompt_until(editor, session, lambda: bool(editor.sessions()))
+        [found] = editor.sessions()
+        assert (found["sessionId"], found["cwd"]) == (session, str(proxied.project))
+        assert editor.end() == 0
+    assert len(warnings(editor)) == 1
+    assert not is_complete(proxied, session)
+    assert len(proxied.transcripts()) == 1
+
+
+@LINUX_ONLY
+def test_a_delete_that_could_not_be_kept_is_refused(proxied: Proxied) -> None:
+    session = recorded_session(proxied)
+    with initialized(proxied) as editor:
+        with full_disk(editor):
+            with pytest.raises(RequestFailed) as refusal:
+                editor.request("session/delete", {"sessionId": session})
+            assert refusal.value.code == -32603
+            assert "EFBIG" in refusal.value.message
+        assert listed(editor) == [session]
+        assert "_meta" not in listing(editor)
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert listed(editor) == []
+
+
+@LINUX_ONLY
+def test_a_store_that_becomes_read_only_under_a_running_proxy_is_gone_on_without(proxied: Proxied) -> None:
+    first = recorded_session(proxied)
+    with unprivileged(proxied) as editor:
+        editor.initialize()
+        [directory] = proxied.store.glob("transcripts/*")
+        directory.chmod(READ_ONLY)
+        session = editor.new_session()
+        assert texts(editor.prompt(session, "two")) == ["I heard: two"]
+        result = listing(editor)
+        assert [one["sessionId"] for one in result["sessions"]] == [first]
+        assert result["_meta"]["acp-proxy"]["recording"] is False
+        directory.chmod(USUAL)
+        prompt_until(editor, session, lambda: session in listed(editor))
+        assert "_meta" not in listing(editor)
+        assert editor.end() == 0
+    assert len(warnings(editor)) == 1
+    assert [note["type"] for note in notes(proxied.transcript(session))][:1] == ["gap"]
+
+
+# The index.
+
+
+def deleted(index: Path) -> None:
+    index.unlink()
+
+
+def deleted_with_all_that_belongs_to_it(index: Path) -> None:
+    for path in index.parent.glob("index.sqlite3*"):
+        path.unlink()
+
+
+def overwritten(index: Path) -> None:
+    with index.open("r+b") as file:
+        file.write(b"\xff" * index.stat().st_size)
+
+
+def emptied(index: Path) -> None:
+    os.truncate(index, 0)
+
+
+def replaced_by_text(index: Path) -> None:
+    beside = index.with_name("beside")
+    beside.write_text("this is no database " * 1000)
+    beside.rename(index)
+
+
+def replaced_by_a_directory(index: Path) -> None:
+    deleted_with_all_that_belongs_to_it(index)
+    index.mkdir()
+
+
+def made_by_another_version(index: Path) -> None:
+    database = sqlite3.connect(index)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+
+
+INDEX_DAMAGE = [
+    deleted,
+    deleted_with_all_that_belongs_to_it,
+    overwritten,
+    emptied,
+    replaced_by_text,
+    replaced_by_a_directory,
+    made_by_another_version,
+]
+
+
+@pytest.mark.parametrize("damage", INDEX_DAMAGE)
+def test_an_index_that_is_lost_between_runs_is_made_again_and_what_was_deleted_stays_so(
+    proxied: Proxied, damage: Callable[[Path], None]
+) -> None:
+    with proxied.editor("echo") as editor:
+        kept, gone = editor.open(), editor.new_session()
+        for session in (kept, gone):
+            editor.prompt(session, "one")
+        editor.request("session/delete", {"sessionId": gone})
+        assert editor.end() == 0
+    damage(proxied.store / "index.sqlite3")
+    with initialized(proxied) as editor:
+        assert listed(editor) == [kept]
+        assert texts(editor.load(kept).updates) == ["I heard: one"]
+        assert refusal_of(editor.load(gone))["code"] == -32002
+        assert editor.end() == 0
+    assert warnings(editor) == []
+    check_index(proxied.store / "index.sqlite3", damage)
+
+
+@pytest.mark.parametrize("damage", INDEX_DAMAGE)
+def test_an_index_that_is_lost_under_a_running_proxy_is_made_again_and_what_was_deleted_stays_so(
+    proxied: Proxied, damage: Callable[[Path], None]
+) -> None:
+    with proxied.editor("echo") as editor:
+        kept = editor.open()
+        gone = editor.new_session()
+        for session in (kept, gone):
+            editor.prompt(session, "one")
+        editor.request("session/delete", {"sessionId": gone})
+        assert listed(editor) == [kept]
+        damage(proxied.store / "index.sqlite3")
+        assert listed(editor) == [kept]
+        assert texts(editor.prompt(kept, "two")) == ["I heard: two"]
+        new = editor.new_session()
+        editor.prompt(new, "three")
+        assert listed(editor) == [new, kept]
+        assert editor.end() == 0
+    assert warnings(editor) == []
+    if damage is not emptied:  # SQLite has all of it in its log, and goes on
+        check_index(proxied.store / "index.sqlite3", damage)
+    with initialized(proxied) as later:
+        assert listed(later) == [new, kept]
+
+
+def check_index(index: Path, damage: Callable[[Path], None]) -> None:
+    """There is a sound one on the disk again, where one can be."""
+    if damage is not replaced_by_a_directory:
+        assert index.is_file()
+        database = sqlite3.connect(index)
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert database.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,)
+        database.close()
+
+
+# Crashes, and transcripts that are damaged.
+
+
+def test_a_session_whose_first_turn_ended_with_a_kill_is_listed_with_its_error(proxied: Proxied) -> None:
+    with proxied.editor("cancel") as editor:
+        session = editor.open()
+        editor.start_prompt(session, "one")
+        editor.wait_for_update("tool_call")
+        editor.kill()
+    for _ in range(2):
+        with initialized(proxied) as later:
+            [found] = later.sessions()
+            assert (found["sessionId"], found["title"]) == (session, "one")
+            assert found["_meta"]["hasErrors"] is True
+            assert texts(later.load(session).updates, "user_message_chunk") == ["one"]
+
+
+def test_a_turn_under_way_here_is_no_error(proxied: Proxied) -> None:
+    editor = proxied.editor("cancel")
+    session = editor.open()
+    number = editor.start_prompt(session, "one")
+    editor.wait_for_update("tool_call")
+    [found] = editor.sessions()
+    assert found["_meta"]["hasErrors"] is False
+    editor.notify("session/cancel", {"sessionId": session})
+    assert editor.result_of(number)["stopReason"] == "cancelled"
+
+
+def torn_in_a_character(data: bytes) -> bytes:
+    at = data.rindex("🦦".encode())
+    return data[: at + 2]
+
+
+def ended_by_zeros(data: bytes) -> bytes:
+    return data + b"\0" * 4096
+
+
+def with_garbage_in_the_middle(data: bytes) -> bytes:
+    first, second, *rest = data.split(b"\n")
+    return b"\n".join([first, b'{"at":\xff\xfe garbage', second, b"", b"[]", *rest])
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (torn_in_a_character, ["I heard: one"]),
+        (ended_by_zeros, ["I heard: one", "I heard: two 🦦"]),
+        (with_garbage_in_the_middle, ["I heard: one", "I heard: two 🦦"]),
+    ],
+)
+def test_every_intact_entry_of_a_damaged_transcript_is_served_and_the_next_is_whole(
+    proxied: Proxied, damage: Callable[[bytes], bytes], told: list[str]
+) -> None:
+    session = recorded_session(proxied, "one", "two 🦦", script="echo")
+    path = proxied.transcript(session)
+    whole = path.read_bytes()
+    path.write_bytes(damage(without_the_last_answer(whole)))
+    for _ in range(2):
+        with initialized(proxied) as editor:
+            assert listed(editor) == [session]
+            assert texts(editor.load(session).updates) == told
+            assert texts(editor.prompt(session, "more")) == ["I heard: more"]
+            told = [*told, "I heard: more"]
+            assert texts(editor.load(session).updates) == told
+            assert editor.end() == 0
+        assert warnings(editor) == []
+
+
+def without_the_last_answer(data: bytes) -> bytes:
+    """Up to the agent's last update; the answer behind it is not needed to see damage."""
+    at = data.rindex(b'"session/update"')
+    return data[: data.index(b"\n", at) + 1]
+
+
+def test_an_empty_transcript_hides_no_other_session_and_is_begun_again(proxied: Proxied) -> None:
+    kept, emptied = recorded_session(proxied, "kept"), recorded_session(proxied, "emptied")
+    proxied.transcript(emptied).write_bytes(b"")
+    (proxied.store / "index.sqlite3").unlink()
+    with initialized(proxied) as editor:
+        assert listed(editor) == [kept]
+        assert editor.load(emptied).answer["result"] == {}
+        editor.prompt(emptied, "more")
+        assert listed(editor) == [emptied, kept]
+        assert texts(editor.load(emptied).updates) == ["I heard: more"]
+
+
+def refusal_of(loaded: Loaded) -> dict[str, Any]:
+    assert loaded.told == []
+    error = loaded.answer["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def made_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def made_a_link(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def made_unreadable(path: Path) -> None:
+    path.chmod(0)
+
+
+def made_by_a_newer_version(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":99'))
+
+
+UNREADABLE = {
+    "ENOENT": removed,
+    "EISDIR": made_a_directory,
+    "ELOOP": made_a_link,
+    "EACCES": made_unreadable,
+    "ENOTSUP": made_by_a_newer_version,
+}
+
+
+@LINUX_ONLY
+def test_a_transcript_that_cannot_be_read_is_said_so_and_the_others_are_served(proxied: Proxied) -> None:
+    with proxied.editor("echo") as editor:
+        other = editor.open()
+        sessions = {name: editor.new_session() for name in UNREADABLE}
+        for session in (other, *sessions.values()):
+            editor.prompt(session, "one")
+        assert editor.end() == 0
+    paths = {name: proxied.transcript(session) for name, session in sessions.items()}
+    for name, spoil in UNREADABLE.items():
+        spoil(paths[name])
+    with unprivileged(proxied) as editor:
+        editor.initialize()
+        for name, session in sessions.items():
+            assert refusal_of(editor.load(session)) == {
+                "code": -32603,
+                "message": f"Session history cannot be read ({name}). Run: acp-proxy doctor",
+            }
+        assert texts(editor.load(other).updates) == ["I heard: one"]
+        assert texts(editor.prompt(other, "more")) == ["I heard: more"]
+
+
+def test_a_store_that_is_removed_under_a_running_proxy_is_made_again_at_the_next_prompt(proxied: Proxied) -> None:
+    with proxied.editor("echo") as editor:
+        session = editor.open()
+        editor.prompt(session, "one")
+        assert listed(editor) == [session]
+        shutil.rmtree(proxied.store)
+        assert editor.sessions() == []
+        assert texts(editor.prompt(session, "two")) == ["I heard: two"]
+        assert listed(editor) == [session]
+        assert texts(editor.load(session).updates) == ["I heard: two"]
+        new = editor.new_session()
+        editor.prompt(new, "three")
+        assert listed(editor) == [new, session]
+        assert editor.end() == 0
+    assert warnings(editor) == []
+    assert not is_complete(proxied, session)
+    assert proxied.store.stat().st_mode & 0o777 == USUAL
+
+
+def test_the_doctor_names_what_cannot_be_read(proxied: Proxied) -> None:
+    session = recorded_session(proxied)
+    path = proxied.transcript(session)
+    made_by_a_newer_version(path)
+    with Editor([*PROXY, "doctor", "--store", str(proxied.store)]) as doctor:
+        assert doctor.wait() == 1
+        doctor.wait_for_end()
+        assert any(str(path) in line.raw.decode() for line in doctor.lines)

@@ -1,0 +1,174 @@
+"""Whatever an editor gives the proxy as stdin and stdout, what passes through the process is what came."""
+
+import os
+import pty
+import re
+import subprocess
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy import __version__
+from acp_proxy.demo.client import Client
+from tests.end_to_end.proxied import PROXY
+from tests.passage import is_for_the_client, lines
+
+MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
+SECONDS = 20.0
+CLIENT_SAYS = MESSAGES / "talk.lines"
+AGENT_SAYS = MESSAGES / "stray.lines"
+
+# Says what it has to say, then repeats what it hears, and keeps it.
+ECHO = ("sh", "-c", 'cat "$1"; exec tee "$2"', "agent")
+
+
+# --- what may be stdin: a descriptor, and what can be read from it
+
+
+def a_pipe_in() -> tuple[int, bytes]:
+    reading, writing = os.pipe()
+    data = CLIENT_SAYS.read_bytes()
+    os.write(writing, data)
+    os.close(writing)
+    return reading, data
+
+
+def a_file_in() -> tuple[int, bytes]:
+    return os.open(CLIENT_SAYS, os.O_RDONLY), CLIENT_SAYS.read_bytes()
+
+
+def dev_null_in() -> tuple[int, bytes]:
+    return os.open(os.devnull, os.O_RDONLY), b""
+
+
+# --- what may be stdout: a descriptor, and what has arrived there once the process has ended
+
+
+class Listener:
+    """Reads a pipe or a pty to its end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._heard = bytearray()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def all(self) -> bytes:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "its other end is still open"
+        os.close(self._descriptor)
+        return bytes(self._heard)
+
+    def _listen(self) -> None:
+        try:
+            while data := os.read(self._descriptor, 65536):
+                self._heard += data
+        except OSError:  # how a pty ends
+            pass
+
+
+Out = tuple[int, Callable[[], bytes]]
+
+
+def a_pipe_out(_: Path) -> Out:
+    reading, writing = os.pipe()
+    return writing, Listener(reading).all
+
+
+def a_file_out(base: Path) -> Out:
+    path = base / "stdout"
+    return os.open(path, os.O_WRONLY | os.O_CREAT), path.read_bytes
+
+
+def dev_null_out(_: Path) -> Out:
+    return os.open(os.devnull, os.O_WRONLY), lambda: b""
+
+
+def a_pty_out(_: Path) -> Out:
+    reading, writing = pty.openpty()
+    tty.setraw(writing)  # a terminal would make \r\n of every newline
+    return writing, Listener(reading).all
+
+
+@pytest.mark.parametrize("given_out", [a_pipe_out, a_file_out, dev_null_out, a_pty_out])
+@pytest.mark.parametrize("given_in", [a_pipe_in, a_file_in, dev_null_in])
+def test_what_passes_is_what_came(
+    given_in: Callable[[], tuple[int, bytes]], given_out: Callable[[Path], Out], tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    stdin, said = given_in()
+    stdout, arrived = given_out(tmp_path)
+    command = [*PROXY, "run", "--store", str(tmp_path / "store"), *ECHO, str(AGENT_SAYS), str(heard)]
+    try:
+        done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=SECONDS)
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+
+    assert done.returncode == 0
+    assert heard.read_bytes() == said
+    spoken = [*lines(AGENT_SAYS.read_bytes()), *lines(said)]
+    assert done.stderr == b"".join(line for line in spoken if not is_for_the_client(line))
+    if given_out is not dev_null_out:
+        assert arrived() == b"".join(line for line in spoken if is_for_the_client(line))
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_a_stdin_or_stdout_that_is_closed_is_like_dev_null(closed: str, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    proxy = [*PROXY, "run", "--store", str(tmp_path / "store"), *ECHO, str(AGENT_SAYS), str(heard)]
+    with CLIENT_SAYS.open("rb") as stdin:
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {closed}', "sh", *proxy], stdin=stdin, capture_output=True, timeout=SECONDS
+        )
+    assert done.returncode == 0
+    assert heard.read_bytes() == (b"" if "<" in closed else CLIENT_SAYS.read_bytes())
+    if ">" not in closed:
+        assert done.stdout == b"".join(line for line in lines(AGENT_SAYS.read_bytes()) if is_for_the_client(line))
+
+
+# --- answers out of order
+
+ASKED = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":{"gateway":"token"}}}\n'
+    b'{"jsonrpc":"2.0","id":"0","method":"initialize","params":{"protocolVersion":1.0}}\n'
+    b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
+    b'{"jsonrpc":"2.0","id":1.0,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
+)
+# In the agent's order; what is added to them stands between angle quotes.
+ANSWERED = (
+    '{"jsonrpc":"2.0","id":1.0,"result":{"sessionId":"second", "models":1e2}}\n'
+    '{"result":{"agentCapabilities":{"loadSession" : false,"big":18446744073709551616,"big":1.0'
+    '«,"_meta":{"acp-proxy":{"version":"VERSION","serves":["list","delete"]}},'
+    '"sessionCapabilities":{"list":{},"delete":{}}»},"protocolVersion":1 , "agentInfo":null},'
+    '"id":"0","jsonrpc":"2.0"}\r\n'
+    '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"first","_meta":{"\\ud800":0}}}\n'
+    '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{ }'
+    '«,"list":{},"delete":{}»},"_meta":{"agent":"\\udfff"'
+    '«,"acp-proxy":{"version":"VERSION","serves":["list","delete","load"]}»}«,"loadSession":true»},'
+    '"authMethods":[ ]}}\n'
+)
+
+
+@pytest.fixture
+def out_of_order(tmp_path: Path) -> Iterator[Client]:
+    """An agent that reads all four requests before it answers the last."""
+    (tmp_path / "answers").write_text(re.sub("«.*?»", "", ANSWERED), newline="")
+    script = f"cd '{tmp_path}' && head -n 4 >asked && cat answers && exec cat >>asked"
+    with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
+        yield client
+
+
+def test_pipelined_requests_are_answered_out_of_order_and_only_the_answers_to_initialize_are_amended(
+    out_of_order: Client, tmp_path: Path
+) -> None:
+    out_of_order.send_bytes(ASKED)
+    out_of_order.close_stdin()
+    out_of_order.wait_for_end()
+    assert out_of_order.wait() == 0
+    assert (tmp_path / "asked").read_bytes() == ASKED
+    amended = re.sub("[«»]", "", ANSWERED.replace("VERSION", __version__))
+    assert [line.raw for line in out_of_order.lines] == lines(amended.encode())

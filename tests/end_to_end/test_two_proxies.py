@@ -1,0 +1,156 @@
+"""Two editors, each with a proxy of its own, on one session of one agent, over one store."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.telling import tell
+from tests.end_to_end.proxied import (
+    ASK,
+    NOT_FOUND,
+    Editor,
+    Permission,
+    Proxied,
+    conversation,
+    entries,
+    kinds,
+    say,
+    texts,
+)
+
+MANY = 2_000
+COUNTS: dict[str, Any] = {"flood": {"count": MANY, "text": "{prompt} {i}"}}
+COUNTING: dict[str, Any] = {"turns": [[COUNTS, ASK, COUNTS]]}
+"""Each update is a write of its own, so that there is much to come between; and both wait for each other half-way."""
+
+
+@pytest.fixture
+def two(proxied: Proxied) -> tuple[str, Editor, Editor]:
+    """A session that was recorded before, and two editors that have loaded it."""
+    session = proxied.recorded("long ago", script="early-updates")
+    one, other = proxied.started(), proxied.started()
+    assert one.load(session).answer["result"] == other.load(session).answer["result"] == {}
+    return session, one, other
+
+
+def both_counted(proxied: Proxied) -> tuple[str, Editor, Editor]:
+    """A session in which two editors have each had a long turn, at the same time."""
+    session = proxied.recorded("long ago", script="early-updates")
+    permission = Permission()
+    one, other = (proxied.started(COUNTING, on_request=permission) for _ in range(2))
+    turns = []
+    for editor, text in ((one, "one"), (other, "other")):
+        editor.load(session)
+        turns.append((editor, editor.start_prompt(session, text)))
+    for editor, _ in turns:
+        editor.wait_for_method("session/request_permission")
+    permission.grant()
+    for editor, turn in turns:
+        assert editor.result_of(turn) == {"stopReason": "end_turn"}
+    return session, one, other
+
+
+def counted(text: str) -> list[str]:
+    return [f"{text} {number}" for number in range(MANY)] * 2
+
+
+def test_two_turns_at_once_are_both_in_the_transcript_line_by_line(proxied: Proxied) -> None:
+    session, one, other = both_counted(proxied)
+    assert one.end() == other.end() == 0
+    header, *lines = entries(proxied.transcript(session))  # every line is whole, and parses
+    assert header["acp-transcript"] == 1
+    assert [line for line in lines if "acp-transcript" in line] == []
+    first, *runs = dict.fromkeys(line["run"] for line in lines)
+    assert len(runs) == 2
+    told = {}
+    for run in runs:
+        asked, *middle, answer = (line["message"] for line in lines if line["run"] == run and "message" in line)
+        assert answer["result"] == {"stopReason": "end_turn"}
+        updates = [message["params"]["update"] for message in middle if message.get("method") == "session/update"]
+        assert len(middle) == len(updates) + 2  # and the permission with its answer
+        told[asked["params"]["prompt"][0]["text"]] = texts(updates)
+    assert told == {"one": counted("one"), "other": counted("other")}
+    assert (lines[0]["run"], lines[0]["note"]["method"]) == (first, "session/new")
+
+
+def test_two_turns_at_once_are_both_listed_and_told(proxied: Proxied) -> None:
+    session, one, other = both_counted(proxied)
+    for editor in (one, other, proxied.started()):
+        [listed] = editor.sessions()
+        assert (listed["title"], listed["_meta"]["hasErrors"]) == ("long ago", False)
+        loaded = editor.load(session)
+        assert sorted(texts(loaded.updates, "user_message_chunk")) == ["long ago", "one", "other"]
+        words = texts(loaded.updates)
+        assert [word for word in words if word.startswith("one ")] == counted("one")
+        assert [word for word in words if word.startswith("other ")] == counted("other")
+
+
+def test_what_one_says_the_other_tells_in_its_next_load(two: tuple[str, Editor, Editor]) -> None:
+    session, one, other = two
+    live = one.prompt(session, "one")
+    told = other.load(session).updates
+    assert texts(told)[1:] == texts(live)
+    [listed] = other.sessions()
+    assert listed["_meta"]["messageCount"] == 4
+
+
+def test_a_prompt_to_what_the_other_deleted_begins_a_partial_transcript(
+    proxied: Proxied, two: tuple[str, Editor, Editor]
+) -> None:
+    session, one, other = two
+    assert one.request("session/delete", {"sessionId": session}) == {}
+    assert proxied.transcripts() == []
+    assert other.sessions() == []
+    live = other.prompt(session, "I am still here")
+    header, *lines = entries(proxied.transcript(session))
+    assert (header["origin"], header["cwd"]) == ("partial", str(proxied.project))
+    assert [line["from"] for line in lines[:1]] == ["client"]
+    for editor in (one, other):
+        [listed] = editor.sessions()
+        assert (listed["sessionId"], listed["title"]) == (session, "I am still here")
+        assert listed["_meta"]["messageCount"] == 2
+        told = editor.load(session).updates
+        assert tell(told)[1:] == tell(live)
+        assert texts(told, "user_message_chunk") == ["I am still here"]
+
+
+def test_a_turn_that_the_other_deletes_goes_on_live_and_leaves_no_file(proxied: Proxied) -> None:
+    permission = Permission()
+    talking = {"turns": [[say("before the delete"), ASK, say("behind the delete")], [say("a new beginning")]]}
+    one, other = proxied.started(talking, on_request=permission), proxied.started(talking)
+    session = one.new_session()
+    turn = one.start_prompt(session, "go")
+    one.wait_for_method("session/request_permission")
+    assert [listed["sessionId"] for listed in other.sessions()] == [session]
+    assert other.request("session/delete", {"sessionId": session}) == {}
+    permission.grant()
+    assert one.result_of(turn) == {"stopReason": "end_turn"}
+    assert texts(one.updates(session)) == ["before the delete", "behind the delete"]
+    assert one.sessions() == other.sessions() == []
+    assert proxied.transcripts() == []
+    assert one.load(session).answer["error"]["code"] == NOT_FOUND
+
+    assert texts(one.prompt(session, "again")) == ["a new beginning"]
+    assert texts(other.load(session).updates) == ["a new beginning"]
+    assert entries(proxied.transcript(session))[0]["origin"] == "partial"
+
+
+def test_a_delete_while_the_other_is_silent_is_not_undone_by_its_end(
+    proxied: Proxied, two: tuple[str, Editor, Editor]
+) -> None:
+    session, one, other = two
+    one.prompt(session, "one")
+    other.request("session/delete", {"sessionId": session})
+    assert one.end() == other.end() == 0
+    assert proxied.transcripts() == []
+    assert proxied.started().sessions() == []
+
+
+def test_new_sessions_of_one_are_listed_by_the_other_at_once(proxied: Proxied) -> None:
+    one, other = proxied.started(), proxied.started()
+    for number in range(3):
+        session = one.new_session()
+        one.prompt(session, f"session {number}")
+        assert other.sessions()[0]["sessionId"] == session
+    assert len(other.sessions()) == 3
+    assert kinds(conversation(other.load(session).updates))[0] == "user_message_chunk"

@@ -1,0 +1,195 @@
+"""The real relay in this process, with a test at both of its ends.
+
+    with Passage(store) as passage:                     # or Passage(): nothing is recorded
+        passage.say(Peer.CLIENT, b'{"jsonrpc":"2.0",...}\\n')
+        line = passage.hear(Peer.AGENT)                 # the next line that the agent gets
+        passed = passage.end(from_client, from_agent)   # the rest, both directions at once; then everything that came
+
+With ``packets``, every piece of at most ``PACKET`` bytes is one read of the relay, where the system has such pipes.
+"""
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from acp_proxy import __version__
+from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.relay import STDERR, Relay
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire.jsonrpc import Peer
+
+SECONDS = 60.0
+"""For any one wait: far more than a busy machine needs."""
+PACKET = 4096
+"""What a packet pipe keeps together."""
+READ_SIZE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Passed:
+    """All that came out; ``kept`` are the messages in the transcripts, by session."""
+
+    to_agent: bytes
+    to_client: bytes
+    to_stderr: bytes
+    warnings: list[str]
+    kept: dict[str, list[bytes]]
+
+
+class Passage:
+    def __init__(self, store: Path | None = None, *, serves: bool = True, packets: bool = False) -> None:
+        """``store``: where it is recorded. ``serves``: whether anything is added to the agent."""
+        self._warnings: list[str] = []
+        self._recorder = (
+            None if store is None else Recorder(Store(store), ["agent"], None, "turn", self._warnings.append)
+        )
+        from_client, client = _pipe(packets)
+        from_agent, agent = _pipe(packets)
+        self._read_by_relay = (from_client, from_agent)
+        self._written_by = {Peer.CLIENT: client, Peer.AGENT: agent}
+        self._heard_by = {peer: _Ear() for peer in Peer}
+        self._relay = Relay(
+            Interceptor(Settings(records=store is not None, serves=serves, release=__version__)),
+            self._recorder,
+            from_client=from_client,
+            to_client=self._heard_by[Peer.CLIENT].speaking_end,
+            from_agent=from_agent,
+            to_agent=self._heard_by[Peer.AGENT].speaking_end,
+            warn=self._warnings.append,
+        )
+        self._ended = False
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stderr = self._cleanup.enter_context(tempfile.TemporaryFile())
+        usual = os.dup(STDERR)
+        self._cleanup.callback(os.close, usual)
+        self._cleanup.callback(os.dup2, usual, STDERR)
+        os.dup2(self._stderr.fileno(), STDERR)
+        self._relay.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._cleanup:
+            if not self._ended:
+                self.end()
+
+    def say(self, peer: Peer, data: bytes) -> None:
+        """What a peer writes, in one piece."""
+        _write(self._written_by[peer], data)
+
+    def hear(self, peer: Peer) -> bytes:
+        """The next line that a peer gets."""
+        return self._heard_by[peer].line()
+
+    def end(self, from_client: Iterable[bytes] = (), from_agent: Iterable[bytes] = ()) -> Passed:
+        """Write the rest in pieces, both sides at once, and close them; all that came since the beginning."""
+        self._ended = True
+        pieces = {Peer.CLIENT: from_client, Peer.AGENT: from_agent}
+        writers = [threading.Thread(target=self._say_all, args=(peer, pieces[peer]), daemon=True) for peer in Peer]
+        for writer in writers:
+            writer.start()
+        for pump in (self._relay.client, self._relay.agent):
+            assert pump.ended.wait(SECONDS), "the relay has not read to the end"
+        for writer in writers:
+            writer.join(SECONDS)
+        self._relay.finish_work(SECONDS)
+        to_agent, to_client = (self._heard_by[peer].all() for peer in (Peer.AGENT, Peer.CLIENT))
+        for descriptor in self._read_by_relay:
+            os.close(descriptor)
+        self._stderr.seek(0)
+        return Passed(to_agent, to_client, self._stderr.read(), self._warnings, self._put_away())
+
+    def _say_all(self, peer: Peer, pieces: Iterable[bytes]) -> None:
+        for piece in pieces:
+            self.say(peer, piece)
+        os.close(self._written_by[peer])
+
+    def _put_away(self) -> dict[str, list[bytes]]:
+        """What is in the transcripts; they are deleted, for a recorder keeps its files open as long as it lives."""
+        if self._recorder is None:
+            return {}
+        kept: dict[str, list[bytes]] = {}
+        for path in self._recorder.store.root.glob("transcripts/*/*.jsonl"):
+            if path.name != "state.jsonl":
+                reading = Reading(path)
+                assert reading.header is not None
+                entries = [line.entry for line in reading.lines()]
+                reading.close()
+                kept[reading.header.session] = [one.raw for one in entries if one is not None and one.raw is not None]
+        for session in kept:
+            self._recorder.delete(session)
+        return kept
+
+
+class _Ear:
+    """The far end of an output of the relay, and what has come there."""
+
+    def __init__(self) -> None:
+        self._end, self.speaking_end = os.pipe()
+        self._heard = bytearray()
+        self._taken = 0
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def line(self) -> bytes:
+        with self._changed:
+            found = self._changed.wait_for(lambda: self._heard.find(b"\n", self._taken) + 1, SECONDS)
+            assert found, "no line came"
+            start, self._taken = self._taken, found
+            return bytes(self._heard[start:found])
+
+    def all(self) -> bytes:
+        """Everything, once nothing more will be written."""
+        os.close(self.speaking_end)
+        self._thread.join(SECONDS)
+        os.close(self._end)
+        return bytes(self._heard)
+
+    def _listen(self) -> None:
+        while data := os.read(self._end, READ_SIZE):
+            with self._changed:
+                self._heard += data
+                self._changed.notify_all()
+
+
+def _pipe(packets: bool) -> tuple[int, int]:
+    return os.pipe2(os.O_DIRECT) if packets and hasattr(os, "O_DIRECT") else os.pipe()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def lines(data: bytes) -> list[bytes]:
+    """Each with its newline, if it has one."""
+    *complete, rest = data.split(b"\n")
+    return [line + b"\n" for line in complete] + ([rest] if rest else [])
+
+
+def value_of(line: bytes) -> object:
+    """What JSON says; None where it says nothing. A mark at the beginning and strange bytes in strings are let pass."""
+    try:
+        return json.loads(line.decode("utf-8", "surrogateescape").removeprefix("\ufeff"), parse_int=str)
+    except ValueError:
+        return None
+    except RecursionError:
+        return []  # nested too deeply to tell: it passes
+
+
+def is_for_the_client(line: bytes) -> bool:
+    return isinstance(value_of(line), dict | list)

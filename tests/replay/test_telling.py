@@ -1,0 +1,382 @@
+"""What a client is told of a recorded conversation."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.replay.telling import Telling
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from tests.conversation import (
+    Said,
+    chunk,
+    commands,
+    error,
+    line,
+    notification,
+    permission,
+    prompt,
+    raw,
+    request,
+    result,
+    spaced,
+    stopped,
+    update,
+)
+from tests.strategies import messages, one_line, spelled, texts, values
+
+RUN = "k3f9a1"
+
+
+def entry(said: Said, peer: Peer = Peer.AGENT, of: str | None = None) -> Entry:
+    data = raw(said)
+    return Entry("2026-11-20T09:15:02.123Z", RUN, peer, of, raw=data, value=jsonrpc.parse(data))
+
+
+def asked(said: Said) -> Entry:
+    return entry(said, Peer.CLIENT)
+
+
+def blocks(*content: object) -> dict[str, Any]:
+    """A prompt of these blocks."""
+    return request(1, "session/prompt", {"sessionId": "s", "prompt": list(content)})
+
+
+def text(words: str, **more: object) -> dict[str, Any]:
+    return {"type": "text", "text": words, **more}
+
+
+IMAGE: dict[str, Any] = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+LINK: dict[str, Any] = {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py"}
+
+
+def user(content: object, message_id: str | None = None) -> dict[str, Any]:
+    """A user chunk of the agent's."""
+    more = {"messageId": message_id} if message_id is not None else {}
+    return update("s", "user_message_chunk", content=content, **more)
+
+
+def own(content: object, number: int) -> bytes:
+    """A user chunk of ours, of the prompt with this number."""
+    return line(user(content, f"acp-proxy-{RUN}-{number}"))
+
+
+def told(*entries: Entry) -> list[bytes]:
+    """All that comes of a transcript; the header's number is 0."""
+    telling = Telling("s")
+    lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
+    return lines + telling.end()
+
+
+# Prompts.
+
+
+def test_a_prompt_is_told_block_by_block_under_an_id_of_its_own() -> None:
+    assert told(asked(blocks(text("see"), IMAGE, LINK))) == [own(text("see"), 1), own(IMAGE, 1), own(LINK, 1)]
+
+
+def test_two_prompts_in_a_row_stay_two_messages_and_every_replay_tells_the_same() -> None:
+    entries = asked(prompt(1, "s", "one")), asked(prompt(2, "s", "two"))
+    assert told(*entries) == told(*entries) == [own(text("one"), 1), own(text("two"), 2)]
+
+
+def test_a_prompts_blocks_keep_their_bytes() -> None:
+    said = (
+        b'{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[ {"type" : "text",'
+        b'"text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123} , {"type":"image","data":"\xe2\x80\xa8\xff"}]}}'
+    )
+    head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":'
+    assert told(asked(said)) == [
+        head + b'"user_message_chunk","content":' + block + b',"messageId":"acp-proxy-k3f9a1-1"}}}\n'
+        for block in (
+            b'{"type" : "text","text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123}',
+            b'{"type":"image","data":"\xe2\x80\xa8\xff"}',
+        )
+    ]
+
+
+@given(texts, st.lists(st.dictionaries(texts, values, max_size=3), max_size=4))
+def test_any_blocks_of_any_session_are_told_as_one_line_each(session: str, content: list[dict[str, Any]]) -> None:
+    telling = Telling(session)
+    prompted = request(1, "session/prompt", {"sessionId": session, "prompt": content})
+    lines = telling.add(1, asked(prompted)) + telling.end()
+    assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
+    said = [json.loads(one)["params"] for one in lines]
+    assert [each["sessionId"] for each in said] == [session] * len(content)
+    assert json.dumps([each["update"]["content"] for each in said]) == json.dumps(content)
+
+
+@pytest.mark.parametrize("content", [None, [], {}, "x", [5, "x", None, []]])
+def test_a_prompt_without_blocks_tells_nothing(content: object) -> None:
+    assert told(asked(request(1, "session/prompt", {"sessionId": "s", "prompt": content}))) == []
+
+
+def test_a_prompt_that_failed_is_told_like_any_other() -> None:
+    failed = entry(error(1, -32000), of="session/prompt")
+    assert told(asked(prompt(1, "s", "one")), failed) == [own(text("one"), 1)]
+
+
+# Echoes of the prompt.
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        [user(text("mend it"))],
+        [user(text("mend"), "m"), user(text(" it"), "m")],
+        [user(text(piece)) for piece in "mend it"],
+        [user(text("  mend it\n"))],
+        [user(text("\n")), user(text("mend it")), user(text("")), user(text(" "))],
+        [user(text("mend it", annotations={}), "m")],
+        [user(text("mend it")), user(IMAGE)],
+    ],
+)
+def test_an_echoed_prompt_is_told_once_as_the_agent_sent_it(echo: list[dict[str, Any]]) -> None:
+    entries = [asked(prompt(1, "s", "mend it")), *map(entry, echo), entry(chunk("s", "done"))]
+    assert told(*entries) == [*map(line, echo), line(chunk("s", "done"))]
+
+
+def test_an_echo_may_be_the_texts_of_several_blocks_joined() -> None:
+    assert told(asked(blocks(text("mend "), text("it"))), entry(user(text("mend it")))) == [line(user(text("mend it")))]
+
+
+def test_other_spellings_of_an_echo_are_kept_too() -> None:
+    said = spaced(user(text("mend it"), "m"))
+    assert told(asked(prompt(1, "s", "mend it")), entry(said)) == [said]
+
+
+def test_the_blocks_that_an_echo_leaves_out_are_told_in_their_places() -> None:
+    said = blocks(LINK, text("see"), text(" this"), IMAGE)
+    assert told(asked(said), entry(user(text("see this")))) == [
+        own(LINK, 1),
+        line(user(text("see this"))),
+        own(IMAGE, 1),
+    ]
+
+
+def test_a_picture_that_is_echoed_with_the_text_is_told_once() -> None:
+    echo = [user(IMAGE), user(text("see"))]
+    assert told(asked(blocks(IMAGE, text("see"), LINK)), *map(entry, echo)) == [*map(line, echo), own(LINK, 1)]
+
+
+def test_a_state_update_between_a_prompt_and_its_echo_does_not_part_them() -> None:
+    echo = user(text("mend it"))
+    assert told(asked(prompt(1, "s", "mend it")), entry(commands("s", "x")), entry(echo)) == [line(echo)]
+
+
+@pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "", "mend  it", "it"])
+def test_a_user_chunk_with_other_content_is_told_beside_the_prompt(other: str) -> None:
+    assert told(asked(prompt(1, "s", "mend it")), entry(user(text(other)))) == [
+        own(text("mend it"), 1),
+        line(user(text(other))),
+    ]
+
+
+def test_a_user_chunk_behind_an_echo_is_told_beside_it() -> None:
+    context, echo = user(text("<context/>")), [user(text("mend ")), user(text("it"))]
+    assert told(asked(prompt(1, "s", "mend it")), *map(entry, [*echo, context])) == [*map(line, echo), line(context)]
+
+
+def test_a_user_chunk_that_only_begins_with_the_prompt_is_no_echo() -> None:
+    pieces = [user(text("mend")), user(text(" it and go"))]
+    assert told(asked(prompt(1, "s", "mend it")), *map(entry, pieces)) == [own(text("mend it"), 1), *map(line, pieces)]
+
+
+def test_an_echo_counts_only_right_behind_its_prompt() -> None:
+    said, echo = chunk("s", "working"), user(text("mend it"))
+    assert told(asked(prompt(1, "s", "mend it")), entry(said), entry(echo)) == [
+        own(text("mend it"), 1),
+        line(said),
+        line(echo),
+    ]
+
+
+def test_every_prompt_has_its_own_echo() -> None:
+    one, two = user(text("go"), "1"), user(text("go"), "2")
+    entries = [asked(prompt(1, "s", "go")), entry(one), asked(prompt(2, "s", "go")), entry(two)]
+    assert told(*entries) == [line(one), line(two)]
+    assert told(entries[0], entries[2], entries[3]) == [own(text("go"), 1), line(two)]
+
+
+@pytest.mark.parametrize("content", [[IMAGE], [text("  "), IMAGE], []])
+def test_a_prompt_without_words_has_no_echo(content: list[Any]) -> None:
+    said = user(text(" "))
+    assert told(asked(blocks(*content)), entry(said)) == [*(own(each, 1) for each in content), line(said)]
+
+
+def test_a_user_chunk_without_a_prompt_is_told_as_it_is() -> None:
+    assert told(entry(user(text("hello")))) == [line(user(text("hello")))]
+
+
+pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
+
+
+@given(pieces, pieces)
+def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(words: list[str], behind: list[str]) -> None:
+    prompted, chunks = blocks(*map(text, words)), [user(text(piece)) for piece in behind]
+    lines = told(asked(prompted), *map(entry, chunks))
+    ours = [own(text(word), 1) for word in words]
+    spoken = "".join(words).strip()
+    echoes = [n for n in range(1, len(behind) + 1) if spoken and "".join(behind[:n]).strip() == spoken]
+    assert lines == [*([] if echoes else ours), *map(line, chunks)]
+
+
+# Updates.
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "tool_call",
+        "tool_call_update",
+        "plan",
+        "compaction_update",
+        "a_kind_nobody_knows",
+        "",
+    ],
+)
+def test_every_update_of_the_conversation_known_or_not_is_told_as_it_was(kind: str) -> None:
+    said = spaced(update("s", kind, content=1.0, status=None))
+    assert told(entry(said)) == [said]
+
+
+def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
+    telling = Telling("s")
+    said = [chunk("s", "a"), update("s", "tool_call"), chunk("s", "b")]
+    assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
+    assert telling.add(4, asked(prompt(1, "s", "go"))) == []
+    assert telling.add(5, entry(said[0])) == [own(text("go"), 4), line(said[0])]
+    assert telling.end() == []
+
+
+def test_a_prompt_is_certain_when_the_next_one_comes() -> None:
+    telling = Telling("s")
+    assert telling.add(1, asked(prompt(1, "s", "one"))) == []
+    assert telling.add(2, asked(prompt(2, "s", "two"))) == [own(text("one"), 1)]
+    assert telling.end() == [own(text("two"), 2)]
+    assert telling.end() == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "available_commands_update",
+        "current_mode_update",
+        "config_option_update",
+        "session_info_update",
+        "usage_update",
+        "notice",
+    ],
+)
+def test_how_things_stood_is_not_told_in_between(kind: str) -> None:
+    assert told(entry(update("s", kind)), entry(chunk("s", "a"))) == [line(chunk("s", "a"))]
+
+
+def test_of_commands_and_usage_the_latest_is_told_at_the_end() -> None:
+    telling = Telling("s")
+    old, new = commands("s", "old"), spaced(commands("s", "new"))
+    used = update("s", "usage_update", used=2)
+    said: list[Said] = [update("s", "usage_update", used=1), old, used, commands("other", "x"), new]
+    for number, each in enumerate(said, 1):
+        assert telling.add(number, entry(each)) == []
+    assert telling.end() == []
+    assert telling.states() == [new, line(used)]
+
+
+@pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
+def test_no_other_state_is_told_at_the_end(kind: str) -> None:
+    telling = Telling("s")
+    telling.add(1, entry(update("s", kind)))
+    assert telling.states() == []
+
+
+def test_where_nothing_stood_there_is_nothing_to_tell_at_the_end() -> None:
+    assert Telling("s").states() == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        entry(permission(0, "s")),
+        asked(result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})),
+        asked(notification("session/cancel", {"sessionId": "s"})),
+        asked(request(2, "session/set_mode", {"sessionId": "s"})),
+        entry(result(2, {}), of="session/set_mode"),
+        entry(stopped(1), of="session/prompt"),
+        asked(chunk("s", "from the client")),
+        entry(prompt(1, "s", "from the agent")),
+        entry(chunk("another", "x")),
+        entry(notification("session/update", {"update": {"sessionUpdate": "plan"}})),
+        Entry("", RUN, None, note={"type": "gap"}),
+        Entry("", RUN, None, note={"type": "opened", "method": "session/new"}),
+    ],
+)
+def test_nothing_else_is_told(other: Entry) -> None:
+    a, b = chunk("s", "a"), chunk("s", "b")
+    assert told(entry(a), other, entry(b)) == [line(a), line(b)]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None,
+        [],
+        {"sessionId": "s"},
+        {"sessionId": "s", "update": None},
+        {"sessionId": "s", "update": []},
+        {"sessionId": "s", "update": "plan"},
+        {"sessionId": "s", "update": {}},
+        {"sessionId": "s", "update": {"sessionUpdate": None}},
+        {"sessionId": "s", "update": {"sessionUpdate": 5}},
+    ],
+)
+def test_an_update_that_is_none_is_skipped(params: object) -> None:
+    assert told(entry(notification("session/update", params))) == []
+
+
+def test_a_line_that_is_no_plain_json_is_told_too() -> None:
+    said = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","x":"\\ud800\xff"}}}'
+    assert told(entry(said)) == [said + b"\n"]
+
+
+# Whatever a transcript holds.
+
+KINDS = st.sampled_from(["user_message_chunk", "plan", "usage_update", "notice", "available_commands_update"])
+UPDATES = st.fixed_dictionaries({}, optional={"sessionUpdate": KINDS | values, "content": values})
+PARAMS = st.fixed_dictionaries(
+    {"sessionId": st.just("s") | values}, optional={"update": UPDATES | values, "prompt": values | st.lists(values)}
+)
+SAID = messages | st.fixed_dictionaries(
+    {"method": st.sampled_from(["session/prompt", "session/update"]), "params": PARAMS | values}
+)
+ENTRIES = st.builds(
+    entry,
+    SAID.map(one_line) | spelled(SAID).map(str.encode),
+    st.sampled_from(Peer),
+    st.sampled_from([None, "session/prompt"]),
+)
+
+
+def all_told(entries: Iterable[Entry]) -> bytes:
+    """States too."""
+    telling = Telling("s")
+    lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
+    return b"".join([*lines, *telling.end(), *telling.states()])
+
+
+@given(st.lists(ENTRIES | st.just(Entry("", RUN, None, note={})), max_size=10))
+def test_any_entries_are_told_without_harm_and_alike_every_time(entries: list[Entry]) -> None:
+    lines = all_told(entries)
+    assert lines == all_told(entries)
+    for one in lines.split(b"\n")[:-1]:
+        value = json.loads(one)
+        assert value["method"] == "session/update"
+        assert value["params"]["sessionId"] == "s"
+        assert isinstance(value["params"]["update"]["sessionUpdate"], str)

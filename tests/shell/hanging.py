@@ -1,0 +1,56 @@
+"""A store that stops answering, as one on a network does: while ``hangs`` is set, whoever comes to it waits."""
+
+import threading
+from pathlib import Path
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.wire.record import Header
+
+
+class HangingStore(Store):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.hangs = threading.Event()
+        self.stuck = threading.Event()
+        self.thread = threading.Thread()
+        """The first that waits, or waited."""
+        self._back = threading.Event()
+
+    def release(self) -> None:
+        self.hangs.clear()
+        self._back.set()
+
+    def wait(self) -> None:
+        if self.hangs.is_set():
+            if not self.stuck.is_set():
+                self.thread = threading.current_thread()
+                self.stuck.set()
+            self._back.wait()
+
+    def begin(self, agent: str, header: Header, *, fresh: bool) -> Transcript:
+        self.wait()
+        return _Hanging(super().begin(agent, header, fresh=fresh), self)
+
+    def reopen(self, agent: str, session: str) -> Transcript:
+        self.wait()
+        return _Hanging(super().reopen(agent, session), self)
+
+    def delete(self, agent: str, session: str) -> None:
+        self.wait()
+        super().delete(agent, session)
+
+    def read(self, agent: str, session: str) -> Reading:
+        self.wait()
+        return super().read(agent, session)
+
+
+class _Hanging(Transcript):
+    def __init__(self, made: Transcript, store: HangingStore) -> None:
+        super().__init__(made.path)
+        made.close()
+        self._store = store
+
+    def append(self, data: bytes) -> None:
+        self._store.wait()
+        super().append(data)

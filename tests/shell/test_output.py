@@ -1,0 +1,161 @@
+"""Whole lines go out, at the peer's pace; a peer that is gone is noticed, and is no error."""
+
+import os
+import pty
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from acp_proxy.shell import output
+from acp_proxy.shell.output import Output
+
+SECONDS = 20.0
+MORE_THAN_A_PIPE_HOLDS = 1024 * 1024
+
+
+class Pipe:
+    """An output, the end that its peer reads, and how often it was told that the peer is gone."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        self.gone: list[None] = []
+        self.output = Output(self.writing, lambda: self.gone.append(None))
+
+    def read_all(self) -> bytes:
+        self.output.close()
+        data = bytearray()
+        while piece := os.read(self.reading, 65536):
+            data += piece
+        return bytes(data)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    if not made.output.is_gone:
+        made.output.close()
+    os.close(made.reading)
+
+
+def test_what_is_written_arrives_as_it_is_and_then_the_end(pipe: Pipe) -> None:
+    pipe.output.write(b"one\n")
+    pipe.output.write(b"")
+    pipe.output.write(b"two\nthr")
+    pipe.output.write(b"ee")
+    assert pipe.read_all() == b"one\ntwo\nthree"
+    assert pipe.gone == []
+
+
+def test_a_message_of_ours_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
+    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write(b"unfinished")
+    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write(b"ours again\n", own=True)
+    assert pipe.read_all() == b"ours\nunfinished\nours\nours again\n"
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_write_waits_for_a_peer_that_does_not_read_and_loses_nothing(pipe: Pipe, blocking: bool) -> None:
+    os.set_blocking(pipe.writing, blocking)
+    data = bytes(range(256)) * (MORE_THAN_A_PIPE_HOLDS // 256) + b"\n"
+    read = bytearray()
+    begun = threading.Event()
+
+    def read_slowly() -> None:
+        assert begun.wait(SECONDS)
+        while len(read) < len(data):
+            read.extend(os.read(pipe.reading, 65536))
+
+    reader = threading.Thread(target=read_slowly)
+    reader.start()
+    writer = threading.Thread(target=pipe.output.write, args=(data,))
+    writer.start()
+    writer.join(0.05)
+    assert writer.is_alive()  # nobody reads yet, and a pipe does not hold it
+    begun.set()
+    writer.join(SECONDS)
+    reader.join(SECONDS)
+    assert bytes(read) == data
+    assert pipe.gone == []
+
+
+def test_lines_of_two_writers_never_interleave(pipe: Pipe) -> None:
+    lines = [letter * 100_000 + b"\n" for letter in (b"a", b"b")]
+    read = bytearray()
+
+    def read_all() -> None:
+        while len(read) < 20 * len(lines[0]):
+            read.extend(os.read(pipe.reading, 65536))
+
+    def write(line: bytes) -> None:
+        for _ in range(10):
+            pipe.output.write(line)
+
+    threads = [threading.Thread(target=read_all), *(threading.Thread(target=write, args=(line,)) for line in lines)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert sorted(bytes(read).splitlines(keepends=True)) == sorted(lines * 10)
+
+
+def test_a_peer_that_is_gone_is_told_once_and_later_writes_do_nothing() -> None:
+    pipe = Pipe()
+    os.close(pipe.reading)
+    pipe.output.write(b"one\n")
+    pipe.output.write(b"two\n")
+    pipe.output.close()
+    assert pipe.output.is_gone
+    assert pipe.gone == [None]
+    os.close(pipe.writing)
+
+
+def test_a_peer_that_goes_while_a_write_waits_for_it_ends_the_write() -> None:
+    pipe = Pipe()
+    writer = threading.Thread(target=pipe.output.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
+    writer.start()
+    os.read(pipe.reading, 1)  # the write is under way
+    os.close(pipe.reading)
+    writer.join(SECONDS)
+    assert not writer.is_alive()
+    assert pipe.gone == [None]
+    os.close(pipe.writing)
+
+
+def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:
+    pipe.output.write(b"one\n")
+    pipe.output.close()
+    pipe.output.close()
+    pipe.output.write(b"two\n")
+    assert os.read(pipe.reading, 100) == b"one\n"
+    assert os.read(pipe.reading, 100) == b""
+
+
+def test_a_read_brings_what_there_is_and_then_nothing_at_the_end(pipe: Pipe) -> None:
+    pipe.output.write(b"one\n")
+    assert output.read(pipe.reading, 65536) == b"one\n"
+    pipe.output.close()
+    assert output.read(pipe.reading, 65536) == b""
+
+
+def test_a_read_waits_where_the_other_side_made_the_pipe_non_blocking(pipe: Pipe) -> None:
+    os.set_blocking(pipe.reading, False)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(output.read(pipe.reading, 65536)))
+    reader.start()
+    reader.join(0.05)
+    assert reader.is_alive()
+    pipe.output.write(b"one\n")
+    reader.join(SECONDS)
+    assert read == [b"one\n"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a pty whose other side closed reads as an end")
+def test_a_terminal_that_was_torn_off_is_an_end() -> None:
+    ours, theirs = pty.openpty()
+    os.close(theirs)
+    assert output.read(ours, 65536) == b""
+    os.close(ours)

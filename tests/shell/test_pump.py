@@ -1,0 +1,205 @@
+"""One direction: what was decided is done in order, and a thread that hangs in the store can be gone on without."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from acp_proxy.core.effects import Acting, FindSession, Forward, Warn
+from acp_proxy.shell.pump import Pump
+from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+SECONDS = 20.0
+ID = RequestId("1")
+
+
+def nothing() -> None:
+    pass
+
+
+class Performer:
+    """Decides by what a line says, and notes what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.read: list[list[bytes]] = []
+        self.on_flush: Callable[[], None] = nothing
+        self.on_find: Callable[[], None] = nothing
+        self.room = threading.Event()
+        self.room.set()
+        self._changed = threading.Condition()
+
+    def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+        self.read.append(lines)
+        return [effect for line in lines for effect in decided(peer.other, line)]
+
+    def perform(self, effect: Acting) -> Iterable[Acting]:
+        match effect:
+            case Forward(data=data):
+                self._note(data.decode())
+            case Warn(text):
+                self._note(text)
+            case FindSession():
+                self.on_find()
+                return [Warn("found")]
+            case _:
+                raise AssertionError(effect)
+        return []
+
+    def instead(self, effect: Acting) -> Iterable[Acting]:
+        assert isinstance(effect, FindSession)
+        return [Warn("not found")]
+
+    def flush(self) -> None:
+        self._note("flush")
+        self.on_flush()
+
+    def wait_for_room(self, peer: Peer) -> None:
+        self.room.wait(SECONDS)
+
+    def wait_for(self, *done: str) -> None:
+        """Wait until these were done, each behind the one before."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: is_within(done, self.done), SECONDS), self.done
+
+    def _note(self, what: str) -> None:
+        with self._changed:
+            self.done.append(what)
+            self._changed.notify_all()
+
+
+def is_within(wanted: Iterable[str], done: list[str]) -> bool:
+    left = iter(done)
+    return all(one in left for one in wanted)
+
+
+def decided(to: Peer, line: bytes) -> list[Acting]:
+    if line.startswith(b"find"):
+        return [FindSession(ID, "s")]
+    return [Forward(to, line, first=line.startswith(b"first"))]
+
+
+class Direction:
+    """A running pump, and what its peer writes."""
+
+    def __init__(self) -> None:
+        self.performer = Performer()
+        self.reading, self.writing = os.pipe()
+        self.ends: list[None] = []
+        self.pump = Pump(Peer.CLIENT, self.reading, self.performer, lambda: self.ends.append(None))
+
+    def write(self, data: bytes) -> None:
+        os.write(self.writing, data)
+
+    def end(self) -> None:
+        """The peer ends; the pump is through with everything when this returns."""
+        os.close(self.writing)
+        assert self.pump.ended.wait(SECONDS)
+
+
+@pytest.fixture
+def direction() -> Iterator[Direction]:
+    made = Direction()
+    yield made
+    os.close(made.reading)
+
+
+def test_the_lines_of_one_read_are_decided_together_and_done_in_order(direction: Direction) -> None:
+    direction.write(b"one\ntwo\nthr")
+    direction.pump.start()
+    direction.performer.wait_for("one\n", "two\n")
+    direction.write(b"ee\n")
+    direction.end()
+    assert direction.performer.read == [[b"one\n", b"two\n"], [b"three\n"]]
+    assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two\n", "three\n"]
+    assert direction.pump.reads == 3
+    assert direction.ends == [None]
+
+
+def test_what_came_last_without_a_newline_is_delivered_at_the_end(direction: Direction) -> None:
+    direction.write(b"one\ntw")
+    direction.write(b"o")
+    direction.pump.start()
+    direction.end()
+    assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two"]
+
+
+def test_only_what_goes_first_is_done_before_the_store_has_what_came_with_it(direction: Direction) -> None:
+    direction.write(b"first one\nfirst two\nthree\nfirst four\n")
+    direction.pump.start()
+    direction.end()
+    assert direction.performer.done[:5] == ["first one\n", "first two\n", "flush", "three\n", "first four\n"]
+    assert direction.performer.done[5] == "flush"  # before the next read
+
+
+def test_what_an_effect_asks_for_is_done_before_what_came_behind_it(direction: Direction) -> None:
+    direction.write(b"find\ntwo\n")
+    direction.pump.start()
+    direction.end()
+    assert [done for done in direction.performer.done if done != "flush"] == ["found", "two\n"]
+
+
+def test_nothing_is_read_where_there_is_no_room(direction: Direction) -> None:
+    direction.performer.room.clear()
+    direction.write(b"one\n")
+    direction.pump.start()
+    assert not direction.pump.ended.wait(0.05)
+    assert direction.performer.read == []
+    direction.performer.room.set()
+    direction.performer.wait_for("one\n")
+    direction.end()
+
+
+class Hanging:
+    """A call in which the first thread that comes stays until it is released."""
+
+    def __init__(self) -> None:
+        self.stuck = threading.Event()
+        self.release = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def __call__(self) -> None:
+        if not self.stuck.is_set():
+            self.thread = threading.current_thread()
+            self.stuck.set()
+            self.release.wait(SECONDS)
+
+    def ended(self) -> bool:
+        """Let the thread go; whether it ended."""
+        assert self.thread is not None
+        self.release.set()
+        self.thread.join(SECONDS)
+        return not self.thread.is_alive()
+
+
+def test_a_direction_goes_on_behind_a_flush_that_hangs_and_nothing_is_done_twice(direction: Direction) -> None:
+    hanging = direction.performer.on_flush = Hanging()
+    direction.write(b"first one\ntwo\nthree\n")
+    direction.pump.start()
+    assert hanging.stuck.wait(SECONDS)
+    assert hanging.thread is not None
+    assert direction.pump.is_thread(hanging.thread.ident or 0)
+    direction.pump.take_over()
+    assert not direction.pump.is_thread(hanging.thread.ident or 0)
+    direction.performer.wait_for("two\n", "three\n")
+    direction.write(b"four\n")
+    direction.performer.wait_for("four\n")
+    assert hanging.ended()
+    direction.write(b"five\n")
+    direction.end()
+    done = [done for done in direction.performer.done if done != "flush"]
+    assert done == ["first one\n", "two\n", "three\n", "four\n", "five\n"]
+
+
+def test_an_effect_that_hangs_is_replaced_and_its_late_answer_is_dropped(direction: Direction) -> None:
+    hanging = direction.performer.on_find = Hanging()
+    direction.write(b"find\ntwo\n")
+    direction.pump.start()
+    assert hanging.stuck.wait(SECONDS)
+    direction.pump.take_over()
+    direction.performer.wait_for("not found", "two\n")
+    assert hanging.ended()
+    direction.write(b"three\n")
+    direction.end()
+    assert [done for done in direction.performer.done if done != "flush"] == ["not found", "two\n", "three\n"]

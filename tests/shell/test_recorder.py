@@ -1,0 +1,421 @@
+"""What is added is in the files after a flush, in that order; trouble suspends a session, and ends with a note."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.shell.recorder import Recorder, Stalled
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.jsonrpc import Peer
+from tests.shell.hanging import HangingStore
+
+SECONDS = 20.0
+NAME = "some-agent"
+MOST_OPEN_FILES = 64
+
+
+class Notes:
+    """A recorder over a real store, and what it said."""
+
+    def __init__(self, store: Store, *, fsync: str = "turn") -> None:
+        self.store = store
+        self.warnings: list[str] = []
+        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
+
+    def put(self, *effects: Recording) -> None:
+        for effect in effects:
+            self.recorder.add(effect)
+        self.recorder.flush()
+
+    def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
+        self.put(Identify(NAME, "1.0"), Begin(session, "/project", [], origin))
+
+    def kept(self, session: str = "s") -> list[dict[str, Any]]:
+        """The entries of a transcript that can be read, without the header."""
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            values = [line.entry for line in reading.lines()]
+        finally:
+            reading.close()
+        return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]
+
+    def said(self, session: str = "s") -> list[Any]:
+        """The texts of the updates that are kept; a note stands as its type."""
+        return [entry["note"]["type"] if entry["note"] else text_of(entry["value"]) for entry in self.kept(session)]
+
+    def is_recording(self) -> bool:
+        return self.recorder.is_recording
+
+    def is_complete(self, session: str = "s") -> bool:
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            return reading.is_complete
+        finally:
+            reading.close()
+
+    def path(self, session: str = "s") -> Path:
+        [found] = [
+            path
+            for path in self.store.root.glob("transcripts/*/*.jsonl")
+            if path.name != "state.jsonl" and json.loads(path.read_bytes().split(b"\n")[0])["sessionId"] == session
+        ]
+        return found
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Notes:
+    return Notes(Store(tmp_path / "store"))
+
+
+def update(text: str, session: str = "s") -> bytes:
+    content = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
+
+
+def said(text: str, session: str = "s") -> Keep:
+    return Keep(session, Peer.AGENT, update(text, session))
+
+
+def prompted(text: str, session: str = "s") -> tuple[BeginTurn, Keep]:
+    message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
+    return BeginTurn(session), Keep(session, Peer.CLIENT, json.dumps(message).encode())
+
+
+def text_of(value: Any) -> str:
+    params = value["params"]
+    return str(params["prompt"] if "prompt" in params else params["update"]["content"]["text"])
+
+
+@contextmanager
+def full_disk(after: int = 0) -> Iterator[None]:
+    """No file of this process can grow past so many bytes."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+# What is kept, and where.
+
+
+def test_lines_of_several_sessions_go_to_their_own_files_in_the_order_in_which_they_were_added(notes: Notes) -> None:
+    notes.begin("a")
+    notes.put(Begin("b", "/project", [], "recorded"))
+    notes.put(said("1", "a"), said("2", "b"), said("3", "a"), said("4", "a"), said("5", "b"))
+    assert notes.said("a") == ["1", "3", "4"]
+    assert notes.said("b") == ["2", "5"]
+    assert notes.warnings == []
+
+
+def test_the_header_says_what_the_session_is_and_whose(notes: Notes) -> None:
+    notes.put(Identify(NAME, "1.0"), Begin("s", "/project", ["/more"], "recorded"), said("1"))
+    reading = notes.store.read(notes.recorder.agent, "s")
+    header = reading.header
+    reading.close()
+    assert header is not None
+    assert (header.session, header.cwd, header.origin, header.directories) == ("s", "/project", "recorded", ["/more"])
+    assert header.agent == {"id": notes.recorder.agent, "name": NAME, "version": "1.0"}
+
+
+def test_an_answer_says_what_it_answers_and_a_note_is_ours(notes: Notes) -> None:
+    notes.begin()
+    notes.put(Keep("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), KeepNote("s", {"type": "closed"}))
+    answer, note = notes.kept()
+    assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
+    assert (note["peer"], note["note"]) == (None, {"type": "closed"})
+
+
+def test_updates_that_nobody_looked_into_are_kept_line_by_line(notes: Notes) -> None:
+    notes.begin()
+    notes.put(KeepUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
+    assert notes.said() == ["1", "2", "3"]
+
+
+def test_a_line_that_is_no_json_is_kept_byte_for_byte(notes: Notes) -> None:
+    raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
+    notes.begin()
+    notes.put(Keep("s", Peer.AGENT, raw))
+    reading = notes.store.read(notes.recorder.agent, "s")
+    [line] = reading.lines()
+    reading.close()
+    assert line.entry is not None
+    assert line.entry.raw == raw
+
+
+def test_nothing_waits_in_a_buffer_of_ours_after_a_flush(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("1"))
+    assert text_of(json.loads(notes.path().read_bytes().split(b"\n")[1])["message"]) == "1"
+
+
+def test_a_session_that_is_known_already_is_gone_on_with(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("1"), Begin("s", "/elsewhere", [], "partial"), said("2"))
+    assert notes.said() == ["1", "2"]
+    assert notes.is_complete()
+
+
+def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("old"), Begin("s", "/project", [], "recorded"), said("new"))
+    assert notes.said() == ["new"]
+    assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*.jsonl")) == [0, 1]
+
+
+def test_a_prompt_leaves_a_mark_for_the_index_and_the_end_of_a_turn_is_told(notes: Notes) -> None:
+    ended: list[str] = []
+    notes.recorder.on_turn_end = ended.append
+    notes.begin()
+    assert list(notes.store.root.glob("unindexed/*/*")) == []
+    notes.put(*prompted("hello"))
+    assert len(list(notes.store.root.glob("unindexed/*/*"))) == 1
+    assert ended == []
+    notes.put(EndTurn("s"))
+    assert ended == ["s"]
+
+
+def test_more_sessions_than_files_may_be_open_are_all_kept(notes: Notes) -> None:
+    names = [f"s{number}" for number in range(100)]
+    notes.begin("first")
+    for turn in ("1", "2"):
+        for name in names:
+            notes.put(*([Begin(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
+    root = str(notes.store.root)
+    assert sum(file.path.startswith(root) for file in psutil.Process().open_files()) <= MOST_OPEN_FILES
+    assert all(notes.said(name) == ["1", "2"] for name in names)
+
+
+def test_what_follows_a_delete_is_not_kept_until_the_next_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    notes.recorder.delete("s")
+    notes.put(said("2"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert not notes.is_complete()
+    assert notes.store.deleted(notes.recorder.agent) == frozenset()
+
+
+def test_a_session_that_another_process_deleted_is_not_brought_back_but_by_a_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    Store(notes.store.root).delete(notes.recorder.agent, "s")
+    notes.put(said("2"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    notes.put(*prompted("again"))
+    assert notes.said() == ["again"]
+    assert notes.warnings == []
+
+
+def test_a_delete_sees_what_was_added_before_it(notes: Notes) -> None:
+    notes.begin()
+    notes.recorder.add(said("1"))
+    notes.recorder.delete("s")
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+
+
+def test_a_delete_that_failed_leaves_what_there_is_and_a_gap_where_it_went_on(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    with full_disk(), pytest.raises(OSError):
+        notes.recorder.delete("s")
+    assert notes.said() == ["first", "1"]
+    notes.put(*prompted("again"))
+    assert notes.said() == ["first", "1", "gap", "again"]
+    assert not notes.is_complete()
+
+
+def test_settled_acts_when_all_that_was_added_is_in_the_files(notes: Notes) -> None:
+    lock = threading.Lock()
+    notes.begin()
+    notes.recorder.add(said("1"))
+    assert notes.recorder.settled(lock, lambda: (lock.locked(), notes.said())) == (True, ["1"])
+
+
+@pytest.mark.parametrize(("fsync", "times"), [("always", 2), ("turn", 0), ("never", 0)])
+def test_lines_are_forced_to_the_disk_one_by_one_only_where_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, times: int
+) -> None:
+    notes = Notes(Store(tmp_path / "store"), fsync=fsync)
+    notes.begin()
+    forced: list[int] = []
+    monkeypatch.setattr(os, "fsync", forced.append)
+    notes.put(said("1"))
+    notes.put(said("2"))
+    assert len(forced) == times
+
+
+# Trouble.
+
+
+def test_a_full_disk_suspends_the_session_with_one_warning_and_space_ends_it_with_a_note(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("1"))
+    with full_disk(after=notes.path().stat().st_size):
+        for number in range(2, 6):
+            notes.put(said(str(number)))
+            now.seconds += 10
+        assert not notes.is_recording()
+    notes.put(said("6"))
+    assert notes.said() == ["1", "gap", "6"]
+    assert not notes.is_complete()
+    assert notes.is_recording()
+    [warning] = notes.warnings
+    assert "EFBIG" in warning
+    gap = notes.kept()[1]["note"]
+    assert gap["reason"] == "EFBIG"
+    assert gap["since"]
+
+
+def test_a_store_in_trouble_is_not_tried_for_every_line(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    with full_disk(after=notes.path().stat().st_size):
+        notes.put(said("1"))
+    notes.put(said("2"))
+    assert notes.said() == []
+    now.seconds += 10
+    notes.put(said("3"))
+    assert notes.said() == ["gap", "3"]
+
+
+def test_a_line_that_was_torn_by_a_full_disk_is_closed_and_the_rest_is_intact(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("1"))
+    with full_disk(after=notes.path().stat().st_size + 40):
+        notes.put(said("2"))
+    now.seconds += 10
+    notes.put(said("3"))
+    assert notes.said() == ["1", "gap", "3"]
+
+
+@pytest.mark.parametrize("room", [0, 20])
+def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.put(Identify(NAME, "1.0"))
+    with full_disk(after=room):
+        notes.put(Begin("s", "/project", [], "recorded"))
+        before = open_descriptors()
+        for number in range(3):
+            now.seconds += 10
+            notes.put(said(str(number)))
+        assert open_descriptors() == before
+    now.seconds += 10
+    notes.put(*prompted("hello"), said("1"))
+    assert notes.said() == ["gap", "hello", "1"]
+    assert not notes.is_complete()
+    assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
+    [listed] = notes.store.sessions()
+    assert (listed.session, listed.cwd) == ("s", "/project")
+    assert len(notes.warnings) == 1
+
+
+def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
+    notes.begin("a")
+    notes.put(Begin("b", "/project", [], "recorded"))
+    notes.put(said("x" * 2000, "a"))
+    with full_disk(after=1500):
+        notes.put(said("1", "a"), said("2", "b"), said("3", "a"))
+    assert notes.said("a") == ["x" * 2000]
+    assert notes.said("b") == ["2"]
+    assert len(notes.warnings) == 1
+
+
+def test_a_store_that_was_removed_is_made_again_at_the_next_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    shutil.rmtree(notes.store.root)
+    notes.put(said("2"))
+    assert notes.warnings == []
+    notes.put(*prompted("again"), said("3"))
+    assert notes.said() == ["again", "3"]
+    assert not notes.is_complete()
+
+
+# A store that hangs.
+
+
+def test_what_comes_while_the_store_hangs_is_dropped_and_noted_when_it_comes_back(tmp_path: Path) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin()
+    store.hangs.set()
+    notes.recorder.add(said("stuck"))
+    stuck = threading.Thread(target=notes.recorder.flush)
+    stuck.start()
+    assert store.stuck.wait(SECONDS)
+
+    notes.recorder.stall()
+    assert not notes.is_recording()
+    notes.put(said("lost"))  # returns: nothing waits for the store
+    with pytest.raises(Stalled):
+        notes.recorder.settled(threading.Lock(), lambda: None)
+    with pytest.raises(OSError):
+        notes.recorder.delete("s")
+
+    store.release()
+    stuck.join(SECONDS)
+    assert not stuck.is_alive()
+    notes.put(said("after"))
+    assert notes.said() == ["stuck", "gap", "after"]
+    assert notes.is_recording()
+    assert not notes.is_complete()
+    assert len(notes.warnings) == 1
+
+
+def test_a_session_that_began_while_the_store_hung_is_recorded_with_a_gap_when_it_comes_back(tmp_path: Path) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin("a")
+    store.hangs.set()
+    notes.recorder.add(said("stuck", "a"))
+    stuck = threading.Thread(target=notes.recorder.flush)
+    stuck.start()
+    assert store.stuck.wait(SECONDS)
+    notes.recorder.stall()
+    notes.put(Begin("b", "/project", [], "recorded"), said("lost", "b"))
+    store.release()
+    stuck.join(SECONDS)
+    notes.put(*prompted("hello", "b"))
+    assert notes.said("b") == ["gap", "hello"]
+    assert not notes.is_complete("b")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The pace of new tries, in the test's hands."""
+    now = Clock()
+    monkeypatch.setattr("time.monotonic", lambda: now.seconds)
+    return now
+
+
+def open_descriptors() -> int:
+    return int(psutil.Process().num_fds())

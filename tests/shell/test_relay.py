@@ -1,0 +1,310 @@
+"""The pumps, the recorder and the store together: what hangs, fails or ends on one side does not stop the other."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.effects import Effect
+from acp_proxy.core.events import Event, Lines
+from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.relay import Relay
+from acp_proxy.transcripts.store import Store
+from tests.shell.hanging import HangingStore
+
+SECONDS = 20.0
+SETTINGS = Settings(records=True, serves=True, release="0")
+
+
+class Side:
+    """An editor or an agent: what it says, and what it is told."""
+
+    def __init__(self) -> None:
+        self.reads, self.told_by = os.pipe()
+        self.heard_from, self.writes = os.pipe()
+        self.lines: list[bytes] = []
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def say(self, message: Any) -> None:
+        os.write(self.writes, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+
+    def hear(self, **wanted: Any) -> Any:
+        """The first message with these members that has come, or will."""
+
+        def found() -> Any:
+            messages = [json.loads(line) for line in self.lines]
+            return next((one for one in messages if wanted.items() <= one.items()), None)
+
+        with self._changed:
+            assert self._changed.wait_for(found, SECONDS), (wanted, self.lines)
+            return found()
+
+    def end(self) -> None:
+        os.close(self.writes)
+
+    def heard_the_end(self) -> bool:
+        self._thread.join(SECONDS)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """The relay is through with both ends."""
+        os.close(self.told_by)
+        os.close(self.heard_from)
+        self._thread.join(SECONDS)
+
+    def _listen(self) -> None:
+        with open(self.reads, "rb") as stream:
+            for line in stream:
+                with self._changed:
+                    self.lines.append(line)
+                    self._changed.notify_all()
+
+
+class Talk:
+    """A relay between an editor and an agent that the test plays."""
+
+    def __init__(self, store: Store, interceptor: Interceptor | None = None, fsync: str = "turn") -> None:
+        self.warnings: list[str] = []
+        self.editor, self.agent = Side(), Side()
+        self.store = store
+        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
+        self.relay = Relay(
+            interceptor or Interceptor(SETTINGS),
+            self.recorder,
+            from_client=self.editor.heard_from,
+            to_client=self.editor.told_by,
+            from_agent=self.agent.heard_from,
+            to_agent=self.agent.told_by,
+            warn=self.warnings.append,
+        )
+        self.relay.start()
+        self._next = 100
+
+    def exchange(self, method: str, params: Any, result: Any) -> Any:
+        """A request of the editor, and what the agent answers: as the editor hears it."""
+        self._next += 1
+        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
+        self.agent.hear(id=self._next)
+        self.agent.say({"jsonrpc": "2.0", "id": self._next, "result": result})
+        return self.editor.hear(id=self._next)
+
+    def ask(self, method: str, params: Any) -> Any:
+        """A request of the editor that the agent does not see."""
+        self._next += 1
+        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
+        return self.editor.hear(id=self._next)
+
+    def open(self, session: str = "s") -> None:
+        capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+        self.exchange("initialize", {"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": capabilities})
+        self.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": session})
+
+    def turn(self, text: str, session: str = "s") -> None:
+        prompt = [{"type": "text", "text": text}]
+        self.exchange("session/prompt", {"sessionId": session, "prompt": prompt}, {"stopReason": "end_turn"})
+
+    def told(self, session: str = "s") -> list[str]:
+        """What the transcript has: the texts of the prompts, and the types of the notes."""
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            values: list[Any] = [line.entry.note or line.entry.value for line in reading.lines() if line.entry]
+        finally:
+            reading.close()
+        said = [one.get("type") or one.get("params", {}).get("prompt", [{"text": None}])[0]["text"] for one in values]
+        return [one for one in said if one is not None]
+
+    def end(self) -> None:
+        """Both sides end; when this returns the relay is through with everything."""
+        for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
+            side.end()
+            assert pump.ended.wait(SECONDS)
+        self.relay.finish("exited with status 0")
+        self.relay.finish_work(SECONDS)
+        self.editor.close()
+        self.agent.close()
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> HangingStore:
+    return HangingStore(tmp_path / "store")
+
+
+@pytest.fixture
+def talk(hanging: HangingStore) -> Iterator[Talk]:
+    made = Talk(hanging)
+    yield made
+    hanging.release()
+    made.end()
+
+
+def chunk(text: str, session: str = "s") -> dict[str, Any]:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
+
+
+def is_complete(talk: Talk, session: str = "s") -> bool:
+    reading = talk.store.read(talk.recorder.agent, session)
+    try:
+        return reading.is_complete
+    finally:
+        reading.close()
+
+
+# A store that hangs.
+
+
+def test_both_directions_go_on_without_a_store_that_hangs_and_recording_goes_on_when_it_is_back(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    assert is_complete(talk)
+    hanging.hangs.set()
+    talk.turn("two")  # the editor's direction hangs in it, and is taken over
+    assert hanging.stuck.is_set()
+    talk.agent.say(chunk("said meanwhile"))
+    talk.editor.hear(**chunk("said meanwhile"))
+    talk.turn("three")
+    assert not talk.recorder.is_recording
+
+    hanging.release()
+    hanging.thread.join(SECONDS)
+    talk.turn("four")
+    told = talk.told()
+    assert told[:3] == ["opened", "one", "two"]  # what was under way when it hung is written when it is back
+    assert "three" not in told
+    assert told[3:] == ["gap", "four"]
+    assert not is_complete(talk)
+    [warning] = talk.warnings
+    assert str(hanging.root) in warning
+
+
+def test_the_agents_direction_goes_on_behind_an_update_that_cannot_be_put_away(
+    talk: Talk, hanging: HangingStore
+) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    for number in range(3):
+        talk.agent.say(chunk(f"update {number}"))
+        talk.editor.hear(**chunk(f"update {number}"))
+    talk.turn("two")
+    assert hanging.stuck.is_set()
+    assert len(talk.warnings) == 1
+
+
+def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    answer = talk.ask("session/load", place)
+    assert answer["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    talk.turn("two")
+    assert not any(b"session/resume" in line for line in talk.agent.lines)
+
+
+def test_a_delete_in_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    assert talk.ask("session/delete", {"sessionId": "s"})["error"]["code"] == -32603
+    talk.turn("two")
+
+
+def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    talk.turn("two")
+    result = talk.ask("session/list", {})["result"]
+    assert result["_meta"] == {"acp-proxy": {"recording": False}}
+    assert [one["sessionId"] for one in result["sessions"]] == ["s"]
+
+
+# Bugs of ours.
+
+
+class Buggy(Interceptor):
+    """Trips over one word."""
+
+    def handle(self, event: Event) -> list[Effect]:
+        if isinstance(event, Lines) and any(b"trip" in line for line in event.lines):
+            raise ValueError("tripped")
+        return super().handle(event)
+
+
+def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_as_they_came(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"trip"}\n'
+    talk.editor.say(odd)
+    talk.agent.hear(method="trip")
+    assert odd in talk.agent.lines
+    talk.agent.say(odd)
+    talk.editor.hear(method="trip")
+    assert odd in talk.editor.lines
+    talk.turn("afterwards")
+    assert talk.told() == ["opened", "afterwards"]
+    assert len(talk.warnings) == 2
+    talk.end()
+
+
+# The ends.
+
+
+@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
+def test_a_turn_that_ended_is_forced_to_the_disk_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    synced: list[int] = []
+    store = Store(tmp_path / "store")
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    talk = Talk(store, fsync=fsync)
+    talk.open()
+    talk.turn("one")
+    talk.end()
+    [path] = store.root.glob("transcripts/*/*.jsonl")
+    assert synced == ([path.stat().st_ino] if forced else [])
+
+
+def test_what_is_open_when_the_agent_ends_is_answered_and_the_prompt_is_kept_as_failed(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "one"}]}
+    talk.editor.say({"jsonrpc": "2.0", "id": "p", "method": "session/prompt", "params": prompt})
+    talk.agent.hear(id="p")
+    talk.agent.end()
+    assert talk.relay.agent.ended.wait(SECONDS)
+    talk.relay.finish("exited with status 17")
+    assert talk.editor.hear(id="p")["error"] == {"code": -32603, "message": "agent exited with status 17"}
+    assert talk.told() == ["opened", "one", "failed"]
+    talk.editor.end()
+    assert talk.relay.client.ended.wait(SECONDS)
+    talk.relay.finish_work(SECONDS)
+    talk.editor.close()
+    talk.agent.close()
+
+
+def test_an_editor_that_ends_is_told_and_the_agent_reads_its_end(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    told = threading.Event()
+    talk.relay.notify = told.set
+    talk.editor.end()
+    assert told.wait(SECONDS)
+    assert talk.relay.client_is_gone
+    talk.relay.end_input()
+    assert talk.agent.heard_the_end()
+    talk.agent.end()
+    assert talk.relay.agent.ended.wait(SECONDS)
+    talk.editor.close()

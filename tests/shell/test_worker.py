@@ -1,0 +1,58 @@
+"""Jobs are done one after the other, on a thread of their own; none of them can end it."""
+
+import threading
+
+from acp_proxy.shell.worker import Worker
+
+SECONDS = 20.0
+
+
+def test_jobs_are_done_in_order_on_one_thread_that_is_not_the_callers() -> None:
+    done: list[tuple[int, str]] = []
+    worker = Worker(lambda text: None)
+    for number in range(3):
+        worker.put(lambda number=number: done.append((number, threading.current_thread().name)))  # type: ignore[misc]
+    worker.start()
+    worker.finish(SECONDS)
+    names = {name for _, name in done}
+    assert [number for number, _ in done] == [0, 1, 2]
+    assert len(names) == 1
+    assert threading.current_thread().name not in names
+
+
+def test_a_job_that_fails_is_told_about_and_the_next_one_is_done() -> None:
+    def fail() -> None:
+        raise ValueError
+
+    complaints: list[str] = []
+    done = threading.Event()
+    worker = Worker(complaints.append)
+    worker.put(fail)
+    worker.put(done.set)
+    worker.start()
+    assert done.wait(SECONDS)
+    worker.finish(SECONDS)
+    [complaint] = complaints
+    assert "ValueError" in complaint
+
+
+def test_the_end_does_not_wait_for_a_job_that_hangs() -> None:
+    begun, release, dropped = threading.Event(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        release.wait(SECONDS)
+
+    worker = Worker(lambda text: None)
+    worker.start()
+    worker.put(hang)
+    worker.put(dropped.set)
+    assert begun.wait(SECONDS)
+    worker.finish(0.01)
+    assert not dropped.is_set()
+    release.set()
+    assert dropped.wait(SECONDS)
+
+
+def test_a_worker_that_was_never_started_is_finished_at_once() -> None:
+    Worker(lambda text: None).finish(SECONDS)

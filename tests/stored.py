@@ -1,0 +1,54 @@
+"""Sessions in a store, as recording them would have left them."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import clock, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+
+EPOCH = 1_700_000_000.0
+RUN = "run000"
+
+
+def store_session(
+    store: Store,
+    session: str,
+    *turns: tuple[str, Iterable[dict[str, Any]]],
+    agent: str = "agent",
+    cwd: str = "/project",
+    at: float = EPOCH,
+    origin: str = record.RECORDED,
+    error: dict[str, Any] | None = None,
+    notes: Iterable[dict[str, Any]] = (),
+) -> Path:
+    """A transcript of turns: what the user said, and the updates that followed; ``error`` ends the last of them."""
+    stamp = clock.stamp(at)
+    transcript = store.begin(store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True)
+    data = b""
+    for number, (text, updates) in enumerate(turns, 1):
+        params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+        data += message(stamp, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params})
+        for update in updates:
+            params = {"sessionId": session, "update": update}
+            data += message(stamp, Peer.AGENT, {"method": "session/update", "params": params})
+        failed = error is not None and number == len(turns)
+        answer: dict[str, Any] = {"error": error} if failed else {"result": {"stopReason": "end_turn"}}
+        data += message(stamp, Peer.AGENT, {"id": number, **answer}, "session/prompt")
+    for note in notes:
+        data += record.encode_note(stamp, RUN, note)
+    transcript.append(data)
+    transcript.close()
+    store.mark(store.choose_agent(None, agent, ""), session)
+    return transcript.path
+
+
+def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None) -> bytes:
+    return record.encode_message(stamp, RUN, peer, json.dumps({"jsonrpc": "2.0", **value}).encode(), of)
+
+
+def chunk(text: str, kind: str = "agent_message_chunk") -> dict[str, Any]:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}

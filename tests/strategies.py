@@ -1,0 +1,68 @@
+"""What peers may send, for property tests: JSON values of every kind, the many ways to spell one, random chunking.
+
+Importing this turns off hypothesis' own time limits: a busy machine is no failure.
+"""
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
+
+texts = st.text(st.characters(), max_size=20)
+"""Any text: control characters, U+2028, astral planes and lone surrogates too."""
+numbers = st.integers() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False)
+scalars = st.none() | st.booleans() | numbers | texts
+values: st.SearchStrategy[Any] = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
+)
+
+_METHODS = ("initialize", "session/new", "session/load", "session/prompt", "session/update", "$/cancel_request")
+_KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
+_PARAMETERS = ("sessionId", "cwd", "cursor", "prompt", "update", "_meta", "sessionUpdate", "content", "title")
+messages: st.SearchStrategy[Any] = st.dictionaries(
+    st.sampled_from(_KEYS) | texts,
+    st.sampled_from(_METHODS) | st.dictionaries(st.sampled_from(_PARAMETERS) | texts, values, max_size=4) | values,
+    max_size=6,
+)
+"""Values that look like messages, and are wrong in every way."""
+
+_blanks = st.text(" \t", max_size=2)
+
+
+def one_line(value: Any) -> bytes:
+    """A value as common encoders write it."""
+    return json.dumps(value).encode()
+
+
+@st.composite
+def spelled(draw: st.DrawFn, inner: st.SearchStrategy[Any] = values) -> str:
+    """JSON text of a value, on one line, with white space, escapes and duplicate keys where they may stand."""
+    return _text(draw, draw(inner))
+
+
+def _text(draw: st.DrawFn, value: Any) -> str:
+    before, after = draw(_blanks), draw(_blanks)
+    if isinstance(value, dict):
+        pairs = [(key, item) for key, item in value.items() for _ in range(draw(st.integers(1, 2)))]
+        inside = ",".join(f"{before}{_string(draw, key)}{after}:{_text(draw, item)}" for key, item in pairs)
+        return f"{before}{{{inside or after}}}{after}"
+    if isinstance(value, list):
+        return f"{before}[{','.join(_text(draw, item) for item in value) or after}]{after}"
+    return before + (_string(draw, value) if isinstance(value, str) else json.dumps(value)) + after
+
+
+def _string(draw: st.DrawFn, value: str) -> str:
+    """Sometimes as it is, sometimes escaped; what has no UTF-8 form always is."""
+    is_plain = draw(st.booleans()) and not any("\ud800" <= character <= "\udfff" for character in value)
+    return json.dumps(value, ensure_ascii=not is_plain)
+
+
+@st.composite
+def chunked(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    """The same bytes in pieces of any length, empty ones too."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
+    return [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]

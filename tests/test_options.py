@@ -1,0 +1,145 @@
+"""run's own words are told from the agent's."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given as any_of
+from hypothesis import strategies as st
+
+from acp_proxy import options
+from acp_proxy.errors import UsageError
+from tests.strategies import texts
+
+DEFAULTS = {"store": "", "agent-id": "", "no-record": "", "no-synthesize": "", "fsync": "turn", "grace": "5"}
+SOMETHING_ELSE = {
+    "store": "/elsewhere",
+    "agent-id": "work",
+    "no-record": "1",
+    "no-synthesize": "1",
+    "fsync": "never",
+    "grace": "0.5",
+}
+
+
+def parse(*words: str, **environment: str) -> tuple[dict[str, str], list[str]]:
+    return options.parse(list(words), environment)
+
+
+def changed(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in given.items() if value != DEFAULTS[name]}
+
+
+def test_every_option_has_a_default() -> None:
+    assert parse("agent") == (DEFAULTS, ["agent"])
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_option_may_be_given_on_the_command_line(name: str) -> None:
+    value = SOMETHING_ELSE[name]
+    words = [f"--{name}"] if value == "1" else [f"--{name}", value]
+    given, command = parse(*words, "agent", "--acp")
+    assert (changed(given), command) == ({name: value}, ["agent", "--acp"])
+
+
+@pytest.mark.parametrize("name", ["store", "agent-id", "fsync", "grace"])
+def test_a_value_may_stand_behind_an_equals_sign(name: str) -> None:
+    value = SOMETHING_ELSE[name]
+    assert changed(parse(f"--{name}={value}", "agent")[0]) == {name: value}
+
+
+def test_every_option_has_a_variable_which_the_command_line_overrules() -> None:
+    assert {name for name, *_ in options.OPTIONS} == set(DEFAULTS)
+    for name, variable, choices, _, _ in options.OPTIONS:
+        assert variable == f"ACP_PROXY_{name.upper().replace('-', '_')}"
+        assert changed(parse("agent", **{variable: SOMETHING_ELSE[name]})[0]) == {name: SOMETHING_ELSE[name]}
+        if choices != ():
+            given, _ = parse(f"--{name}", DEFAULTS[name], "agent", **{variable: SOMETHING_ELSE[name]})
+            assert changed(given) == {}
+
+
+@pytest.mark.parametrize("yes", ["1", "true", "True", "YES", "on", "y"])
+def test_a_variable_of_a_flag_may_say_yes_in_several_ways(yes: str) -> None:
+    assert changed(parse("agent", ACP_PROXY_NO_RECORD=yes)[0]) == {"no-record": "1"}
+
+
+@pytest.mark.parametrize("no", ["", "0", "false", "No", "OFF", "n"])
+def test_a_variable_of_a_flag_may_say_no_in_several_ways(no: str) -> None:
+    assert changed(parse("agent", ACP_PROXY_NO_RECORD=no)[0]) == {}
+
+
+@pytest.mark.parametrize("other", ["ja", "y es", "2"])
+def test_a_variable_of_a_flag_that_says_neither_is_refused(other: str) -> None:
+    with pytest.raises(UsageError):
+        parse("agent", ACP_PROXY_NO_RECORD=other)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["agent", "--store", "x"], ["agent", "--store", "x"]),
+        (["--", "agent"], ["agent"]),
+        (["--", "--agent"], ["--agent"]),
+        (["--", "agent", "--", "x"], ["agent", "--", "x"]),
+        (["agent", "--", "x"], ["agent", "--", "x"]),
+        (["--no-record", "--", "agent"], ["agent"]),
+        (["--store", "--", "agent"], ["agent"]),
+        (["", "x"], ["", "x"]),
+    ],
+)
+def test_options_end_at_the_first_word_that_is_none(words: list[str], command: list[str]) -> None:
+    assert parse(*words)[1] == command
+
+
+def test_the_last_of_two_values_counts() -> None:
+    assert changed(parse("--grace", "1", "--grace", "2", "agent")[0]) == {"grace": "2"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--no-record"],
+        ["--"],
+        ["--store"],
+        ["--unknown", "agent"],
+        ["-x", "agent"],
+        ["-", "agent"],
+        ["--no-record=1", "agent"],
+        ["--sto", "x", "agent"],
+        ["--fsync", "sometimes", "agent"],
+        ["--fsync", "", "agent"],
+        *(["--grace", value, "agent"] for value in ("", "soon", "-1", "nan", "inf", "1e9", "5s")),
+    ],
+)
+def test_what_is_not_understood_is_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError):
+        parse(*words)
+
+
+@pytest.mark.parametrize(("variable", "value"), [("ACP_PROXY_FSYNC", "sometimes"), ("ACP_PROXY_GRACE", "soon")])
+def test_a_variable_that_is_not_understood_is_refused(variable: str, value: str) -> None:
+    with pytest.raises(UsageError):
+        parse("agent", **{variable: value})
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("5", 5.0), (" 2.5 ", 2.5)])
+def test_seconds_are_any_number_that_is_not_negative(text: str, value: float) -> None:
+    assert options.seconds(text) == value
+
+
+def test_a_variable_that_is_empty_is_as_good_as_none() -> None:
+    assert parse("agent", **{variable: "" for _, variable, *_ in options.OPTIONS}) == (DEFAULTS, ["agent"])
+
+
+@any_of(
+    st.lists(st.sampled_from([f"--{name}" for name in DEFAULTS]) | st.sampled_from(["--", "-", "1", "=", ""]) | texts)
+)
+def test_whatever_is_typed_the_agents_command_is_the_end_of_it_or_it_is_refused(words: list[str]) -> None:
+    try:
+        given, command = parse(*words)
+    except UsageError:
+        return
+    assert command
+    assert words[len(words) - len(command) :] == command
+    assert given.keys() == DEFAULTS.keys()
+    assert options.seconds(given["grace"]) >= 0

@@ -1,0 +1,91 @@
+"""Processes whose files cannot grow past a size; the same file is the process and what starts it.
+
+said = on_full_disk("append", path, 1000)           # what it printed, line by line
+"""
+
+import contextlib
+import errno
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from acp_proxy.transcripts.journal import DELETED, Journal
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Transcript
+from tests.transcripts import talk
+from tests.transcripts.writing import AGENT, ROOT, SECONDS
+
+_MORE_THAN_FIT = 10_000
+
+
+def on_full_disk(job: str, path: Path, size: int) -> list[str]:
+    command = [sys.executable, "-m", __name__, job, str(path), str(size)]
+    done = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
+    )
+    return done.stdout.decode().splitlines()
+
+
+@contextmanager
+def no_file_past(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def until_it_fails(write: Callable[[int], None]) -> None:
+    """Print how many went in, and what stopped the next."""
+    for number in range(_MORE_THAN_FIT):
+        try:
+            write(number)
+        except OSError as problem:
+            print(number, errno.errorcode[problem.errno or 0])
+            return
+
+
+def append(path: Path, size: int) -> None:
+    """Numbered lines to a transcript until one fails; once there is room again, the same one appends one more."""
+    transcript: Transcript | None = None
+    with no_file_past(size):
+        try:
+            begun = transcript = Transcript(path, talk.header())
+        except OSError as problem:
+            print("none", errno.errorcode[problem.errno or 0])
+        else:
+            until_it_fails(lambda number: begun.append(talk.said(f"{number} ä")))
+            for _ in range(3):  # still no room
+                with contextlib.suppress(OSError):
+                    begun.append(talk.said("never"))
+    transcript = transcript or Transcript(path, talk.header())
+    transcript.append(talk.said("room again"))
+    transcript.close()
+
+
+def delete(path: Path, size: int) -> None:
+    """The same to a journal."""
+    journal = Journal(path)
+    with no_file_past(size):
+        until_it_fails(lambda number: journal.append(DELETED, str(number), talk.time(number)))
+    journal.append(DELETED, "room again", talk.time(0))
+
+
+def show(path: Path, size: int) -> None:
+    """The sessions of a store."""
+    with no_file_past(size):
+        for row in Store(path).page(AGENT, None, None, "").rows:
+            print(row.session)
+
+
+def main() -> None:
+    job, path, size = sys.argv[1:]
+    {"append": append, "delete": delete, "show": show}[job](Path(path), int(size))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What is said in a session, as the lines of its transcript; ``at`` is the second at which it is said."""
+
+from collections.abc import Mapping
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp, clock, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+
+SESSION, RUN, CWD = "sess-1", "run001", "/project"
+_BEGINNING = 1795166100.0
+
+Block = str | Mapping[str, object]
+
+
+def time(second: int) -> str:
+    return clock.stamp(_BEGINNING + second)
+
+
+def header(
+    session: str = SESSION,
+    cwd: str | None = CWD,
+    *,
+    at: int = 0,
+    origin: str = record.RECORDED,
+    more: tuple[str, ...] = (),
+) -> Header:
+    return Header(session, cwd, origin, time(at), list(more))
+
+
+def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+    """The user's words; text is a text block."""
+    told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    params = {"sessionId": session, "prompt": told}
+    return message({"id": 1, "method": acp.PROMPT, "params": params}, Peer.CLIENT, at=at, run=run)
+
+
+def answer(*, at: int = 0, run: str = RUN, error: object = None) -> bytes:
+    """The end of a turn."""
+    told = {"result": {"stopReason": "end_turn"}} if error is None else {"error": error}
+    return message({"id": 1} | told, Peer.AGENT, acp.PROMPT, at=at, run=run)
+
+
+def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION, **fields: object) -> bytes:
+    params = {"sessionId": session, "update": {"sessionUpdate": kind} | fields}
+    return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
+
+
+def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
+    """The agent's words."""
+    content = {"type": "text", "text": text}
+    return update(acp.AGENT_CHUNK, at=at, run=run, session=session, content=content)
+
+
+def info(*, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    params = {"sessionId": SESSION, "update": {"sessionUpdate": acp.SESSION_INFO} | fields}
+    return message({"method": acp.UPDATE, "params": params}, Peer.AGENT, at=at, run=run)
+
+
+def note(kind: str, *, at: int = 0, run: str = RUN, **fields: object) -> bytes:
+    return record.encode_note(time(at), run, {"type": kind} | fields)
+
+
+def message(value: object, peer: Peer, of: str | None = None, *, at: int = 0, run: str = RUN) -> bytes:
+    raw = jsonrpc.dump(value)
+    return record.encode_message(time(at), run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+
+
+def entry(line: bytes) -> Entry:
+    found = record.decode_entry(line)
+    assert found is not None
+    return found
+
+
+def keep(
+    store: Store, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
+) -> None:
+    """Write a session down as a relay does, without the index; by default one whole turn."""
+    transcript = store.begin(agent, header(session, cwd, at=at), fresh=fresh)
+    store.mark(agent, session)
+    turn = [prompt("hello", at=at, session=session), said("hi", at=at, session=session), answer(at=at)]
+    transcript.append(b"".join(lines or turn))
+    transcript.close()

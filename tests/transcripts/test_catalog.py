@@ -1,0 +1,440 @@
+"""The index is brought up to date before it is asked; whatever happened to its file, the answer is the same."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import Unreadable
+from acp_proxy.transcripts import index as index_module
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from tests.transcripts import talk
+from tests.transcripts.full_disk import on_full_disk
+from tests.transcripts.talk import answer, prompt, said
+from tests.transcripts.writing import AGENT, SECONDS, run_together
+
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    return Store(root)
+
+
+def listed(store: Store, agent: str = AGENT) -> list[str]:
+    return [row.session for row in store.page(agent, None, None, talk.RUN).rows]
+
+
+def marks(root: Path) -> set[str]:
+    return {path.name for path in root.glob("unindexed/*/*")}
+
+
+def transcript(root: Path, session: str, agent: str = AGENT) -> Path:
+    return root / "transcripts" / agent / f"{file_name(session)}.jsonl"
+
+
+def in_file(root: Path) -> list[str]:
+    """The sessions that the index has on disk, seen from outside."""
+    database = sqlite3.connect(f"file:{root / 'index.sqlite3'}?mode=ro", uri=True)
+    try:
+        rows = database.execute("SELECT session FROM transcripts ORDER BY session").fetchall()
+    finally:
+        database.close()
+    return [session.decode() for (session,) in rows]
+
+
+# Marks.
+
+
+def test_a_transcript_that_was_written_and_marked_and_never_indexed_is_in_the_next_page(
+    store: Store, root: Path
+) -> None:
+    talk.keep(store, AGENT, "before")
+    assert listed(store) == ["before"]
+    talk.keep(store, AGENT, "killed", at=1)
+    assert marks(root) == {file_name("killed")}
+    assert listed(Store(root)) == ["killed", "before"]
+    assert marks(root) == set()
+
+
+def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "a", at=1)
+    talk.keep(store, AGENT, "b", at=2)
+    assert listed(store) == ["b", "a"]
+    talk.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
+    assert listed(Store(root)) == ["a", "b"]
+
+
+def test_what_is_not_marked_is_not_looked_at(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "a", at=1)
+    assert listed(store) == ["a"]
+    unseen = store.begin(AGENT, talk.header("b"), fresh=True)
+    unseen.append(prompt("x", at=2, session="b"))
+    unseen.close()
+    assert listed(store) == ["a"]
+    store.mark(AGENT, "b")
+    assert listed(store) == ["b", "a"]
+
+
+def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s", prompt("x", at=1))
+    for _ in range(2):
+        assert listed(store) == ["s"]
+        assert marks(root) == {file_name("s")}
+    going_on = store.reopen(AGENT, "s")
+    going_on.append(said("a", at=2) + answer(at=3))
+    going_on.close()
+    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    assert (row.replies, row.updated) == (1, talk.time(3))
+    assert marks(root) == set()
+
+
+def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s", prompt("x"))
+    written = transcript(root, "s").stat().st_mtime
+    os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
+    listed(store)
+    assert marks(root) == {file_name("s")}
+    os.utime(transcript(root, "s"), (written - DAY - 600, written - DAY - 600))
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
+
+
+def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    store.mark(AGENT, "s")
+    store.mark(AGENT, "never written")
+    transcript(root, "s").unlink()
+    assert listed(store) == []
+    assert marks(root) == set()
+
+
+def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Store, root: Path) -> None:
+    for session in ("newer", "a directory", "intact"):
+        talk.keep(store, AGENT, session)
+    transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
+    transcript(root, "a directory").unlink()
+    transcript(root, "a directory").mkdir()
+    assert listed(store) == ["intact"]
+    assert marks(root) == {file_name("newer"), file_name("a directory")}
+
+
+def test_a_transcript_on_a_bad_sector_hides_no_other(store: Store, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.keep(store, AGENT, "intact", at=1)
+    talk.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
+    bad, read = transcript(root, "bad").stat().st_ino, os.pread
+
+    def pread(fd: int, size: int, at: int) -> bytes:
+        if at > 0 and os.fstat(fd).st_ino == bad:
+            raise OSError(5, "Input/output error")
+        return read(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert listed(store) == ["intact"]
+    assert listed(Store(root)) == ["intact"]
+    assert marks(root) == {file_name("bad")}
+
+
+def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_does(store: Store, root: Path) -> None:
+    talk.keep(store, "one", "a")
+    talk.keep(store, "two", "b")
+    assert listed(store, "one") == ["a"]  # the first time everything is brought in
+    talk.keep(store, "two", "c", at=1)
+    assert listed(store, "one") == ["a"]
+    assert marks(root) == {file_name("c")}
+    assert [row.session for row in store.sessions()] == ["c", "b", "a"]
+    assert marks(root) == set()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
+)
+def test_a_damaged_transcript_hides_no_other_and_is_listed_by_what_is_intact(
+    store: Store, root: Path, damage: bytes
+) -> None:
+    talk.keep(store, AGENT, "intact", at=1)
+    talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
+    assert listed(store) == ["damaged", "intact"]
+
+
+# A file that cannot be trusted.
+
+
+@pytest.fixture
+def full(store: Store, root: Path) -> Iterator[Store]:
+    """Three sessions, one of them deleted; all indexed."""
+    for at, session in enumerate(("a", "b", "deleted")):
+        talk.keep(store, AGENT, session, at=at)
+    assert listed(store) == ["deleted", "b", "a"]
+    store.delete(AGENT, "deleted")
+    store.forget(AGENT, "deleted")
+    yield store
+    assert listed(store) == ["b", "a"]  # also by the one that had it open
+
+
+def missing(index: Path) -> None:
+    for path in index.parent.glob("index.sqlite3*"):
+        path.unlink()
+
+
+def missing_but_for_its_log(index: Path) -> None:
+    index.unlink()
+
+
+def empty(index: Path) -> None:
+    missing(index)
+    index.touch()
+
+
+def garbage(index: Path) -> None:
+    missing(index)
+    index.write_bytes(b"no database at all " * 1000)
+
+
+def garbage_inside(index: Path) -> None:
+    """As a disk leaves it: the beginning is intact."""
+    data = bytearray(whole(index))
+    data[200:] = b"\xa5" * (len(data) - 200)
+    index.write_bytes(data)
+
+
+def newer(index: Path) -> None:
+    missing(index)
+    edit(index, "PRAGMA user_version = 99")
+
+
+def somebody_elses(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE transcripts(x); INSERT INTO transcripts VALUES (1)")
+
+
+def somebody_elses_of_our_version(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE transcripts(x); PRAGMA user_version = 1")
+
+
+def nothing_in_it_but_our_version(index: Path) -> None:
+    missing(index)
+    edit(index, "CREATE TABLE other(x); PRAGMA user_version = 1")
+
+
+def a_column_less(index: Path) -> None:
+    whole(index)
+    edit(
+        index,
+        "DROP INDEX listing; DROP INDEX by_place; DROP INDEX by_spelling; ALTER TABLE transcripts DROP COLUMN place",
+    )
+
+
+def a_row_that_is_no_json(index: Path) -> None:
+    whole(index)
+    edit(index, "UPDATE transcripts SET info = 'no json', state = '[]', open = 'x'")
+
+
+def whole(index: Path) -> bytes:
+    """The file with its log brought in."""
+    edit(index, "PRAGMA wal_checkpoint(TRUNCATE)")
+    return index.read_bytes()
+
+
+def edit(index: Path, script: str) -> None:
+    database = sqlite3.connect(index)
+    database.executescript(script)
+    database.close()
+
+
+BROKEN = [
+    missing,
+    missing_but_for_its_log,
+    empty,
+    garbage,
+    garbage_inside,
+    newer,
+    somebody_elses,
+    somebody_elses_of_our_version,
+    nothing_in_it_but_our_version,
+    a_column_less,
+    a_row_that_is_no_json,
+]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_an_index_that_cannot_be_trusted_is_made_anew_and_deleted_sessions_stay_deleted(
+    full: Store, root: Path, break_it: Callable[[Path], None]
+) -> None:
+    break_it(root / "index.sqlite3")
+    assert listed(Store(root)) == ["b", "a"]
+    assert in_file(root) == ["a", "b"]
+
+
+@pytest.mark.parametrize("break_it", BROKEN)
+def test_also_by_the_process_that_has_it_open(full: Store, root: Path, break_it: Callable[[Path], None]) -> None:
+    break_it(root / "index.sqlite3")
+    assert listed(full) == ["b", "a"]
+
+
+def test_an_index_that_is_cut_anywhere_is_made_anew(full: Store, root: Path, tmp_path: Path) -> None:
+    index = root / "index.sqlite3"
+    data = whole(index)
+    for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
+        copy = tmp_path / f"copy-{size}"
+        shutil.copytree(root, copy)
+        (copy / index.name).write_bytes(data[:size])
+        assert listed(Store(copy)) == ["b", "a"]
+        assert [row.session for row in Store(copy).sessions()] == ["b", "a"]
+
+
+def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_back(full: Store, root: Path) -> None:
+    kept = transcript(root, "a").read_bytes()
+    full.delete(AGENT, "a")
+    transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
+    assert listed(full) == ["b"]
+    missing(root / "index.sqlite3")
+    assert listed(Store(root)) == ["b"]
+    assert [row.session for row in Store(root).sessions()] == ["b"]
+    full.lift(AGENT, "a")
+    full.mark(AGENT, "a")
+
+
+def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> None:
+    going_on = full.reopen(AGENT, "a")
+    full.mark(AGENT, "a")
+    going_on.append(prompt("x", at=5, session="a"))
+    going_on.close()
+    kept = transcript(root, "a").read_bytes()
+    full.delete(AGENT, "a")
+    transcript(root, "a").write_bytes(kept)
+    for _ in range(2):
+        assert listed(full) == ["b"]
+        assert listed(Store(root)) == ["b"]
+    transcript(root, "a").unlink()
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Store, root: Path) -> None:
+    missing(root / "index.sqlite3")
+    (root / "index.sqlite3").mkdir()
+    talk.keep(full, AGENT, "unseen", at=5)
+    for _ in range(2):
+        assert listed(full) == ["unseen", "b", "a"]
+        assert listed(Store(root)) == ["unseen", "b", "a"]
+    assert marks(root) == {file_name("unseen")}  # nothing has been put where it lasts
+    full.delete(AGENT, "unseen")
+    (root / "index.sqlite3").rmdir()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        database.execute("ROLLBACK")
+        database.close()
+
+
+def test_an_index_that_another_process_has_locked_is_done_without(
+    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    before = (root / "index.sqlite3").stat().st_ino
+    impatient = Store(root)
+    assert listed(impatient) == ["b", "a"]
+    talk.keep(full, AGENT, "new", at=5)
+    with locked(root / "index.sqlite3"):
+        assert listed(impatient) == ["new", "b", "a"]
+        assert listed(Store(root)) == ["new", "b", "a"]
+        assert marks(root) == {file_name("new")}
+    assert listed(impatient) == ["new", "b", "a"]
+    assert marks(root) == set()
+    assert (root / "index.sqlite3").stat().st_ino == before
+    full.delete(AGENT, "new")
+
+
+def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Store, root: Path) -> None:
+    for number in range(60):
+        talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
+    expected = [f"s{number:02}" for number in range(59, -1, -1)]
+    assert on_full_disk("show", root, 8192) == expected
+    assert len(marks(root)) == 60
+    assert listed(store) == expected
+    assert marks(root) == set()
+
+
+def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_name(store: Store, root: Path) -> None:
+    (root / "transcripts" / AGENT).mkdir()
+    (root / "transcripts" / AGENT / "state.jsonl").mkdir()
+    with pytest.raises(Unreadable) as problem:
+        listed(store)
+    assert problem.value.name == "EISDIR"
+    assert listed(store, "another") == []
+
+
+def test_a_store_that_was_removed_is_empty(full: Store, root: Path) -> None:
+    aside = root.with_name("aside")
+    root.rename(aside)
+    assert listed(full) == []
+    assert full.sessions() == []
+    if root.exists():
+        shutil.rmtree(root)
+    aside.rename(root)
+
+
+# Several at once.
+
+
+def test_two_processes_that_index_at_once_end_with_one_whole_index(root: Path) -> None:
+    Store(root)
+    run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
+    expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
+    assert set(listed(Store(root))) == expected
+    assert set(in_file(root)) == expected
+    assert marks(root) == set()
+
+
+def test_two_stores_on_one_directory_see_what_the_other_does(store: Store, root: Path) -> None:
+    other = Store(root)
+    assert listed(store) == listed(other) == []
+    for at in range(20):
+        one, two = (store, other) if at % 2 else (other, store)
+        talk.keep(one, AGENT, f"s{at:02}", at=at)
+        one.bring_in(AGENT, f"s{at:02}")
+        assert listed(two)[0] == f"s{at:02}"
+    store.delete(AGENT, "s19")
+    store.forget(AGENT, "s19")
+    assert listed(other)[0] == "s18"
+    other.delete(AGENT, "s18")  # and dies before it can forget it
+    assert listed(store)[0] == "s17"
+    assert len(in_file(root)) == 18
+
+
+def test_one_store_may_be_asked_by_one_thread_after_another(store: Store) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(listed, store).result(SECONDS) == ["s"]
+
+
+def test_an_index_that_one_has_made_anew_is_used_by_the_other_from_then_on(store: Store, root: Path) -> None:
+    other = Store(root)
+    talk.keep(store, AGENT, "a")
+    assert listed(store) == listed(other) == ["a"]
+    missing(root / "index.sqlite3")
+    assert listed(store) == ["a"]
+    talk.keep(store, AGENT, "b", at=1)
+    store.bring_in(AGENT, "b")
+    assert marks(root) == set()
+    assert listed(other) == ["b", "a"]

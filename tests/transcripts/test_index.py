@@ -1,0 +1,531 @@
+"""The listing: who is in it, in which order, page by page; and how a transcript gets into it line by line."""
+
+import base64
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.errors import InvalidCursor
+from acp_proxy.transcripts.index import SCHEMA, Index, Listed
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire import record
+from tests.strategies import texts, values
+from tests.transcripts import talk
+from tests.transcripts.talk import answer, info, note, prompt, said
+
+AGENT = "agent"
+
+
+class Shelf:
+    """Transcripts and an index of them, one agent's."""
+
+    def __init__(self, folder: Path, index: Path | None = None) -> None:
+        self.folder = folder
+        self.index = Index(index)
+
+    def path(self, session: str) -> Path:
+        return self.folder / f"{file_name(session)}.jsonl"
+
+    def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
+        """Bring a transcript in as it is; whether nothing of it is unfinished."""
+        reading = Reading(self.path(session))
+        try:
+            return self.index.add(agent, name or file_name(session), reading)
+        finally:
+            reading.close()
+
+    def write(self, session: str, *lines: bytes, header: record.Header | None = None) -> bool:
+        header = header or talk.header(session)
+        self.path(session).write_bytes(record.encode_header(header) + b"".join(lines))
+        return self.add(session)
+
+    def append(self, session: str, *lines: bytes) -> bool:
+        with self.path(session).open("ab") as file:
+            file.write(b"".join(lines))
+        return self.add(session)
+
+    def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
+        """One with one turn."""
+        self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
+
+    def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
+        return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
+
+    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
+        [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
+        return row
+
+    def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
+        cursor = None
+        while True:
+            page = self.index.page(AGENT, cwd, cursor, talk.RUN, size)
+            yield [row.session for row in page.rows]
+            if page.next is None:
+                return
+            cursor = page.next
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    made = Shelf(tmp_path)
+    yield made
+    made.index.close()
+
+
+# What a row says.
+
+
+def test_a_row_says_what_a_list_needs(shelf: Shelf) -> None:
+    shelf.write(
+        talk.SESSION,
+        prompt("Fix the login", at=1),
+        said("a", at=2),
+        info(at=3, _meta={"branch": "main"}),
+        answer(at=4, error={"code": -32000}),
+        header=talk.header(cwd="/home/me/", more=("/more",)),
+    )
+    assert shelf.row() == Listed(
+        agent=AGENT,
+        name=file_name(talk.SESSION),
+        session=talk.SESSION,
+        cwd="/home/me/",
+        title="Fix the login",
+        updated=talk.time(4),
+        prompts=1,
+        replies=1,
+        failed=True,
+        directories=["/more"],
+        meta={"branch": "main"},
+        size=shelf.path(talk.SESSION).stat().st_size,
+    )
+
+
+ODD_IDS = [
+    "",
+    "a",
+    "A",
+    "nul\0",
+    "\ud800",
+    "\udcff",
+    "x" * 4000,
+    "line\nbreak",
+    "é",
+    "😀",
+    "'; DROP TABLE transcripts; --",
+]
+
+
+def test_ids_and_directories_of_any_kind_come_back_as_they_are(shelf: Shelf) -> None:
+    for at, session in enumerate(ODD_IDS):
+        shelf.session(session, at=at, cwd=f"/{session}")
+    assert shelf.page() == ODD_IDS[::-1]
+    for session in ODD_IDS:
+        assert shelf.page(cwd=f"/{session}") == [session]
+
+
+def test_a_session_without_a_prompt_is_not_listed_until_it_has_one(shelf: Shelf) -> None:
+    shelf.write("s", note("opened"), said("hello"), info(title="x"))
+    assert shelf.page() == []
+    shelf.append("s", prompt("x"))
+    assert shelf.page() == ["s"]
+
+
+def test_a_session_without_a_directory_is_not_listed_until_it_has_one(shelf: Shelf) -> None:
+    shelf.session("s", cwd=None)
+    assert shelf.page() == []
+    assert [row.session for row in shelf.index.all()] == ["s"]
+    shelf.append("s", note("opened", method="session/resume", cwd="/project"))
+    assert shelf.page() == ["s"]
+
+
+def test_a_superseded_transcript_is_only_among_all(shelf: Shelf) -> None:
+    shelf.session("s")
+    shelf.add("s", name=f"{file_name('s')}~1")
+    shelf.write("unprompted")
+    assert shelf.page() == ["s"]
+    assert [row.name for row in shelf.index.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
+
+
+def test_sessions_of_two_agents_never_mix_though_their_ids_are_equal(shelf: Shelf) -> None:
+    shelf.session("same", at=1)
+    shelf.add("same", agent="other")
+    shelf.index.remove(AGENT, file_name("same"))
+    assert shelf.page() == []
+    assert [row.agent for row in shelf.index.page("other", None, None, talk.RUN).rows] == ["other"]
+    assert shelf.index.has("other", file_name("same"))
+    assert not shelf.index.has(AGENT, file_name("same"))
+    shelf.index.remove(AGENT, file_name("same"))
+
+
+def test_a_turn_that_another_run_has_not_ended_counts_as_failed(shelf: Shelf) -> None:
+    assert not shelf.write("s", prompt("x", run="theirs"))
+    assert shelf.row("s", run="theirs").failed is False
+    assert shelf.row("s", run="ours").failed is True
+    assert shelf.append("s", answer(run="theirs"))
+    assert shelf.row("s", run="ours").failed is False
+
+
+# Order and pages.
+
+
+def test_the_newest_come_first_and_equal_times_are_ordered_by_id(shelf: Shelf) -> None:
+    times = {"b": 5, "a": 5, "d": 1, "c": 9, "e": 5}
+    for session, at in times.items():
+        shelf.session(session, at=at)
+    assert shelf.page() == sorted(times, key=lambda session: (times[session], session), reverse=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8])
+def test_pages_of_any_size_show_every_session_once_in_order(shelf: Shelf, size: int) -> None:
+    for number in range(7):
+        shelf.session(f"s{number}", at=number // 3)
+    pages = list(shelf.pages(size))
+    assert [session for page in pages for session in page] == shelf.page()
+    assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
+    assert 0 < len(pages[-1]) <= size
+
+
+def test_what_changes_between_pages_neither_hides_nor_repeats_an_older_session(shelf: Shelf) -> None:
+    for number in range(9):
+        shelf.session(f"s{number}", at=number)
+    pages = shelf.pages(3)
+    assert next(pages) == ["s8", "s7", "s6"]
+    shelf.session("new", at=100)
+    shelf.append("s2", prompt("again", at=101))  # goes to the front, and is not seen again
+    shelf.index.remove(AGENT, file_name("s6"))
+    assert next(pages) == ["s5", "s4", "s3"]
+    shelf.index.remove(AGENT, file_name("s3"))  # where the next page begins
+    shelf.session("newer", at=102)
+    assert next(pages) == ["s1", "s0"]
+    assert next(pages, None) is None
+
+
+def test_a_page_that_is_just_full_has_no_next(shelf: Shelf) -> None:
+    for number in range(4):
+        shelf.session(f"s{number}")
+    page = shelf.index.page(AGENT, None, None, talk.RUN, 2)
+    last = shelf.index.page(AGENT, None, page.next, talk.RUN, 2)
+    assert len(last.rows) == 2
+    assert last.next is None
+
+
+# The filter.
+
+
+def test_a_directory_is_found_by_any_of_its_spellings_and_told_by_its_own(shelf: Shelf, tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    for at, cwd in enumerate((str(real), f"{real}/", str(link), f"{link}/.")):
+        shelf.session(f"s{at}", at=at, cwd=cwd)
+    for cwd in (str(real), f"{real}/", str(link), f"{link}//", f"{tmp_path}/x/../link"):
+        assert shelf.page(cwd) == ["s3", "s2", "s1", "s0"]
+    assert shelf.row("s1").cwd == f"{real}/"
+    assert shelf.row("s3").cwd == f"{link}/."
+
+
+def test_a_missing_directory_is_found_and_its_children_and_siblings_are_not(shelf: Shelf) -> None:
+    for session, cwd in {
+        "s": "/missing/x",
+        "child": "/missing/x/y",
+        "sibling": "/missing/xy",
+        "up": "/missing",
+    }.items():
+        shelf.session(session, cwd=cwd)
+    assert shelf.page("/missing/x/") == ["s"]
+    assert shelf.page("/missing/X") == []
+    assert shelf.page("/") == []
+
+
+def test_a_directory_is_found_after_the_link_to_it_has_changed(shelf: Shelf, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    link.symlink_to(tmp_path / "old")
+    shelf.session("before", at=1, cwd=str(link))
+    link.unlink()
+    link.symlink_to(tmp_path / "new")
+    shelf.session("after", at=2, cwd=str(link))
+    assert shelf.page(str(link)) == ["after", "before"]
+    assert shelf.page(str(tmp_path / "old")) == ["before"]
+    assert shelf.page(str(tmp_path / "new")) == ["after"]
+
+
+def test_a_filtered_list_has_pages_of_its_own(shelf: Shelf) -> None:
+    for number in range(10):
+        shelf.session(f"s{number}", at=number, cwd="/even" if number % 2 == 0 else "/odd")
+    assert list(shelf.pages(2, "/even")) == [["s8", "s6"], ["s4", "s2"], ["s0"]]
+
+
+@pytest.mark.parametrize("cwd", ["/nul\0", "/\ud800", "/" + "x" * 5000])
+def test_a_filter_that_no_system_knows_finds_what_was_called_so(shelf: Shelf, cwd: str) -> None:
+    shelf.session("s", cwd=cwd)
+    shelf.session("other")
+    assert shelf.page(cwd) == ["s"]
+
+
+# Cursors.
+
+
+def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:
+    for number in range(3):
+        shelf.session(f"s{number}", at=number, cwd="/x")
+    found = shelf.index.page(AGENT, cwd, None, talk.RUN, 1).next
+    assert found is not None
+    return found
+
+
+def test_a_cursor_is_bound_to_its_filter_and_its_agent(shelf: Shelf) -> None:
+    unfiltered, filtered = cursor_of(shelf), cursor_of(shelf, "/x")
+    assert shelf.page(None, unfiltered) == shelf.page("/x", filtered) == shelf.page("/x/", filtered) == ["s1", "s0"]
+    foreign = [(AGENT, "/x", unfiltered), (AGENT, None, filtered), (AGENT, "/y", filtered), ("other", None, unfiltered)]
+    for agent, cwd, cursor in foreign:
+        with pytest.raises(InvalidCursor):
+            shelf.index.page(agent, cwd, cursor, talk.RUN)
+
+
+def test_a_cursor_says_nothing_that_needs_quoting(shelf: Shelf) -> None:
+    assert cursor_of(shelf).replace("-", "").replace("_", "").isalnum()
+
+
+GARBAGE = [
+    "",
+    "x",
+    "=",
+    "====",
+    "null",
+    "0",
+    "a" * 10_000,
+    "é",
+    "\ud800",
+    "\0",
+    "eyJ9",
+    "../..",
+    " ",
+    "MQ",
+    "[1]",
+    "W10",
+]
+
+
+@pytest.mark.parametrize("cursor", GARBAGE, ids=lambda cursor: ascii(cursor)[:12])
+def test_garbage_is_an_invalid_cursor(shelf: Shelf, cursor: str) -> None:
+    cursor_of(shelf)
+    with pytest.raises(InvalidCursor):
+        shelf.page(None, cursor)
+
+
+def opened(cursor: str) -> list[Any]:
+    value = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    assert isinstance(value, list)
+    return value
+
+
+def closed(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def test_a_cursor_of_another_version_or_shape_is_invalid(shelf: Shelf) -> None:
+    version, *rest = opened(cursor_of(shelf))
+    binding, updated, session = rest
+    wrong = [
+        [version + 1, *rest],
+        [version, *rest, 1],
+        [version, binding, updated],
+        [version, binding, 7, session],
+        [version, binding, None, session],
+        [version, binding, updated, "not hex"],
+        [version, binding, updated, 7],
+        [version, binding, "\ud800", session],
+        {"version": version},
+        {"a": 1, "b": 2, "c": 3, "d": 4},
+        [[[[]]]],
+    ]
+    for value in wrong:
+        with pytest.raises(InvalidCursor):
+            shelf.page(None, closed(value))
+
+
+@given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(closed))
+@example(None, closed([1, "0" * 16, "", ""]))
+def test_no_cursor_at_all_does_more_than_be_invalid(data: st.DataObject | None, cursor: str) -> None:
+    index = Index(None)
+    try:
+        with pytest.raises(InvalidCursor):
+            index.page(AGENT, None, cursor, talk.RUN)
+    finally:
+        index.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_cursor_that_is_damaged_anywhere_is_invalid_or_only_another_place(shelf: Shelf, data: st.DataObject) -> None:
+    whole = cursor_of(shelf)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    damaged = whole[:at] + data.draw(st.characters() | st.sampled_from("abcxyzABCXYZ0123456789-_")) + whole[at + 1 :]
+    with contextlib.suppress(InvalidCursor):
+        assert set(shelf.page(None, damaged)) <= {"s0", "s1", "s2"}
+
+
+# Line by line.
+
+
+def test_only_what_is_new_is_read(shelf: Shelf) -> None:
+    shelf.write("s", prompt("first", at=1), answer(at=1))
+    before = shelf.path("s").read_bytes()
+    shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody looks there again
+    shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
+    row = shelf.row("s")
+    assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, talk.time(4))
+
+
+def test_line_by_line_is_the_same_as_all_at_once(shelf: Shelf) -> None:
+    lines = [
+        note("opened", cwd="/x"),
+        prompt("/cmd", at=1),
+        said("a", at=2),
+        b"garbage\n",
+        b"\n",
+        answer(at=3, error={}),
+        prompt("Fix it", at=4, run="other"),
+        info(at=5, title="T", _meta={"a": {"b": 1}}),
+        b"\0\0\0\n",
+        info(at=6, title=None, _meta={"a": {"c": 2}}),
+    ]
+    shelf.write("bit by bit")
+    for line in lines:
+        shelf.append("bit by bit", line)
+    shelf.write("at once", *lines)
+    one, two = (shelf.row(session) for session in ("bit by bit", "at once"))
+    assert (one.title, one.updated, one.prompts, one.replies, one.failed, one.meta, one.cwd) == (
+        two.title,
+        two.updated,
+        two.prompts,
+        two.replies,
+        two.failed,
+        two.meta,
+        two.cwd,
+    )
+    assert (one.title, one.meta) == ("Fix it", {"a": {"b": 1, "c": 2}})
+
+
+def test_a_line_that_comes_in_two_parts_counts_once_and_whole(shelf: Shelf) -> None:
+    line = prompt("Größe", at=2)
+    shelf.write("s", prompt("x", at=1))
+    for at in (1, line.index("ß".encode()) + 1, len(line) - 1):
+        shelf.append("s", line[:at])
+        assert shelf.row("s").prompts == 1
+        shelf.append("s", line[at:])
+        assert shelf.row("s").prompts == 2
+        shelf.write("s", prompt("x", at=1))
+
+
+def test_a_torn_line_and_a_fresh_one_behind_it(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1))
+    shelf.append("s", prompt("torn", at=2)[:-20])
+    shelf.append("s", b"\n" + prompt("whole", at=3))
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(3))
+
+
+def test_a_file_that_has_shrunk_is_read_anew(shelf: Shelf) -> None:
+    shelf.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
+    os.truncate(shelf.path("s"), shelf.path("s").stat().st_size - len(prompt("two", at=2)))
+    assert shelf.add("s")
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, talk.time(1))
+
+
+def test_another_file_of_the_same_name_is_read_anew(shelf: Shelf) -> None:
+    shelf.write("s", prompt("old", at=1))
+    shelf.path("s").rename(shelf.path("aside"))
+    shelf.write("s", prompt("new", at=2), said("a" * 500, at=3))
+    assert (shelf.row("s").title, shelf.row("s").prompts) == ("new", 1)
+
+
+def test_a_transcript_without_a_header_is_a_session_by_what_its_messages_say(shelf: Shelf) -> None:
+    shelf.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt("x", at=1, session="s"))
+    shelf.add("s")
+    shelf.append("s", prompt("y", at=2, session="s"))
+    assert (shelf.row("s").prompts, shelf.row("s").cwd) == (2, "/x")
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 500, b"garbage\n", note("opened", cwd="/x")])
+def test_a_file_that_names_no_session_is_none_and_nothing_is_awaited_of_it(shelf: Shelf, data: bytes) -> None:
+    shelf.path("s").write_bytes(data)
+    assert shelf.add("s")
+    assert shelf.page() == []
+    assert not shelf.index.has(AGENT, file_name("s"))
+
+
+def test_an_unfinished_turn_says_so_each_time(shelf: Shelf) -> None:
+    assert shelf.write("s")
+    assert not shelf.append("s", prompt("x"))
+    assert not shelf.add("s")
+    assert not shelf.append("s", said("a"))
+    assert shelf.append("s", answer())
+    assert shelf.add("s")
+
+
+# The file.
+
+
+def test_what_was_brought_in_is_there_when_it_is_opened_again(shelf: Shelf, tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    first = Shelf(tmp_path, path)
+    states = [first.index.is_new]
+    first.session("s")
+    first.index.is_filled()
+    states.append(first.index.is_new)
+    assert states == [True, False]
+    first.index.close()
+    second = Shelf(tmp_path, path)
+    assert not second.index.is_new
+    assert second.page() == ["s"]
+    second.index.close()
+
+
+def test_one_that_was_never_filled_is_still_new(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    Index(path).close()
+    again = Index(path)
+    assert again.is_new
+    again.close()
+
+
+def test_one_in_memory_does_not_last() -> None:
+    index = Index(None)
+    assert index.is_new
+    assert not index.lasts
+    index.close()
+
+
+def test_one_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    database.close()
+    with pytest.raises(sqlite3.DatabaseError):
+        Index(path)
+
+
+def test_what_is_removed_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    shelf = Shelf(tmp_path, path)
+    shelf.write("s", prompt("a secret of the user"), answer())
+    assert b"secret" in written(tmp_path)
+    shelf.index.remove(AGENT, file_name("s"))
+    assert b"secret" not in written(tmp_path)
+    shelf.index.close()
+
+
+def written(folder: Path) -> bytes:
+    """The index and its write-ahead log."""
+    return b"".join(file.read_bytes() for file in folder.glob("index.sqlite3*"))

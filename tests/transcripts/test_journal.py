@@ -1,0 +1,173 @@
+"""What was deleted stays known, to every process, whatever happens to the file."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.transcripts.journal import DELETED, LIFTED, Journal
+from tests.strategies import texts
+from tests.transcripts import talk
+from tests.transcripts.full_disk import on_full_disk
+from tests.transcripts.writing import run_together
+
+ODD_IDS = [
+    "",
+    "a",
+    "A",
+    "../../etc/passwd",
+    "nul\0",
+    "line\nbreak",
+    "\u2028",
+    "\ud800",
+    "x" * 4000,
+    '"quoted"',
+    "é",
+    "😀",
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.jsonl"
+
+
+@pytest.fixture
+def journal(path: Path) -> Journal:
+    return Journal(path)
+
+
+def test_a_deleted_session_is_deleted_until_it_is_lifted(journal: Journal) -> None:
+    assert journal.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+    journal.append(LIFTED, "a", talk.time(3))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(4))
+    journal.append(DELETED, "a", talk.time(5))
+    assert journal.deleted() == {"a", "b"}
+
+
+def test_a_line_is_written_as_the_format_says_for_us_alone(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
+    assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
+def test_any_id_is_deleted_and_no_other(journal: Journal, path: Path, session: str) -> None:
+    journal.append(DELETED, session, talk.time(1))
+    assert Journal(path).deleted() == {session}
+    assert path.read_bytes().count(b"\n") == 1
+
+
+def test_another_journal_of_the_same_file_sees_it_at_once(journal: Journal, path: Path) -> None:
+    other = Journal(path)
+    assert other.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    assert other.deleted() == {"a"}
+    other.append(LIFTED, "a", talk.time(2))
+    assert journal.deleted() == frozenset()
+
+
+def test_a_file_that_is_gone_or_replaced_is_read_anew(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    assert journal.deleted() == {"a"}
+    path.rename(path.with_name("aside"))
+    assert journal.deleted() == frozenset()
+    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the other
+    assert journal.deleted() == {"b"}
+
+
+@pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
+def test_behind_a_torn_line_the_next_begins_on_a_fresh_one(journal: Journal, path: Path, torn: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(torn)
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"garbage",
+        b"[]",
+        b"{}",
+        b"7",
+        b'{"event":"deleted"}',
+        b'{"event":"deleted","sessionId":7}',
+        b'{"event":"unknown","sessionId":"a"}',
+        b'{"event":["lifted"],"sessionId":"a"}',
+        b'{"sessionId":"a"}',
+        b"\xff\xfe",
+        b"\0" * 512,
+        b"[" * 100_000,
+    ],
+    ids=lambda line: repr(line)[2:30],
+)
+def test_what_cannot_be_read_is_skipped(journal: Journal, path: Path, line: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b"]) | texts)), st.data())
+def test_damage_never_raises_and_lines_in_front_of_it_count(
+    tmp_path: Path, events: list[tuple[bool, str]], data: st.DataObject
+) -> None:
+    path = tmp_path / "any.jsonl"
+    path.unlink(missing_ok=True)
+    expected: set[str] = set()
+    journal = Journal(path)
+    for deletes, session in events:
+        journal.append(DELETED if deletes else LIFTED, session, talk.time(1))
+        (expected.add if deletes else expected.discard)(session)
+    assert {ascii(session) for session in journal.deleted()} == {ascii(session) for session in expected}
+    with path.open("ab") as file:
+        file.write(data.draw(st.binary(max_size=40)) + b"\n")
+    journal.deleted()
+
+
+def test_two_processes_that_delete_at_once_lose_nothing(path: Path) -> None:
+    run_together(("delete", path, "one", "200"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
+
+
+@pytest.mark.parametrize("size", [200, 201, 250])
+def test_on_a_full_disk_a_delete_fails_and_the_next_is_whole_again(path: Path, size: int) -> None:
+    [said] = on_full_disk("delete", path, size)
+    number, problem = said.split()
+    assert int(number) >= 1
+    assert problem in ("ENOSPC", "EFBIG")
+    assert Journal(path).deleted() == {*map(str, range(int(number))), "room again"}
+
+
+def test_what_cannot_be_written_or_read_is_an_error_of_the_system(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(OSError):
+        Journal(path).append(DELETED, "a", talk.time(1))
+    with pytest.raises(OSError):
+        Journal(path).deleted()
+    with pytest.raises(FileNotFoundError):
+        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", talk.time(1))
+    assert Journal(path / "missing" / "state.jsonl").deleted() == frozenset()
+
+
+def test_no_descriptor_stays_open(journal: Journal) -> None:
+    before = os.dup(0)
+    os.close(before)
+    for second in range(5):
+        journal.append(DELETED, "a", talk.time(second))
+        journal.deleted()
+    after = os.dup(0)
+    os.close(after)
+    assert after == before

@@ -1,0 +1,67 @@
+"""Directories are compared as people mean them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from acp_proxy.transcripts import place, places
+from tests.strategies import texts
+
+
+def test_a_link_and_where_it_leads_are_one_place(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / "link").symlink_to(there)
+    (tmp_path / "second").symlink_to(tmp_path / "link")
+    assert places.canonical(str(tmp_path / "link")) == places.canonical(str(there))
+    assert places.canonical(str(tmp_path / "second" / "inner")) == places.canonical(str(there / "inner"))
+
+
+@pytest.mark.parametrize("spelling", ["{}/", "{}//", "{}/.", "{}/x/..", "/{}", "{}/./", "{}///."])
+def test_spellings_of_one_directory_are_one_place_also_when_it_is_missing(tmp_path: Path, spelling: str) -> None:
+    for path in (tmp_path, tmp_path / "missing" / "deep"):
+        assert places.canonical(spelling.format(path)) == places.canonical(str(path))
+        assert places.spelled(spelling.format(path)) == places.spelled(str(path))
+
+
+def test_children_siblings_and_other_cases_are_other_places(tmp_path: Path) -> None:
+    for name in ("x/y", "xy", "X", "x "):
+        assert places.canonical(str(tmp_path / name)) != places.canonical(str(tmp_path / "x"))
+
+
+def test_the_root_stays_the_root() -> None:
+    assert places.canonical("/") == places.spelled("/") == places.spelled("//") == "/"
+
+
+def test_a_spelling_does_not_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert places.spelled(str(tmp_path / "link") + "/") == str(tmp_path / "link")
+
+
+def test_links_that_lead_in_a_circle_are_a_place_too(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert places.canonical(str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/nul\0byte", "/\ud800", "/\udcff/x", "/" + "x" * 5000, "", "relative", "C:\\x", "\0"]
+)
+def test_a_path_that_no_system_takes_is_a_place_all_the_same(path: str) -> None:
+    assert places.canonical(path) == places.canonical(path)
+    assert isinstance(places.spelled(path), str)
+
+
+@given(texts)
+def test_no_text_at_all_raises(path: str) -> None:
+    assert places.canonical(f"/{path}") == places.canonical(f"/{path}/")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="the variable is Linux's")
+def test_the_store_is_in_the_users_data_directory_when_nobody_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert place.default_root() == tmp_path / "acp-proxy"

@@ -1,0 +1,440 @@
+"""Whose sessions lie where, who may look at them, what a delete leaves, and the list as a client pages through it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire import acp, record
+from tests.transcripts import talk
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
+
+PAGE = 500
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    return Store(root)
+
+
+def listed(store: Store, agent: str = AGENT, cwd: str | None = None) -> list[str]:
+    return [row.session for row in store.page(agent, cwd, None, talk.RUN).rows]
+
+
+def spoken(reading: Reading) -> list[str | None]:
+    """What the user said."""
+    try:
+        blocks = [
+            acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reading.lines() if line.entry
+        ]
+        return [acp.text(block[0], "text") for block in blocks if isinstance(block, list)]
+    finally:
+        reading.close()
+
+
+def files(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+# The directory.
+
+
+def test_everything_in_a_store_is_for_us_alone_also_under_an_open_umask(root: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = Store(root)
+        talk.keep(store, AGENT, "s")
+        talk.keep(store, AGENT, "s")  # one is set aside
+        talk.keep(store, AGENT, "deleted")
+        assert listed(store)
+        store.delete(AGENT, "deleted")
+        talk.keep(store, AGENT, "marked")
+        modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in [root, *root.rglob("*")]}
+    finally:
+        os.umask(before)
+    assert {path.name for path in modes} >= {"format", "state.jsonl", "index.sqlite3", "index.sqlite3-wal"}
+    wrong = {path: oct(mode) for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)}
+    assert wrong == {}
+
+
+def test_a_store_that_others_can_write_to_is_refused(root: Path) -> None:
+    Store(root)
+    root.chmod(0o777)
+    with pytest.raises(StoreRefused, match="chmod 700"):
+        Store(root)
+
+
+@pytest.mark.parametrize("name", ["transcripts", "unindexed"])
+def test_a_file_where_a_directory_should_be_is_refused(root: Path, name: str) -> None:
+    root.mkdir(0o700)
+    (root / name).touch()
+    with pytest.raises(StoreRefused):
+        Store(root)
+
+
+def test_a_store_says_which_format_it_has_and_is_opened_again(root: Path) -> None:
+    Store(root)
+    assert (root / "format").read_text() == "1\n"
+    Store(root)
+    assert (root / "format").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
+def test_a_store_of_a_newer_format_is_refused_and_left_alone(root: Path, version: str) -> None:
+    Store(root)
+    (root / "format").write_text(version)
+    with pytest.raises(StoreRefused, match="Upgrade"):
+        Store(root)
+    assert (root / "format").read_text() == version
+
+
+@pytest.mark.parametrize("text", [b"", b"1", b"0", b"garbage", b"\xff\xfe", b"\0", "²".encode(), "٢".encode(), b"-2"])
+def test_a_format_that_says_nothing_newer_is_taken_for_ours(root: Path, text: bytes) -> None:
+    talk.keep(Store(root), AGENT, "s")
+    (root / "format").write_bytes(text)
+    assert listed(Store(root)) == ["s"]
+
+
+# Agents.
+
+
+def test_an_agent_is_called_by_the_user_else_by_itself_else_by_its_command(store: Store) -> None:
+    assert store.choose_agent("mine", "told", "command") == file_name("mine")
+    assert store.choose_agent(None, "told", "command") == file_name("told")
+    assert store.choose_agent(None, None, "command") == file_name("command")
+    assert store.choose_agent(None, "", "command") == file_name("command")
+
+
+def test_an_agent_that_begins_to_tell_its_name_keeps_its_folder(store: Store) -> None:
+    talk.keep(store, store.choose_agent(None, None, "command"), "s")
+    assert store.choose_agent(None, "told", "command") == file_name("command")
+    assert store.choose_agent("mine", "told", "command") == file_name("mine")
+    assert store.choose_agent(None, "told", "another") == file_name("told")
+
+
+def test_an_agent_that_has_a_folder_by_its_name_keeps_that(store: Store) -> None:
+    talk.keep(store, file_name("told"), "s")
+    talk.keep(store, file_name("command"), "s")
+    assert store.choose_agent(None, "told", "command") == file_name("told")
+
+
+def test_choosing_makes_nothing(store: Store) -> None:
+    store.choose_agent(None, "told", "command")
+    assert store.agents() == []
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
+def test_a_name_of_any_kind_stays_inside_of_the_store(store: Store, root: Path, name: str) -> None:
+    for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
+        talk.keep(store, agent, name)
+        assert listed(store, agent) == [name]
+        assert spoken(store.read(agent, name)) == ["hello"]
+    assert store.agents() == [agent]
+    assert [path.name for path in root.parent.iterdir()] == [root.name]
+
+
+def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Store) -> None:
+    talk.keep(store, "one", "same", prompt("of one"), answer())
+    talk.keep(store, "two", "same", prompt("of two"), answer())
+    assert listed(store, "one") == listed(store, "two") == ["same"]
+    assert [row.title for row in store.page("one", None, None, "").rows] == ["of one"]
+    store.delete("one", "same")
+    assert listed(store, "one") == []
+    assert listed(store, "two") == ["same"]
+    assert spoken(store.read("two", "same")) == ["of two"]
+    assert {row.agent for row in store.sessions()} == {"two"}
+
+
+# A session begins, goes on, begins anew.
+
+
+def test_a_session_goes_on_in_the_transcript_that_is_there(store: Store) -> None:
+    talk.keep(store, AGENT, "s", prompt("one"), answer())
+    talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
+    transcript = store.reopen(AGENT, "s")
+    transcript.append(prompt("three"))
+    transcript.close()
+    assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
+
+
+def test_a_session_that_was_deleted_is_not_reopened(store: Store) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s")
+    with pytest.raises(FileNotFoundError):
+        store.reopen(AGENT, "s")
+    with pytest.raises(FileNotFoundError):
+        store.read(AGENT, "s")
+
+
+def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(store: Store, root: Path) -> None:
+    for at, word in enumerate(("first", "second", "third")):
+        talk.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
+        if at == 0:
+            assert listed(store) == ["1"]
+    assert spoken(store.read(AGENT, "1")) == ["third"]
+    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    assert (row.title, row.prompts) == ("third", 1)
+    rows = store.sessions()
+    assert [(row.session, row.title) for row in rows] == [("1", "third"), ("1", "second"), ("1", "first")]
+    assert [spoken(store.open_listed(row)) for row in rows] == [["third"], ["second"], ["first"]]
+    name = file_name("1")
+    assert [path.name for path in sorted(root.glob("transcripts/*/*"))] == [
+        f"{name}.jsonl",
+        f"{name}~1.jsonl",
+        f"{name}~2.jsonl",
+    ]
+
+
+def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store: Store) -> None:
+    talk.keep(store, AGENT, "1", prompt("old"), answer())
+    assert listed(store) == ["1"]
+    store.begin(AGENT, talk.header("1"), fresh=True).close()
+    assert listed(store) == []
+    assert [row.title for row in store.sessions()] == ["old"]
+
+
+def test_an_empty_file_is_not_worth_setting_aside(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "1")
+    path = next(root.glob("transcripts/*/*.jsonl"))
+    path.write_bytes(b"")
+    talk.keep(store, AGENT, "1", prompt("new"), answer())
+    assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
+    assert spoken(store.read(AGENT, "1")) == ["new"]
+
+
+# Deleting.
+
+
+def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Store, root: Path) -> None:
+    secret = "a secret of the user"
+    talk.keep(store, AGENT, "s", prompt(secret), answer())
+    assert listed(store) == ["s"]
+    assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
+    store.delete(AGENT, "s")
+    store.forget(AGENT, "s")
+    assert listed(store) == []
+    assert store.deleted(AGENT) == {"s"}
+    assert not store.knows(AGENT, "s")
+    assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
+
+
+def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Store) -> None:
+    talk.keep(store, AGENT, "s")
+    for _ in range(3):
+        store.delete(AGENT, "s")
+        store.forget(AGENT, "s")
+        store.delete("an agent without a folder", "unknown")
+        store.forget("an agent without a folder", "unknown")
+    assert store.deleted(AGENT) == {"s"}
+    assert store.deleted("an agent without a folder") == {"unknown"}
+
+
+def test_a_delete_survives_restarts_and_other_proxies_see_it(store: Store, root: Path) -> None:
+    other = Store(root)
+    talk.keep(store, AGENT, "s")
+    assert listed(other) == ["s"]
+    store.delete(AGENT, "s")
+    assert listed(other) == []
+    assert other.deleted(AGENT) == Store(root).deleted(AGENT) == {"s"}
+
+
+def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: Store) -> None:
+    for session in ("lifted", "begun"):
+        talk.keep(store, AGENT, session)
+        store.delete(AGENT, session)
+    store.lift(AGENT, "lifted")
+    assert store.deleted(AGENT) == {"begun"}
+    talk.keep(store, AGENT, "lifted", at=2, fresh=False)
+    talk.keep(store, AGENT, "begun", at=1)
+    assert store.deleted(AGENT) == frozenset()
+    assert listed(store) == ["lifted", "begun"]
+
+
+def test_lifting_what_is_not_deleted_writes_nothing(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    store.lift(AGENT, "s")
+    assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
+
+
+def test_what_one_agent_deletes_is_not_deleted_for_another(store: Store) -> None:
+    talk.keep(store, "two", "s")
+    store.delete("one", "s")
+    assert listed(store, "two") == ["s"]
+
+
+def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "1", prompt("old"), answer())
+    talk.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
+    new, old = store.sessions()
+    store.remove(old)
+    assert [row.title for row in store.sessions()] == ["new"]
+    assert listed(store) == ["1"]
+    store.remove(new)
+    assert store.sessions() == []
+    assert list(root.glob("transcripts/*/*~*")) == []
+    assert store.deleted(AGENT) == {"1"}
+
+
+# What is known, and what is wrong.
+
+
+def test_a_session_whose_transcript_is_gone_is_still_known(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    store.bring_in(AGENT, "s")
+    next(root.glob("transcripts/*/*.jsonl")).unlink()
+    assert Store(root).knows(AGENT, "s")
+    assert not store.knows(AGENT, "unheard of")
+    assert not store.knows("another", "s")
+
+
+def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Store, root: Path) -> None:
+    for session in ("newer", "a directory", "intact", "torn"):
+        talk.keep(store, AGENT, session)
+    paths = {
+        session: root / "transcripts" / AGENT / f"{file_name(session)}.jsonl" for session in ("newer", "a directory")
+    }
+    paths["newer"].write_bytes(b'{"acp-transcript":2}\n')
+    paths["a directory"].unlink()
+    paths["a directory"].mkdir()
+    found = dict(store.damaged())
+    assert set(found) == set(paths.values())
+    assert found[paths["a directory"]] == "EISDIR"
+    with pytest.raises(NewerFormat):
+        store.read(AGENT, "newer")
+
+
+def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: Store) -> None:
+    talk.keep(store, AGENT, "s")
+    store.sync(AGENT, "s")
+    with pytest.raises(FileNotFoundError):
+        store.sync(AGENT, "unknown")
+
+
+# The list.
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,200 sessions of one agent, and beside them what must not be listed."""
+    root = tmp_path_factory.mktemp("many") / "store"
+    store = Store(root)
+    for number in range(1200):
+        session = f"s{number:04}"
+        turn = prompt("x", at=number // 3, session=session) + answer(at=number // 3)
+        talk.keep(store, AGENT, session, turn, cwd="/even" if number % 2 == 0 else "/odd")
+    for number in range(0, 1200, 100):
+        talk.keep(store, "other", f"s{number:04}", at=5000)
+        talk.keep(store, AGENT, f"unprompted-{number}", talk.said("hello", at=5000))
+        talk.keep(store, AGENT, f"nowhere-{number}", at=5000, cwd=None)
+        talk.keep(store, AGENT, f"deleted-{number}", at=5000)
+        store.delete(AGENT, f"deleted-{number}")
+    return root
+
+
+def pages(store: Store, cwd: str | None = None) -> Iterator[list[str]]:
+    cursor = None
+    while True:
+        page = store.page(AGENT, cwd, cursor, talk.RUN)
+        yield [row.session for row in page.rows]
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def test_1200_sessions_come_in_pages_of_500_without_gap_or_repeat_while_new_ones_arrive(many: Path) -> None:
+    expected = [f"s{number:04}" for number in range(1199, -1, -1)]
+    reader, writer = Store(many), Store(many)
+    found: list[str] = []
+    sizes: list[int] = []
+    for count, page in enumerate(pages(reader)):
+        found += page
+        sizes.append(len(page))
+        for number in range(3):
+            talk.keep(writer, AGENT, f"new-{count}-{number}", at=9000 + count)
+            writer.bring_in(AGENT, f"new-{count}-{number}")
+    assert sizes == [PAGE, PAGE, 200]
+    assert found == expected
+    for count in range(3):
+        for number in range(3):
+            writer.delete(AGENT, f"new-{count}-{number}")
+    assert [session for page in pages(reader) for session in page] == expected
+
+
+def test_a_filter_comes_before_the_pages(many: Path) -> None:
+    found = list(pages(Store(many), "/even/"))
+    assert [len(page) for page in found] == [PAGE, 100]
+    assert [session for page in found for session in page] == [f"s{number:04}" for number in range(1198, -1, -2)]
+
+
+def test_a_cursor_for_another_filter_or_agent_and_garbage_are_invalid(many: Path) -> None:
+    store = Store(many)
+    cursor = store.page(AGENT, None, None, talk.RUN).next
+    assert cursor is not None
+    for agent, cwd, given in (
+        (AGENT, "/even", cursor),
+        ("other", None, cursor),
+        (AGENT, None, cursor[:-1]),
+        (AGENT, None, ""),
+    ):
+        with pytest.raises(InvalidCursor):
+            store.page(agent, cwd, given, talk.RUN)
+    assert store.page(AGENT, None, cursor, talk.RUN).rows  # which harms nothing
+
+
+def test_a_cursor_goes_on_in_another_process_and_after_the_index_was_made_anew(many: Path) -> None:
+    cursor = Store(many).page(AGENT, None, None, talk.RUN).next
+    for path in many.glob("index.sqlite3*"):
+        path.unlink()
+    rows = Store(many).page(AGENT, None, cursor, talk.RUN).rows
+    assert rows[0].session == f"s{1199 - PAGE:04}"
+
+
+def test_a_directory_is_found_through_a_link_a_slash_at_the_end_and_when_it_is_missing(
+    store: Store, tmp_path: Path
+) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    talk.keep(store, AGENT, "s", cwd=str(link))
+    talk.keep(store, AGENT, "other", cwd=str(tmp_path))
+    for cwd in (str(real), f"{real}/", str(link), f"{link}/"):
+        assert listed(store, cwd=cwd) == ["s"]
+        assert [row.cwd for row in store.page(AGENT, cwd, None, "").rows] == [str(link)]
+    link.unlink()
+    real.rmdir()
+    for cwd in (str(real), str(link), f"{link}//"):
+        assert listed(store, cwd=cwd) == ["s"]
+
+
+def test_the_agents_own_words_about_a_session_are_in_the_list(store: Store) -> None:
+    words = talk.info(at=2, title="Login", _meta={"branch": "main"}, updatedAt="2030-01-01T00:00:00Z")
+    talk.keep(store, AGENT, "s", prompt("x", at=1), words, answer(at=3))
+    [row] = store.page(AGENT, None, None, talk.RUN).rows
+    assert (row.title, row.meta, row.updated) == ("Login", {"branch": "main"}, "2030-01-01T00:00:00.000Z")
+
+
+def test_a_session_of_unreadable_beginnings_is_listed_only_where_it_is_known_where_it_was(
+    store: Store, root: Path
+) -> None:
+    talk.keep(store, AGENT, "s", prompt("x", session="s"), answer())
+    path = next(root.glob("transcripts/*/*.jsonl"))
+    path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])
+    assert listed(store) == []
+    assert [(row.session, row.cwd) for row in store.sessions()] == [("s", None)]
+    transcript = store.begin(AGENT, talk.header("s", origin=record.PARTIAL), fresh=False)
+    transcript.append(talk.note("opened", method="session/resume", cwd="/project"))
+    transcript.close()
+    store.mark(AGENT, "s")
+    assert listed(store) == ["s"]

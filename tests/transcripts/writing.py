@@ -1,0 +1,82 @@
+"""Processes that write to a store at once; the same file is the process and what starts it.
+
+run_together(("append", path, "one", "150"), ("append", path, "two", "150"))
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from acp_proxy.transcripts.journal import DELETED, Journal
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.wire.record import PARTIAL, Header
+from tests.transcripts import talk
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 60
+AGENT = "agent"
+_LENGTHS = (1, 10, 100, 5_000, 100_000)
+
+
+def run_together(*jobs: tuple[str, Path, str, str]) -> None:
+    """Start a process for each job, let them begin at the same moment, and wait until all have done it."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, *job], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for job in jobs
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.wait(SECONDS) for process in processes] == [0] * len(processes)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def text(writer: str, number: int) -> str:
+    """What a writer says at a time: of very different lengths."""
+    return f"{writer}-{number}-" + "é" * _LENGTHS[number % len(_LENGTHS)]
+
+
+def append(path: Path, writer: str, count: int) -> None:
+    """Lines to one transcript."""
+    transcript = Transcript(path, Header(talk.SESSION, None, PARTIAL, talk.time(0)))
+    for number in range(count):
+        transcript.append(talk.said(text(writer, number), run=writer))
+    transcript.close()
+
+
+def delete(path: Path, writer: str, count: int) -> None:
+    """Lines to one journal."""
+    journal = Journal(path)
+    for number in range(count):
+        journal.append(DELETED, f"{writer}-{number}", talk.time(number))
+
+
+def keep(path: Path, writer: str, count: int) -> None:
+    """Sessions of one store, each brought in and listed at once."""
+    store = Store(path)
+    for number in range(count):
+        talk.keep(store, AGENT, f"{writer}-{number}", at=number)
+        store.bring_in(AGENT, f"{writer}-{number}")
+        store.page(AGENT, None, None, writer)
+
+
+def main() -> None:
+    job, path, writer, count = sys.argv[1:]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    {"append": append, "delete": delete, "keep": keep}[job](Path(path), writer, int(count))
+
+
+if __name__ == "__main__":
+    main()

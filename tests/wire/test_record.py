@@ -1,0 +1,347 @@
+"""The exact bytes of a message come back from its entry; whatever happened to a line, it is read or it is none."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.wire import jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+from tests.strategies import messages, spelled, texts, values
+
+AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
+PROMPT = b'{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}'
+
+lines = st.binary().map(lambda data: data.replace(b"\n", b""))
+peers = st.sampled_from(Peer)
+
+
+def encoded(raw: bytes, of: str | None = None, peer: Peer = Peer.AGENT) -> bytes:
+    return record.encode_message(AT, RUN, peer, raw, of, plain=jsonrpc.is_plain(raw))
+
+
+def decoded(line: bytes) -> Entry:
+    entry = record.decode_entry(line)
+    assert entry is not None
+    return entry
+
+
+def test_an_entry_is_written_as_the_format_says() -> None:
+    assert record.encode_message(AT, RUN, Peer.CLIENT, PROMPT) == (
+        b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"client","message":' + PROMPT + b"}\n"
+    )
+    assert record.encode_message(AT, RUN, Peer.AGENT, b'{"id":2,"result":{}}', "session/prompt") == (
+        b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","of":"session/prompt",'
+        b'"message":{"id":2,"result":{}}}\n'
+    )
+    assert record.encode_message(AT, RUN, Peer.AGENT, b'{"a":"\xff"}', plain=False) == (
+        b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"agent","line":"{\\"a\\":\\"\\udcff\\"}"}\n'
+    )
+    assert record.encode_note(AT, RUN, {"type": "gap"}) == (
+        b'{"at":"2026-11-20T09:15:02.123Z","run":"k3f9a1","from":"proxy","note":{"type":"gap"}}\n'
+    )
+
+
+def test_an_entry_says_when_who_and_what() -> None:
+    assert decoded(encoded(PROMPT, peer=Peer.CLIENT)) == Entry(
+        AT, RUN, Peer.CLIENT, None, raw=PROMPT, value=json.loads(PROMPT)
+    )
+    answer = decoded(encoded(b'{"id":2,"result":{}}', "session/prompt"))
+    assert (answer.peer, answer.of) == (Peer.AGENT, "session/prompt")
+    note = decoded(record.encode_note(AT, RUN, {"type": "closed"}))
+    assert note == Entry(AT, RUN, None, note={"type": "closed"})
+
+
+def test_a_note_of_a_gap_begins_with_the_mark_that_is_looked_for() -> None:
+    assert record.GAP_MARK in record.encode_note(AT, RUN, {"type": record.GAP, "since": AT})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"b":1.0, "a" : 1e2,"a":2}',
+        b'{"n":1180591620717411303424,"m":-0}',
+        b'{"text":"\\u00e9\\/"}',
+        '{"text":"\u2028\u0085é😀"}'.encode(),
+        b'{"text":"\\ud800"}',
+        b'{"text":"\xff\xe2\x82\xed\xa0\x80"}',
+        b'\xef\xbb\xbf{"a":1}',
+        b'\t{"a":1} \r',
+        b'{"message":{"message":1},"x":",\\"message\\":"}',
+        b'{"a":1,"message":2}',
+        b'{"at":"x","run":"y","from":"agent","message":{"at":"z"}}',
+        b'[{"id":1,"result":{}},{"id":2,"result":{}}]',
+        b'{"a":NaN}',
+        b'{"a":1e400}',
+        b"[" * 1000 + b"]" * 1000,
+        b"[" * 1023 + b"]" * 1023,
+        b"[" * 1024 + b"]" * 1024,
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"n":' + b"1" * 10_000 + b"}",
+        b"42",
+        b'"text"',
+        b"no json",
+        b"{",
+        b"",
+    ],
+    ids=lambda raw: repr(raw)[2:22],
+)
+def test_the_exact_bytes_of_odd_lines_come_back(raw: bytes) -> None:
+    line = encoded(raw, "session/prompt")
+    assert line.index(b"\n") == len(line) - 1
+    assert decoded(line).raw == raw
+
+
+@given(spelled(messages | st.lists(messages, max_size=2)), peers)
+def test_the_exact_bytes_of_any_message_come_back(text: str, peer: Peer) -> None:
+    entry = decoded(encoded(text.encode(), peer=peer))
+    assert (entry.raw, entry.peer) == (text.encode(), peer)
+    assert json.dumps(entry.value) == json.dumps(jsonrpc.parse(text.encode()))
+
+
+@given(lines, st.none() | texts.filter(bool))
+def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> None:
+    line = encoded(raw, of)
+    assert line.index(b"\n") == len(line) - 1
+    entry = decoded(line)
+    assert entry.raw == raw
+    assert entry.of == (None if of is None else json.loads(json.dumps(of)))
+
+
+@given(st.lists(spelled(messages), min_size=1, max_size=5))
+def test_many_messages_of_one_moment_are_the_same_as_each_alone(many: list[str]) -> None:
+    raws = [text.encode() for text in many]
+    together = record.encode_messages(AT, RUN, Peer.AGENT, b"".join(raw + b"\n" for raw in raws))
+    alone = [record.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
+    assert together == b"".join(alone)
+
+
+@given(st.dictionaries(texts, values, max_size=4))
+def test_any_note_comes_back(note: Mapping[str, Any]) -> None:
+    entry = decoded(record.encode_note(AT, RUN, note))
+    assert entry.raw is None
+    assert json.dumps(entry.note) == json.dumps(jsonrpc.parse(json.dumps(note).encode()))
+
+
+def test_a_note_of_what_is_nested_beyond_all_sense_is_still_a_note() -> None:
+    modes = jsonrpc.parse(b"[" * 1020 + b"]" * 1020)
+    note = decoded(record.encode_note(AT, RUN, {"type": "opened", "cwd": "/x", "modes": modes})).note
+    assert note is not None
+    assert (note["type"], note["cwd"]) == ("opened", "/x")
+
+
+# The header.
+
+HEADER = Header("s-1", "/home/me", record.RECORDED, AT, ["/more"], {"id": "agent-1", "name": "agent", "version": None})
+
+
+def test_a_header_is_written_as_the_format_says() -> None:
+    assert record.encode_header(HEADER) == (
+        b'{"acp-transcript":1,"sessionId":"s-1","agent":{"id":"agent-1","name":"agent","version":null},'
+        b'"cwd":"/home/me","additionalDirectories":["/more"],"createdAt":"2026-11-20T09:15:02.123Z","origin":"recorded"}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER,
+        Header("", None, record.PARTIAL, AT),
+        Header("\ud800\0\n\u2028../..", "/\udcff", record.IMPORTED, AT, ["\ud800"]),
+    ],
+)
+def test_a_header_comes_back(header: Header) -> None:
+    line = record.encode_header(header)
+    assert line.index(b"\n") == len(line) - 1
+    assert record.decode_header(line) == header
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\n",
+        b"garbage\n",
+        b"\0\0\0\0",
+        b"[]",
+        b"1",
+        b"{}",
+        b'{"acp-transcript":1}',
+        b'{"acp-transcript":1,"sessionId":7}',
+        b'{"acp-transcript":"1","sessionId":"s"}',
+        b'{"acp-transcript":true,"sessionId":"s"}',
+        b'{"acp-transcript":1.0,"sessionId":"s"}',
+        b'{"acp-transcript":0,"sessionId":"s"}',
+        b'{"acp-transcript":-1,"sessionId":"s"}',
+        b'{"acp-transcript":1,"sessionId":"s"',
+        b"[" * 100_000,
+        record.encode_message(AT, RUN, Peer.CLIENT, PROMPT),
+    ],
+    ids=lambda line: repr(line)[2:40],
+)
+def test_what_is_no_header_is_none(line: bytes) -> None:
+    assert record.decode_header(line) is None
+
+
+def test_of_a_header_with_wrong_values_the_session_is_kept() -> None:
+    line = (
+        b'{"acp-transcript":1,"sessionId":"s","cwd":7,"origin":["recorded"],"createdAt":{},"agent":"x",'
+        b'"additionalDirectories":["/a",7]}'
+    )
+    assert record.decode_header(line) == Header("s", None, record.PARTIAL, "", ["/a"], {})
+
+
+@pytest.mark.parametrize("version", [2, 3, 2**40])
+def test_a_newer_version_is_an_error_that_says_so(version: int) -> None:
+    line = b'{"acp-transcript":%d,"whatever":"comes"}' % version
+    with pytest.raises(NewerFormat):
+        record.decode_header(line)
+
+
+def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "VERSION", 3)
+    monkeypatch.setitem(record.UPGRADES, 1, lambda value: value | {"run": f"{value['run']}+"})
+    monkeypatch.setitem(record.UPGRADES, 2, lambda value: value | {"run": f"{value['run']}!"})
+    line = encoded(PROMPT)
+    found = [record.decode_entry(line, version) for version in (1, 2, 3)]
+    assert [entry.run for entry in found if entry is not None] == [f"{RUN}+!", f"{RUN}!", RUN]
+
+
+# Damage.
+
+UPDATE = (
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"text":"\xc3\xa9\xe2\x82\xac"}}}'
+)
+LAST_TWO = [encoded(UPDATE), encoded(b'{"text":"\xff\\ud800"}', "session/prompt")]
+
+
+@pytest.mark.parametrize("line", LAST_TWO, ids=["message", "line"])
+def test_a_line_that_is_cut_anywhere_is_damage_unless_only_its_newline_is_missing(line: bytes) -> None:
+    whole = record.decode_entry(line)
+    assert whole is not None
+    assert record.decode_entry(line[:-1]) == whole
+    assert [at for at in range(len(line) - 1) if record.decode_entry(line[:at]) is not None] == []
+
+
+@pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
+def test_an_entry_glued_behind_a_torn_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
+    behind = encoded(PROMPT, peer=Peer.CLIENT)
+    for at in range(len(torn) - 1):
+        assert record.decode_entry(torn[:at] + behind) == decoded(behind)
+
+
+def test_an_entry_behind_nul_bytes_is_found() -> None:
+    behind = encoded(PROMPT, peer=Peer.CLIENT)
+    assert record.decode_entry(b"\0" * 4096 + behind) == decoded(behind)
+    assert record.decode_entry(b"\0" * 4096 + b"\n") is None
+
+
+def test_looking_for_a_glued_entry_costs_no_more_than_a_few_tries() -> None:
+    calls = 0
+    parse = jsonrpc.parse
+
+    def counted(raw: bytes) -> object:
+        nonlocal calls
+        calls += 1
+        return parse(raw)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jsonrpc, "parse", counted)
+        assert record.decode_entry(b'{"at":"' * 10_000) is None
+    assert calls < 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at":"x","run":"y","from":"agent"}',
+        b'{"at":"x","run":"y","from":"proxy"}',
+        b'{"at":"x","run":"y","from":"proxy","note":[]}',
+        b'{"at":"x","run":"y","from":"nobody","message":{}}',
+        b'{"at":"x","run":"y","from":["agent"],"message":{}}',
+        b'{"at":"x","from":"agent","message":{}}',
+        b'{"at":7,"run":"y","from":"agent","message":{}}',
+        b'{"at":"x","run":7,"from":"agent","message":{}}',
+        b'{"at":"x","run":"y","from":"agent","line":7}',
+        b'{"at":"2026-11-20T09:15:02.1\xff3Z","run":"y","from":"agent","message":{}}',
+        b'{"at":"2026-11-20T09:15:02.1\\ud8003Z","run":"y","from":"agent","message":{}}',
+        b"[]",
+        b"7",
+        b"",
+        record.encode_header(HEADER),
+    ],
+    ids=lambda line: repr(line)[2:60],
+)
+def test_what_is_no_entry_is_none(line: bytes) -> None:
+    assert record.decode_entry(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at":"x", "run":"y", "from":"agent", "message": {"a" : "\\ud800"} }',
+        b'{"at":"x","run":"y","from":"agent","message":{"a" : "\\ud800"}} \r',
+        b'{"at":"x","run":"y","from":"agent","of":{"a":1,"message":2},"message":{"a" : "\\ud800"}}',
+        b'{"message": {"a" : "\\ud800"} ,"at":"x","run":"y","from":"agent"}',
+        b'{"at":"x","run":"y","from":"agent","message":{"a" : "\\ud800"},"more":[1]}\r',
+        b'{"at":"x","more":{"b":1,"message":2},"run":"y","from":"agent","message":{"a" : "\\ud800"}}',
+    ],
+)
+def test_an_entry_that_another_program_has_written_gives_the_message_and_nothing_else(line: bytes) -> None:
+    entry = decoded(line + b"\n")
+    assert entry.raw == b'{"a" : "\\ud800"}'
+    assert entry.value == {"a": "\ud800"}
+
+
+def test_an_entry_of_another_program_that_is_nested_too_deeply_to_look_into_is_damage() -> None:
+    deep = b"[" * 1010 + b"]" * 1010
+    assert record.decode_entry(b'{"at":"x","run":"y","from":"agent","message":%s,"more":1}' % deep) is None
+    assert decoded(b'{"at":"x","run":"y","from":"agent","message":%s}' % deep).raw == deep
+
+
+def test_unknown_keys_of_an_entry_are_ignored() -> None:
+    line = b'{"at":"x","new":1,"run":"y","from":"proxy","note":{"type":"unknown"},"newer":{}}'
+    assert decoded(line).note == {"type": "unknown"}
+
+
+keys = st.sampled_from(["at", "run", "from", "of", "message", "line", "note", "acp-transcript", "sessionId", "cwd"])
+shaped = st.dictionaries(keys | texts, st.sampled_from(["agent", "client", "proxy", "x", 1]) | values, max_size=8)
+
+
+@given(spelled(shaped | values))
+def test_nothing_json_shaped_makes_a_reader_raise(text: str) -> None:
+    assert_read(text.encode())
+
+
+@given(st.binary())
+def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
+    assert_read(data)
+
+
+@given(st.data(), st.sampled_from([*LAST_TWO, record.encode_header(HEADER), record.encode_note(AT, RUN, {"a": 1})]))
+def test_flipped_bits_do_not_make_a_reader_raise(data: st.DataObject, line: bytes) -> None:
+    damaged = bytearray(line)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(line) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    assert_read(bytes(damaged))
+
+
+def assert_read(line: bytes) -> None:
+    """Whatever it is, it is read; what is read can be told again as one line, and kept in an index as text."""
+    entry = record.decode_entry(line)
+    if entry is not None:
+        entry.at.encode()
+        assert (entry.raw is None) == (entry.note is not None)
+        assert entry.raw is None or isinstance(entry.raw, bytes)
+    try:
+        header = record.decode_header(line)
+    except NewerFormat:
+        return
+    if header is not None:
+        header.created_at.encode()
+        assert header.version == 1
