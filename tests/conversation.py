@@ -395,6 +395,8 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
+            if isinstance(effect, Recording) and not isinstance(effect, Identify):
+                assert type(effect.session) is str, "what is kept is kept of a session"
             match effect:
                 case Identify():
                     assert not self._identified, "the agent is identified twice"

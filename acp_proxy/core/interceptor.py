@@ -216,7 +216,9 @@ class Interceptor:
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 self._notebook.deleted(found.session)
                 effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]
-        return effects + self._restores.to_client(found.session, line)
+            case acp.PROMPT:  # behind the updates of its turn
+                return effects + self._restores.to_client(found.session, line)
+        return [*effects, Forward(Peer.CLIENT, line)]
 
     def _initialized(self, line: bytes, message: Response) -> list[Effect]:
         if message.error is not None:

@@ -111,7 +111,7 @@ class Restores:
     def question(self, session: str | None, line: bytes) -> list[Effect]:
         """A request of the agent. Before it answers it is not held: the agent may need the answer to give its own."""
         restore = self.holder(session) if session is not None else None
-        if restore is not None and restore.phase is Phase.ASKED and not restore.live:
+        if restore is not None and restore.phase is Phase.ASKED:
             return [Forward(Peer.CLIENT, line)]
         return self.to_client(session, line)
 

@@ -208,6 +208,11 @@ NOT_KEPT = [
     (Peer.CLIENT, "session/set_mode", {"sessionId": "unknown"}, {}),
     (Peer.CLIENT, "session/set_mode", {"sessionId": ["s"]}, {}),
     (Peer.CLIENT, "session/set_mode", None, {}),
+    (Peer.CLIENT, "session/prompt", {"prompt": []}, {"stopReason": "end_turn"}),
+    (Peer.CLIENT, "session/prompt", {"sessionId": None, "prompt": []}, {"stopReason": "end_turn"}),
+    (Peer.CLIENT, "session/close", {"sessionId": 5}, {}),
+    (Peer.AGENT, "terminal/create", {"sessionId": None}, {"terminalId": "t"}),
+    (Peer.AGENT, "terminal/release", {"terminalId": "t"}, {}),
 ]
 
 
@@ -768,6 +773,7 @@ def test_a_refused_initialize_names_nobody() -> None:
     assert talk.agent(error(0, -32603)).kept == []
     talk.client(request(1, "initialize"))
     assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [Identify("agent", None)]
+    assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
 def test_of_two_initializes_the_first_answer_names_the_agent() -> None:

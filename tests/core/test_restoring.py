@@ -439,6 +439,13 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
     assert talk.agent(chunk("s", "five")).to_client == line(chunk("s", "five"))
 
 
+def test_a_question_of_a_running_turn_passes_before_the_agents_answer_since_it_may_wait_for_the_reply() -> None:
+    talk = about_to_load().opens("s")
+    talk.client(prompt(5, "s"))
+    talk.client(load(1, "s"))
+    assert talk.agent(permission(0, "s")).to_client == line(permission(0, "s"))
+
+
 def test_a_turn_that_ends_before_the_agent_answers_the_load_loses_nothing() -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
@@ -475,10 +482,9 @@ def test_a_close_followed_at_once_by_a_load_keeps_its_answer_and_nothing_comes_t
     talk = about_to_load().opens("s")
     close = request(4, "session/close", {"sessionId": "s"})
     talk.client(close, load(1, "s"))
-    step = talk.agent(result(4, {}), result(1, {}))
-    assert step.to_client == b""
+    assert talk.agent(result(4, {}), result(1, {})).to_client == line(result(4, {}))
     talk.tells(1, chunk("s", "told"))
-    assert talk.replay_ends(1).to_client == line(result(1, {}), result(4, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
 
 
 # While we replay.
@@ -675,9 +681,11 @@ def test_a_delete_by_the_agent_itself_ends_the_replay_too() -> None:
     talk.client(load(1, "s"))
     talk.agent(result(1, {}))
     talk.client(delete(2, "s"))
-    assert talk.agent(result(2, {})).asked == [StopReplay(ONE), DeleteSession("s")]
+    step = talk.agent(result(2, {}))
+    assert step.asked == [StopReplay(ONE), DeleteSession("s")]
+    assert step.to_client == line(result(2, {}))
     assert talk.tells(1, chunk("s", "told")).to_client == b""
-    assert talk.replay_ends(1).to_client == line(result(1, {}), result(2, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
 
 
 # The agent's end.
@@ -702,7 +710,8 @@ def test_a_load_that_is_still_looked_up_is_answered_at_the_agents_end() -> None:
     talk = about_to_load(Stored(slow=True))
     talk.client(load(1, "s"))
     assert talk.agent_ends().refusals == [(1, -32603)]
-    assert talk.finds(1).to_client == b""
+    step = talk.finds(1)
+    assert (step.to_client, step.to_agent) == (b"", b"")
 
 
 def test_ids_that_are_used_twice_are_answered_twice_at_the_agents_end() -> None:
