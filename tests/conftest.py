@@ -1,4 +1,13 @@
+import contextlib
+import signal
+
 import pytest
+
+# What is started in the background often ignores these, and so would every process that a test starts.
+for name in ("SIGINT", "SIGHUP"):
+    with contextlib.suppress(AttributeError, ValueError):
+        if signal.getsignal(number := getattr(signal, name)) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
 
 
 @pytest.fixture

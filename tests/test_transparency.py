@@ -7,6 +7,7 @@ and what the agent writes that is no JSON object or array goes to stderr.
 import hashlib
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,6 +145,11 @@ def test_what_the_agent_wrote_last_without_a_newline_is_delivered_when_it_is_jso
             passed = passage.end(from_agent=whole(data))
         assert passed.to_client == b"".join(complete) + (last if is_delivered else b"")
         assert passed.to_stderr == (b"" if is_delivered else last)
+
+
+def test_every_fixture_for_peers_is_described() -> None:
+    described = re.findall(r"`([^`]+\.lines)`", (MESSAGES / "README.md").read_text(encoding="utf-8"))
+    assert sorted(described) == sorted(file.name for file in MESSAGES.glob("*.lines"))
 
 
 # --- what any peer may send

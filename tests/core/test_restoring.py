@@ -490,6 +490,15 @@ def test_a_close_followed_at_once_by_a_load_keeps_its_answer_and_nothing_comes_t
 # While we replay.
 
 
+@pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
+def test_answers_that_belong_to_no_turn_do_not_wait_for_a_load(method: str) -> None:
+    talk = replaying()
+    talk.client(request(2, method, {"sessionId": "s"}))
+    talk.agent(chunk("s", "held"))
+    assert talk.agent(result(2, {})).to_client == line(result(2, {}))
+    assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "held"))
+
+
 def test_what_comes_of_the_session_while_we_replay_follows_the_answer_in_order() -> None:
     talk = replaying()
     said: list[Said] = [

@@ -129,14 +129,28 @@ def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_
         assert editor.wait() == 128 + signal.Signals[name]
 
 
-def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(proxied: Proxied) -> None:
-    flood = {"flood": {"count": 5000, "text": "{i}" + " " * 500, "batch": True}}
-    with proxied.editor({"turns": [[flood, {"exit": 3}]]}) as editor:
+def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(
+    proxied: Proxied, watched: Watched
+) -> None:
+    flood = {"flood": {"count": 300, "text": "{i}" + " " * 350}}  # less than two pipes and a read hold, more than one
+    go_on = threading.Event()
+
+    def wait_to_go_on(request: dict[str, Any]) -> Any:
+        return {"went": go_on.wait(SECONDS)}
+
+    script = {"turns": [[{"request": "_ready"}, flood, {"exit": 3}]]}
+    with proxied.editor(script, on_request=wait_to_go_on) as editor:
         session = editor.open()
+        [agent] = watched.tree(editor)
+        editor.pause()
         number = editor.start_prompt(session, "go")
+        editor.wait_for_method("_ready")  # the last that is read
+        go_on.set()
+        assert is_gone(agent)
+        editor.resume()
         editor.answer_of(number)
         told = editor.updates(session, until=editor.position_of_answer(number))
-        assert [int(text) for text in texts(told)] == list(range(5000))
+        assert [int(text) for text in texts(told)] == list(range(300))
         assert editor.wait() == 3
 
 

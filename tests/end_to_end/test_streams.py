@@ -157,7 +157,7 @@ ANSWERED = (
 def out_of_order(tmp_path: Path) -> Iterator[Client]:
     """An agent that reads all four requests before it answers the last."""
     (tmp_path / "answers").write_text(re.sub("«.*?»", "", ANSWERED), newline="")
-    script = f"cd '{tmp_path}' && head -n 4 >asked && cat answers && exec cat >>asked"
+    script = f"cd '{tmp_path}' && head -n 4 >asked && cat answers && cat >>asked"
     with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
         yield client
 

@@ -345,6 +345,14 @@ def test_plain_is_what_can_be_embedded_in_a_line_of_ours_and_read_again(raw: byt
     assert jsonrpc.is_plain(raw) is expected
 
 
+def test_the_error_codes_are_those_of_the_protocol() -> None:
+    assert jsonrpc.INVALID_REQUEST == -32600
+    assert jsonrpc.INVALID_PARAMS == -32602
+    assert jsonrpc.INTERNAL_ERROR == -32603
+    assert jsonrpc.REQUEST_CANCELLED == -32800
+    assert jsonrpc.RESOURCE_NOT_FOUND == -32002
+
+
 def test_each_side_has_another() -> None:
     assert Peer.CLIENT.other is Peer.AGENT
     assert Peer.AGENT.other is Peer.CLIENT

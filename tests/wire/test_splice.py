@@ -143,13 +143,30 @@ def test_what_is_not_one_json_value_is_a_value_error(text: str) -> None:
         splice.whole(text)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "1", '"{}"', '{"a":1', '{"a":1,}', "{'a':1}", '{"a" 1}', '{"a":[1}', '{"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "1",
+        '"{}"',
+        '{"a":1',
+        '{"a":1,}',
+        "{'a':1}",
+        '{"a" 1}',
+        '{"a":[1}',
+        '{"',
+        '["a":1}',
+        '{"a"x1}',
+        '{"a":1x"b":2}',
+    ],
+)
 def test_what_is_no_object_has_no_members(text: str) -> None:
     with pytest.raises(ValueError):
         splice.members(text)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "1", '"[]"', "[1", "[1,]", "[1}", "["])
+@pytest.mark.parametrize("text", ["", "{}", "1", '"[]"', "[1", "[1,]", "[1}", "[", "{1]", "[1 22]", "[1x2]"])
 def test_what_is_no_array_has_no_elements(text: str) -> None:
     with pytest.raises(ValueError):
         splice.elements(text)
