@@ -27,7 +27,7 @@ from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire.jsonrpc import Peer
 
-SECONDS = 60.0
+SECONDS = 30.0
 """For any one wait: far more than a busy machine needs."""
 PACKET = 4096
 """What a packet pipe keeps together."""

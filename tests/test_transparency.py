@@ -22,6 +22,7 @@ from tests.strategies import chunked, messages, spelled, values
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 FILES = sorted(path for path in FIXTURES.rglob("*") if path.is_file())
 MESSAGES = FIXTURES / "messages"
+LINES_OF_PEERS = sorted(MESSAGES.glob("*.lines"))
 
 OURS = ("initialize", "session/list", "session/load", "session/delete")
 """Methods that are amended or answered here, once the agent has said that it resumes and does nothing else."""
@@ -97,16 +98,18 @@ def test_every_fixture_passes_both_ways_when_nothing_is_recorded(file: Path, chu
 
 
 @every_chunking
-@each(FILES)
-def test_every_fixture_passes_both_ways_when_it_is_recorded(file: Path, chunking: Chunking, tmp_path: Path) -> None:
+@each(LINES_OF_PEERS)
+def test_every_fixture_for_peers_passes_both_ways_when_it_is_recorded(
+    file: Path, chunking: Chunking, tmp_path: Path
+) -> None:
     data = file.read_bytes()
     with Passage(tmp_path / "store", serves=False, packets=chunking is not whole) as passage:
         unchanged(passage.end(chunking(data), chunking(data)), data, data)
 
 
 @every_chunking
-@each([file for file in FILES if not asks_us(file.read_bytes())])
-def test_every_fixture_passes_both_ways_when_list_load_and_delete_are_added(
+@each([file for file in LINES_OF_PEERS if not asks_us(file.read_bytes())])
+def test_every_fixture_for_peers_passes_both_ways_when_list_load_and_delete_are_added(
     file: Path, chunking: Chunking, tmp_path: Path
 ) -> None:
     data = file.read_bytes()
@@ -127,9 +130,7 @@ def test_of_the_agents_lines_those_that_are_no_object_or_array_go_to_stderr_in_t
 
 def test_the_fixtures_for_peers_hold_nothing_else_that_is_not_for_the_client() -> None:
     strange = {
-        file.name
-        for file in MESSAGES.glob("*.lines")
-        if not all(is_for_the_client(line) for line in lines(file.read_bytes()))
+        file.name for file in LINES_OF_PEERS if not all(is_for_the_client(line) for line in lines(file.read_bytes()))
     }
     assert strange == {"stray.lines", "only-newlines.lines", "torn.lines", "torn-character.lines"}
 
@@ -149,7 +150,7 @@ def test_what_the_agent_wrote_last_without_a_newline_is_delivered_when_it_is_jso
 
 def test_every_fixture_for_peers_is_described() -> None:
     described = re.findall(r"`([^`]+\.lines)`", (MESSAGES / "README.md").read_text(encoding="utf-8"))
-    assert sorted(described) == sorted(file.name for file in MESSAGES.glob("*.lines"))
+    assert sorted(described) == sorted(file.name for file in LINES_OF_PEERS)
 
 
 # --- what any peer may send

@@ -18,7 +18,7 @@ import pytest
 from tests.end_to_end.proxied import PROXY, prompt
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "flooding.py"
-SECONDS = 60.0
+SECONDS = 30.0
 MEGABYTE = 1_000_000
 GROWTH = 2 * MEGABYTE
 """What may be needed for a peer that does not read, whatever is waiting for it."""
@@ -87,7 +87,7 @@ class Flooded:
     def write_until_nobody_reads(self, data: bytes) -> int:
         """Write it again and again, as long as it is taken; the bytes that were."""
         written = 0
-        while select.select([], [self.stdin], [], 0.5)[1]:
+        while written < 2 * IN_THE_PIPES and select.select([], [self.stdin], [], 0.5)[1]:
             piece = data[written % len(data) :][: select.PIPE_BUF]
             written += os.write(self.stdin, piece)
         return written

@@ -120,7 +120,7 @@ def test_every_open_request_is_answered_when_the_agent_exits_and_its_status_is_o
 def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_number(
     proxied: Proxied, name: str
 ) -> None:
-    with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}]]}) as editor:
+    with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}, {"hang": True}]]}) as editor:
         session = editor.open()
         number = editor.start_prompt(session, "go")
         error = editor.answer_of(number)["error"]
@@ -129,29 +129,16 @@ def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_
         assert editor.wait() == 128 + signal.Signals[name]
 
 
-def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(
-    proxied: Proxied, watched: Watched
-) -> None:
-    flood = {"flood": {"count": 300, "text": "{i}" + " " * 350}}  # less than two pipes and a read hold, more than one
-    go_on = threading.Event()
-
-    def wait_to_go_on(request: dict[str, Any]) -> Any:
-        return {"went": go_on.wait(SECONDS)}
-
-    script = {"turns": [[{"request": "_ready"}, flood, {"exit": 3}]]}
-    with proxied.editor(script, on_request=wait_to_go_on) as editor:
-        session = editor.open()
-        [agent] = watched.tree(editor)
-        editor.pause()
-        number = editor.start_prompt(session, "go")
-        editor.wait_for_method("_ready")  # the last that is read
-        go_on.set()
-        assert is_gone(agent)
-        editor.resume()
-        editor.answer_of(number)
-        told = editor.updates(session, until=editor.position_of_answer(number))
-        assert [int(text) for text in texts(told)] == list(range(300))
+def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(proxied: Proxied) -> None:
+    count = 40_000  # as much as two reads bring: it exits while we look at the first
+    script = f"import os, sys; sys.stdin.readline(); os.write(1, b'{{}}\\n' * {count}); os._exit(3)"
+    with started(proxied, [sys.executable, "-c", script]) as editor:
+        editor.answer_of(editor.start_request("_go"))
         assert editor.wait() == 3
+        editor.wait_for_end()
+        *told, last = editor.lines
+        assert [line.raw for line in told] == [b"{}\n"] * count
+        assert last.message["error"]["message"] == "agent exited with status 3"
 
 
 @pytest.mark.parametrize(
