@@ -17,6 +17,7 @@ from acp_proxy.core.effects import (
     StartReplay,
     StopReplay,
 )
+from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.restoring import HELD_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -401,6 +402,22 @@ def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
     assert talk.agent(result(1, {})).to_client == line(result(1, {}))
 
 
+def test_the_end_of_a_cancelled_replay_is_not_taken_for_that_of_a_load_with_the_same_id() -> None:
+    talk = replaying()
+    talk.client(cancel(1))
+    talk.client(load(1, "s"))
+    assert talk.core.handle(ReplayEnded(ONE, [line(commands("s", "x"))])) == []
+    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
+    assert talk.replay_ends(1).to_client == line(result(1, {}))
+
+
+def test_a_load_and_another_request_of_one_id_are_answered_oldest_first() -> None:
+    talk = about_to_load()
+    talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
+    assert talk.agent(result(1, None)).to_client == line(result(1, None))
+    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
+
+
 def test_a_session_whose_load_was_cancelled_and_never_answered_can_still_be_talked_to() -> None:
     talk = about_to_load().opens("s")
     talk.client(load(1, "s"))
@@ -665,6 +682,14 @@ def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
+def test_of_loads_that_wait_one_can_be_cancelled_and_the_rest_wait_on() -> None:
+    talk = replaying()
+    talk.client(load(2, "s"), load(3, "s"))
+    talk.agent(result(2, {}), result(3, {}))
+    assert StartReplay(requested(3)) not in talk.client(cancel(2)).asked
+    assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
+
+
 # Deleted meanwhile.
 
 
@@ -775,7 +800,7 @@ def test_too_much_before_the_agents_answer_is_let_go_and_is_the_agents_telling()
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     assert not talk.core.holds_too_much
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked) == (line(result(1, {})), [ForgetReplay(ONE)])
+    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [ForgetReplay(ONE)], [])
 
 
 def test_of_what_is_dropped_nothing_is_too_much() -> None:
