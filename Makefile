@@ -11,7 +11,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs clean real-agents
+.PHONY: demo test check format docs agents clean real-agents
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -32,6 +32,10 @@ format: $(VENV)
 
 docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
+
+# Asks every real agent we know, for some minutes; installs what is missing (2 GB).
+agents: $(VENV)
+	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table
 
 clean:
 	rm -rf .venv tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -54,5 +58,5 @@ $(TYPESCRIPT): tests/typescript/package.json | $(VENV)
 
 real-agents: | $(VENV)
 	@if [ -x $(AGENTS)/setup ]; then \
-		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup deepagents opencode pysdk >.venv/agents.log 2>&1 || \
+		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup copilot deepagents opencode pydanticacp pysdk >.venv/agents.log 2>&1 || \
 		echo 'notice: not every real agent could be installed (.venv/agents.log); tests with them will be skipped' >&2; fi

@@ -4,9 +4,6 @@ They lie in ``shared/agents`` beside the checkout, with a stand-in for their mod
 """
 
 import json
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import TIMEOUT, Client
+from acp_proxy.demo.client import TIMEOUT
+from scripts.real_agents import AGENTS, PATIENCE, environment, launched
 from tests.end_to_end.proxied import PROXY, Editor, Proxied
 
-AGENTS = Path(__file__).parents[3] / "shared" / "agents"
-PATIENCE = 60.0
-"""Seconds: the first start of an agent of 300 MB on a busy machine."""
 PROMPT = "please use a TOOL, and THINK"
 
 
@@ -51,43 +46,17 @@ class RealEditor(Editor):
 Start = Callable[[str], RealEditor]
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[int]:
-    """The port of a stand-in model of our own."""
-    if not (AGENTS / "launch").exists():
-        pytest.skip(f"no real agents: {AGENTS} is not there")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    with Client([sys.executable, AGENTS / "fake-llm", str(port)]) as served:
-        served.wait_for(lambda _: True)  # it says where it listens
-        yield port
-
-
-@pytest.fixture(scope="module")
-def installed() -> frozenset[str]:
-    if not (AGENTS / "setup").exists():
-        return frozenset()
-    listing = subprocess.run(
-        [sys.executable, AGENTS / "setup", "--list"], capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-    rows = [line.split() for line in listing.stdout.splitlines()]
-    return frozenset(row[0] for row in rows if row[1:2] == ["installed"])
-
-
 @pytest.fixture
-def start(proxied: Proxied, model: int, installed: frozenset[str]) -> Iterator[Start]:
+def start(proxied: Proxied, stand_in_model: int, need_agent: Callable[[str], None]) -> Iterator[Start]:
     """Starts an agent by its name, as an editor would, over what it remembers."""
     editors: list[RealEditor] = []
 
     def start_agent(name: str) -> RealEditor:
-        if name not in installed:
-            pytest.skip(f"{name} is not installed; run: {AGENTS}/setup {name}")
+        need_agent(name)
         log = proxied.base / f"tap-{len(editors)}.jsonl"
         tapped = [sys.executable, str(AGENTS / "drivers" / "tap.py"), str(log)]
-        agent = [sys.executable, str(AGENTS / "launch"), name]
-        env = {**os.environ, "FAKE_LLM_PORT": str(model), "ACP_AGENT_STATE": str(proxied.base / "state")}
-        editor = RealEditor([*PROXY, "run", "--store", str(proxied.store), "--", *tapped, *agent], log, env)
+        command = [*PROXY, "run", "--store", str(proxied.store), "--", *tapped, *launched(name)]
+        editor = RealEditor(command, log, environment(stand_in_model, proxied.base / "state"))
         editor.project = proxied.project
         editors.append(editor)
         return editor
