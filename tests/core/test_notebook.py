@@ -343,6 +343,13 @@ def test_a_close_is_noted_when_the_agent_agrees() -> None:
     assert talk.agent(result(2, {})).kept == [KeepNote("s", {"type": record.CLOSED, "method": "session/close"})]
 
 
+@pytest.mark.parametrize("session", ["deleted", "unknown"])
+def test_a_close_of_what_is_not_recorded_is_not_noted(session: str) -> None:
+    talk = Talk().begins().opens("deleted")
+    talk.client(delete(1, "deleted"), request(2, "session/close", {"sessionId": session}))
+    assert talk.agent(result(2, {})).kept == []
+
+
 servers = st.lists(
     st.fixed_dictionaries(
         {"name": st.sampled_from(["one", "two"])},
@@ -484,6 +491,8 @@ def test_updates_of_a_session_that_nobody_opened_begin_a_partial_transcript() ->
         agent_kept("colleague", chunk("colleague", "a")),
         agent_kept("colleague", chunk("colleague", "b")),
     ]
+    again = spaced(chunk("colleague", "c"))
+    assert talk.agent(again).kept == [agent_kept("colleague", again)]
 
 
 # The agent's own replays.
@@ -518,6 +527,14 @@ def test_a_turn_that_is_live_is_recorded_during_the_agents_own_replay() -> None:
     talk = Talk().begins({"loadSession": True}).opens("s")
     talk.client(prompt(1, "s"), load(2, "s"))
     assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+
+
+def test_a_turn_that_has_ended_makes_no_replay_live() -> None:
+    talk = Talk().begins({"loadSession": True}).opens("s")
+    talk.client(prompt(1, "s"))
+    talk.agent(stopped(1))
+    talk.client(load(2, "s"))
+    assert talk.agent(chunk("s", "told again")).kept == []
 
 
 def test_another_session_is_recorded_during_the_agents_own_replay() -> None:

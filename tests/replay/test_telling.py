@@ -164,9 +164,18 @@ def test_a_picture_that_is_echoed_with_the_text_is_told_once() -> None:
     assert told(asked(blocks(IMAGE, text("see"), LINK)), *map(entry, echo)) == [*map(line, echo), own(LINK, 1)]
 
 
-def test_a_state_update_between_a_prompt_and_its_echo_does_not_part_them() -> None:
+@pytest.mark.parametrize(
+    "between",
+    [
+        entry(commands("s", "x")),
+        asked(notification("session/cancel", {"sessionId": "s"})),
+        asked(result(0, {"outcome": {"outcome": "cancelled"}})),
+        entry(chunk("another", "x")),
+    ],
+)
+def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry) -> None:
     echo = user(text("mend it"))
-    assert told(asked(prompt(1, "s", "mend it")), entry(commands("s", "x")), entry(echo)) == [line(echo)]
+    assert told(asked(prompt(1, "s", "mend it")), between, entry(echo)) == [line(echo)]
 
 
 @pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "", "mend  it", "it"])
@@ -314,6 +323,7 @@ def test_where_nothing_stood_there_is_nothing_to_tell_at_the_end() -> None:
         entry(prompt(1, "s", "from the agent")),
         entry(chunk("another", "x")),
         entry(notification("session/update", {"update": {"sessionUpdate": "plan"}})),
+        entry(notification("_vendor/update", {"sessionId": "s", "update": {"sessionUpdate": "plan"}})),
         Entry("", RUN, None, note={"type": "gap"}),
         Entry("", RUN, None, note={"type": "opened", "method": "session/new"}),
     ],
