@@ -11,7 +11,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs agents clean real-agents
+.PHONY: demo test check format docs agents bench-replay clean real-agents
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -32,6 +32,9 @@ format: $(VENV)
 
 docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
+
+bench-replay: $(VENV)
+	@.venv/bin/python -m benchmarks.replay $(if $(QUICK),--quick)
 
 # Asks every real agent we know, for some minutes; installs what is missing (2 GB).
 agents: $(VENV)

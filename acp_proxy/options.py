@@ -5,12 +5,33 @@ Imports next to nothing: the agent is started before anything slow is loaded.
 
 from acp_proxy.errors import UsageError
 
+_MODES = ("auto", "agent", "store")
+
 # name, variable, choices (None: any text; empty: a flag), default, help
 OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
     ("store", "ACP_PROXY_STORE", None, "", "Where transcripts are kept. Default: your user data directory."),
     ("agent-id", "ACP_PROXY_AGENT_ID", None, "", "A name of your own for the agent, e.g. one per account."),
     ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing; then nothing is added to the agent either."),
     ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
+    ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list."),
+    ("load", "ACP_PROXY_LOAD", _MODES, "auto", "Who tells the history on session/load; auto: the fuller telling."),
+    ("delete", "ACP_PROXY_DELETE", _MODES, "auto", "Who answers session/delete."),
+    ("resume", "ACP_PROXY_RESUME", _MODES, "auto", "Who answers session/resume; store: offered on top of a load."),
+    (
+        "handover",
+        "ACP_PROXY_HANDOVER",
+        ("auto", "always", "never"),
+        "auto",
+        "Continue a session that the agent cannot restore in a new one of it, with a record of the old.",
+    ),
+    ("replay", "ACP_PROXY_REPLAY", ("compact", "full"), "compact", "How much of what was streamed is told again."),
+    (
+        "replay-tool-limit",
+        "ACP_PROXY_REPLAY_TOOL_LIMIT",
+        None,
+        "1048576",
+        "Bytes of one tool call's output that a compact replay tells; 0: all.",
+    ),
     ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
 )
@@ -51,6 +72,7 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
             at += 1
         values[name] = _checked(word, choices, value)
     seconds(values["grace"])
+    size(values["replay-tool-limit"])
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     return values, words[at:]
@@ -65,6 +87,13 @@ def seconds(text: str) -> float:
     if not 0 <= value < 1e6:
         raise UsageError(f"--grace takes a number of seconds, not {text!r}")
     return value
+
+
+def size(text: str) -> int:
+    """Raises UsageError."""
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
+    return int(text)
 
 
 def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:

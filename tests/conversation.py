@@ -11,12 +11,14 @@ The talk plays the shell's part: what is looked up in the store is found there (
 ``replay_ends``); lists and deletes are answered. Every step is held to the rules that hold for all (``_Rules``).
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, assert_never
 
 from acp_proxy.core import answers
+from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Acting,
     Begin,
@@ -49,6 +51,8 @@ Said = Mapping[str, Any] | list[Any] | bytes
 """A message, as a value or as the very bytes of its line."""
 
 RELEASE = "1.2.3"
+AS_USUAL = Modes()
+LOADS: dict[str, Any] = {"loadSession": True}
 RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
 """The capabilities of an agent that restores sessions, and neither lists nor loads nor deletes them."""
 
@@ -134,6 +138,11 @@ def stopped(id: object, reason: str = "end_turn") -> dict[str, Any]:
     return result(id, {"stopReason": reason})
 
 
+def titled(session: str, title: str = "hello") -> dict[str, Any]:
+    """What we say of a session's title before its first prompt is answered."""
+    return update(session, "session_info_update", title=title)
+
+
 def initialized(id: object, capabilities: object = None, **more: object) -> dict[str, Any]:
     """An agent's answer to initialize."""
     return result(id, {"protocolVersion": 1, "agentCapabilities": capabilities, **more})
@@ -215,8 +224,8 @@ class _Replay:
 
 
 class Talk:
-    def __init__(self, *, records: bool = True, serves: bool = True) -> None:
-        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE))
+    def __init__(self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL) -> None:
+        self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE, modes=modes))
         self.all = Step()
         """Everything from the beginning on."""
         self.stored: dict[str, Stored] = {}
@@ -267,12 +276,13 @@ class Talk:
         self.all.add(step)
         return step
 
-    def replay_ends(self, id: object, *states: Said) -> Step:
-        return self.replay_ends_by_id(requested(id), *states)
+    def replay_ends(self, id: object, *states: Said, ours: bool = True, brief: str = "") -> Step:
+        """``ours`` False: the agent's telling was the fuller."""
+        return self.replay_ends_by_id(requested(id), *states, ours=ours, brief=brief)
 
-    def replay_ends_by_id(self, id: RequestId, *states: Said) -> Step:
+    def replay_ends_by_id(self, id: RequestId, *states: Said, ours: bool = True, brief: str = "") -> Step:
         assert self._replays.pop(id).is_started, f"nobody asked to replay {id}"
-        return self._step(ReplayEnded(id, [line(state) for state in states]))
+        return self._step(ReplayEnded(id, [line(state) for state in states], ours, brief))
 
     def agent_ends(self, how: str = "exited with status 17") -> Step:
         return self._step(AgentEnded(how))
@@ -312,8 +322,10 @@ class Talk:
         match effect:
             case Begin(session, origin=record.RECORDED):
                 self.stored[session] = Stored()
-            case Begin(session):
-                self.stored.setdefault(session, Stored(complete=False))
+            case Begin(session, parent=str(parent)):
+                self.stored[session] = self.stored.get(parent, Stored(complete=False))
+            case Begin(session) if not (there := self.stored.get(session, Stored(held=False))).held:
+                self.stored[session] = Stored(complete=False, held=not there.deleted, deleted=there.deleted)
             case BeginTurn(session) if self.stored[session].deleted:
                 self.stored[session] = Stored(complete=False)
             case _:
@@ -327,13 +339,13 @@ class Talk:
     def _next(self, effect: Acting, step: Step) -> list[Acting]:
         """Do it; what has to be done next is returned."""
         match effect:
-            case FindSession(id, session, ours):
+            case FindSession(id, session, reads):
                 stored = self.stored.get(session, Stored(held=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
                     self.looked_up.append(id)
                     return []
-                return self._decide(self._found(id, stored) if ours else Found(id, deleted=stored.deleted), step)
+                return self._decide(self._found(id, stored) if reads else Found(id, deleted=stored.deleted), step)
             case DecideNext(lines):
                 return self._decide(Lines(Peer.CLIENT, lines), step)
             case ListSessions():
@@ -376,6 +388,16 @@ def _kept(effect: Recording) -> list[Recording]:
     return [Keep(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
 
 
+def _about(session: str, said: bytes) -> bytes:
+    """The same message (or those of a batch) about another session."""
+    message = jsonrpc.read_message(said)
+    told = b""
+    for each in message.messages if isinstance(message, jsonrpc.Batch) else [message]:
+        with contextlib.suppress(ValueError, KeyError):
+            told += acp.with_session(each.raw, session) + b"\n"
+    return told
+
+
 def _is_update(said: bytes) -> bool:
     """Lines that begin as all SDKs begin an update are taken at their word."""
     message = jsonrpc.read_message(said)
@@ -401,10 +423,10 @@ class _Rules:
                 case Identify():
                     assert not self._identified, "the agent is identified twice"
                     self._identified = True
-                case Begin(session, origin=origin):
+                case Begin(session, origin=origin, parent=parent):
                     assert self._identified, "nobody knows yet where transcripts go"
                     self._begun.add(session)
-                    if origin == record.RECORDED:
+                    if origin == record.RECORDED or parent is not None:
                         self._deleted.discard(session)
                     elif session in self._deleted:
                         against_a_delete.add(session)
@@ -431,4 +453,7 @@ class _Rules:
     def _is_verbatim(self, effect: Effect) -> None:
         if isinstance(effect, Keep):
             assert b"\n" not in effect.raw
-            assert any(effect.raw in one for one in reversed(self.said)), "what is kept is what came"
+            said = (
+                one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
+            )
+            assert any(said), "what is kept is what came, but for the session's id"

@@ -10,12 +10,33 @@ from acp_proxy import options
 from acp_proxy.errors import UsageError
 from tests.strategies import texts
 
-DEFAULTS = {"store": "", "agent-id": "", "no-record": "", "no-synthesize": "", "fsync": "turn", "grace": "5"}
+DEFAULTS = {
+    "store": "",
+    "agent-id": "",
+    "no-record": "",
+    "no-synthesize": "",
+    "list": "auto",
+    "load": "auto",
+    "delete": "auto",
+    "resume": "auto",
+    "handover": "auto",
+    "replay": "compact",
+    "replay-tool-limit": "1048576",
+    "fsync": "turn",
+    "grace": "5",
+}
 SOMETHING_ELSE = {
     "store": "/elsewhere",
     "agent-id": "work",
     "no-record": "1",
     "no-synthesize": "1",
+    "list": "agent",
+    "load": "store",
+    "delete": "agent",
+    "resume": "store",
+    "handover": "always",
+    "replay": "full",
+    "replay-tool-limit": "0",
     "fsync": "never",
     "grace": "0.5",
 }
@@ -41,7 +62,7 @@ def test_every_option_may_be_given_on_the_command_line(name: str) -> None:
     assert (changed(given), command) == ({name: value}, ["agent", "--acp"])
 
 
-@pytest.mark.parametrize("name", ["store", "agent-id", "fsync", "grace"])
+@pytest.mark.parametrize("name", [name for name in DEFAULTS if not name.startswith("no-")])
 def test_a_value_may_stand_behind_an_equals_sign(name: str) -> None:
     value = SOMETHING_ELSE[name]
     assert changed(parse(f"--{name}={value}", "agent")[0]) == {name: value}
@@ -108,6 +129,14 @@ def test_the_last_of_two_values_counts() -> None:
         ["--sto", "x", "agent"],
         ["--fsync", "sometimes", "agent"],
         ["--fsync", "", "agent"],
+        *(
+            [f"--{name}", value, "agent"]
+            for name in ("list", "load", "delete", "resume")
+            for value in ("always", "none")
+        ),
+        ["--handover", "agent", "agent"],
+        ["--replay", "short", "agent"],
+        *(["--replay-tool-limit", value, "agent"] for value in ("", "-1", "1.5", "1M", "\N{SUPERSCRIPT TWO}", "inf")),
         *(["--grace", value, "agent"] for value in ("", "soon", "-1", "nan", "inf", "1e9", "5s")),
     ],
 )
@@ -116,7 +145,16 @@ def test_what_is_not_understood_is_refused(words: list[str]) -> None:
         parse(*words)
 
 
-@pytest.mark.parametrize(("variable", "value"), [("ACP_PROXY_FSYNC", "sometimes"), ("ACP_PROXY_GRACE", "soon")])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ACP_PROXY_FSYNC", "sometimes"),
+        ("ACP_PROXY_GRACE", "soon"),
+        ("ACP_PROXY_HANDOVER", "perhaps"),
+        ("ACP_PROXY_LOAD", "mine"),
+        ("ACP_PROXY_REPLAY_TOOL_LIMIT", "much"),
+    ],
+)
 def test_a_variable_that_is_not_understood_is_refused(variable: str, value: str) -> None:
     with pytest.raises(UsageError):
         parse("agent", **{variable: value})
@@ -125,6 +163,11 @@ def test_a_variable_that_is_not_understood_is_refused(variable: str, value: str)
 @pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("5", 5.0), (" 2.5 ", 2.5)])
 def test_seconds_are_any_number_that_is_not_negative(text: str, value: float) -> None:
     assert options.seconds(text) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("1048576", 1048576), ("007", 7)])
+def test_a_size_is_any_number_of_bytes(text: str, value: int) -> None:
+    assert options.size(text) == value
 
 
 def test_a_variable_that_is_empty_is_as_good_as_none() -> None:
@@ -143,3 +186,4 @@ def test_whatever_is_typed_the_agents_command_is_the_end_of_it_or_it_is_refused(
     assert words[len(words) - len(command) :] == command
     assert given.keys() == DEFAULTS.keys()
     assert options.seconds(given["grace"]) >= 0
+    assert options.size(given["replay-tool-limit"]) >= 0

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 
 from acp_proxy.wire import acp, splice
 
-LIST, LOAD, DELETE = "list", "load", "delete"
+LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
+AUTO, AGENT, STORE = "auto", "agent", "store"
+ALWAYS, NEVER = "always", "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """The user's wishes: who answers what (``auto``, ``agent``, ``store``), and when a session is handed over."""
+
+    list: str = AUTO
+    load: str = AUTO
+    delete: str = AUTO
+    resume: str = AUTO
+    handover: str = AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +53,33 @@ def read_offer(result: object) -> Offer:
     )
 
 
-def additions(offer: Offer) -> tuple[str, ...]:
-    """What we serve for this agent: what it lacks and we can."""
+def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
+    """What we answer for: what the agent lacks and we can, and what the user wants of us all the same.
+
+    A native load that may be replaced by a fuller telling is still the agent's.
+    """
     if offer.version != acp.VERSION or isinstance(offer.version, bool):
         return ()
-    served = [name for name in (LIST, DELETE) if name not in offer.native]
-    if LOAD not in offer.native and "resume" in offer.native:
+    served = [
+        name
+        for name, mode in ((LIST, modes.list), (DELETE, modes.delete))
+        if mode == STORE or (mode == AUTO and name not in offer.native)
+    ]
+    restores = RESUME in offer.native or modes.handover != NEVER
+    if LOAD not in offer.native and modes.load != AGENT and restores:
         served.append(LOAD)
+    if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
+        served.append(RESUME)
     return tuple(served)
 
 
-def amended(raw: bytes, serves: tuple[str, ...], release: str) -> bytes:
+def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str) -> bytes:
     """The initialize response with our additions; every value that is not one of them keeps its bytes."""
+    added = [name for name in serves if name not in native]
     wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
-    if LOAD in serves:
+    if LOAD in added:
         wanted["loadSession"] = True
-    sessions: dict[str, object] = {name: {} for name in (LIST, DELETE) if name in serves}
+    sessions: dict[str, object] = {name: {} for name in (LIST, DELETE, RESUME) if name in added}
     if sessions:
         wanted["sessionCapabilities"] = sessions
     text = splice.decode(raw)

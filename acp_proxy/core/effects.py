@@ -28,6 +28,8 @@ class Begin:
     cwd: str | None
     directories: list[str]
     origin: str
+    parent: str | None = None
+    """The session whose transcript up to here is the beginning of this one's (a fork)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ class DeleteSession:
 class FindSession:
     """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
 
-    ``ours`` False: the agent opens it itself, and all that matters is whether it was deleted here.
+    ``reads`` False: all that matters is whether it was deleted here. ``only_here``: the agent cannot know it instead,
+    so a transcript that is gone is worth asking the index for.
     """
 
     request: RequestId
     session: str
-    ours: bool = True
+    reads: bool = True
+    only_here: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +143,14 @@ class DecideNext:
 
 @dataclass(frozen=True, slots=True)
 class StartReplay:
-    """Tell the client what was recorded, up to what there was when it was found."""
+    """Tell the client what was recorded, up to what there was when it was found.
+
+    ``weigh``: only if it is fuller than this, the agent's telling. ``brief``: make a record of it for the agent too.
+    """
 
     request: RequestId
+    weigh: tuple[bytes, ...] | None = None
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)

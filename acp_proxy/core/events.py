@@ -26,10 +26,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEnded:
-    """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones."""
+    """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones.
+
+    ``ours`` False: the agent's telling is the fuller, and nothing was told. ``brief``: the record, where it was wanted.
+    """
 
     request: RequestId
     states: list[bytes]
+    ours: bool = True
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True)

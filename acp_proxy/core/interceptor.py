@@ -4,10 +4,13 @@
 that a peer can send. The shell calls it under one lock; it keeps no clock and touches no file.
 """
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, field
 
-from acp_proxy.core import capabilities
+from acp_proxy.core import answers, capabilities, handover
+from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal, unreadable
+from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Begin,
     BeginTurn,
@@ -16,6 +19,7 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     FindSession,
+    ForgetReplay,
     Forward,
     Identify,
     Keep,
@@ -29,7 +33,8 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
-from acp_proxy.core.restoring import Restore, Restores
+from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.restoring import HELD_LIMIT, Restore, Restores
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 
@@ -43,6 +48,7 @@ class Settings:
     records: bool
     serves: bool
     release: str
+    modes: Modes = field(default_factory=Modes)
 
 
 class Interceptor:
@@ -51,12 +57,16 @@ class Interceptor:
         self._ledger = Ledger()
         self._notebook = Notebook(records=settings.records)
         self._serves: tuple[str, ...] = ()
+        self._native: frozenset[str] = frozenset()
         self._directories = False
         self._identified = False
         self._unfiled: list[Recording] = []
         self._unfiled_size = 0
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
-        self._restores = Restores(self._notebook)
+        self._names = Aliases()
+        self._restores = Restores(self._notebook, self._names)
+        self._unnamed: list[bytes] = []
+        self._unnamed_size = 0
 
     @property
     def holds_too_much(self) -> bool:
@@ -87,7 +97,10 @@ class Interceptor:
     def _from_client(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
             return ours
-        effects: list[Effect] = [*self._recorded(Peer.CLIENT, message), Forward(Peer.AGENT, line)]
+        effects: list[Effect] = [
+            *self._recorded(Peer.CLIENT, message),
+            Forward(Peer.AGENT, self._outward(line, message)),
+        ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
             effects += self._restores.cancelled(message)
         return effects
@@ -95,8 +108,9 @@ class Interceptor:
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that the agent does not see as it came; None for all others."""
         method = request.method.removeprefix("session/") if request.method.startswith("session/") else ""
+        reads = method in self._serves or (method == capabilities.LOAD and self._may_replace_loads)
         asks = capabilities.DELETE in self._serves and method in ("load", "resume")
-        if method not in self._serves and not asks:
+        if not reads and not asks:
             return None
         try:
             if method == capabilities.LIST:
@@ -114,7 +128,7 @@ class Interceptor:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if method in self._serves else None
         self._finding[request.id] = request, line
-        return [FindSession(request.id, session, ours=method in self._serves)]
+        return [FindSession(request.id, session, reads=reads, only_here=method in self._serves)]
 
     def _found(self, found: Found) -> list[Effect]:
         if found.request not in self._finding:  # answered meanwhile: the store hung
@@ -123,19 +137,52 @@ class Interceptor:
         session = acp.session_id(request.params) or ""
         if found.deleted:
             return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
-        if request.method != acp.LOAD or capabilities.LOAD not in self._serves:
+        live, moved = self._notebook.is_live(session), session in self._restores.moved
+        planned = self._planned(request, found, live=live, moved=moved)
+        if planned is None:
             self._ledger.add(Peer.CLIENT, request, session)
-            return [Forward(Peer.AGENT, line)]
+            return [ForgetReplay(request.id), Forward(Peer.AGENT, self._outward(line, request))]
         if found.trouble is not None:
             return [unreadable(request.id, found.trouble)]
+        if isinstance(planned, Refused):
+            return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
+        restore = Restore(request, session, planned, found.held, found.complete, live)
+        if planned.sends == acp.NEW:
+            self._restores.add(restore)
+            return self._restores.hand_over(restore)
         try:
-            resume = acp.renamed(request.raw, acp.RESUME) + b"\n"
+            if planned.sends != request.method:
+                line = acp.renamed(request.raw, planned.sends) + b"\n"
         except ValueError as problem:
-            return [refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        live = self._notebook.is_live(session)
-        self._restores.add(Restore(request, session, found.held, found.complete, live))
+            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+        self._restores.add(restore)
         self._ledger.add(Peer.CLIENT, request, session)
-        return [Forward(Peer.AGENT, resume)]
+        return [Forward(Peer.AGENT, self._outward(line, request))]
+
+    def _planned(self, request: Request, found: Found, *, live: bool, moved: bool) -> Plan | Refused | None:
+        """What we do about a request to open a session; None: nothing."""
+        method = request.method.removeprefix("session/")
+        if method not in self._serves and not (method == capabilities.LOAD and self._may_replace_loads):
+            return None
+        return plan(request.method, found, self._native, self._settings.modes, live=live, moved=moved)
+
+    @property
+    def _may_replace_loads(self) -> bool:
+        """Whether a load of the agent's own is looked at: ours may be fuller, or there is none of ours yet."""
+        settings = self._settings
+        wanted = settings.serves and settings.modes.load != capabilities.AGENT
+        return capabilities.LOAD in self._native and wanted and self._notebook.records
+
+    def _outward(self, line: bytes, message: Message) -> bytes:
+        """A client's line as the agent gets it: the same, but of a session that has another id there."""
+        if not self._names:
+            return line
+        session = acp.session_id(message.params) if isinstance(message, Request) else None
+        if isinstance(message, Request) and message.method == acp.PROMPT and session in self._restores.briefs:
+            brief = self._restores.briefs.pop(session or "")
+            with contextlib.suppress(ValueError, KeyError):  # a prompt that is none: the agent will say so
+                line = handover.with_brief(line, brief)
+        return self._names.to_agent(line, message)
 
     # --- from the agent
 
@@ -144,6 +191,8 @@ class Interceptor:
         at, count = 0, len(lines)
         while at < count:
             line = lines[at]
+            if self._names:
+                line = lines[at] = self._names.to_client(line, jsonrpc.read_message(line))
             id = acp.plain_update_session(line)
             session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
             if session is None or id is None:
@@ -152,7 +201,7 @@ class Interceptor:
                 continue
             prefix = acp.UPDATE_PREFIX + id + b'"'
             end = at + 1
-            while end < count and lines[end].startswith(prefix):
+            while end < count and not self._names and lines[end].startswith(prefix):
                 end += 1
             if end == count and not lines[-1].endswith(b"\n"):
                 end -= 1
@@ -162,6 +211,7 @@ class Interceptor:
             if self._notebook.records:
                 effects += self._filed([self._notebook.updates(session, data)])
                 if _SESSION_INFO in data:
+                    self._title_told(session, data)
                     effects += self._filed([EndTurn(session)])
         return effects
 
@@ -191,7 +241,26 @@ class Interceptor:
             case Notification() | Batch() | Opaque():
                 return [*self._recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
+    def _title_told(self, session: str, data: bytes) -> None:
+        for line in data.split(b"\n"):
+            message = jsonrpc.read_message(line) if _SESSION_INFO in line else None
+            if isinstance(message, Notification):
+                self._notebook.title_told(session, acp.member(message.params, "update"))
+
+    def _title_line(self, session: str) -> list[bytes]:
+        """Our title, for the client: where the list is ours, so that the session has in it what the list will show."""
+        title = self._notebook.title(session) if capabilities.LIST in self._serves else None
+        return (
+            [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})] if title is not None else []
+        )
+
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
+        if session is not None and self._may_be_opened_for_us(session):
+            self._unnamed.append(line)  # perhaps of the session that the agent opens for us: its answer will tell
+            self._unnamed_size += len(line)
+            return [] if self._unnamed_size <= HELD_LIMIT else self._let_go()
+        if session in self._restores.unwanted:
+            return []
         restore = self._restores.holder(session) if session is not None else None
         if restore is not None and restore.awaits_past:
             return self._restores.past_update(restore, line, message)
@@ -200,31 +269,49 @@ class Interceptor:
             return [*recorded, *self._restores.to_client(session, line)]
         return [Forward(Peer.CLIENT, line, first=True), *recorded]
 
+    def _may_be_opened_for_us(self, session: str) -> bool:
+        known = session in self._notebook.sessions or self._restores.holder(session) or self._is_reopening(session)
+        return self._restores.opens_anew and not known
+
+    def _named(self) -> list[Effect]:
+        """What waited for the id of a session that the agent opens for us."""
+        unnamed, self._unnamed, self._unnamed_size = self._unnamed, [], 0
+        return self._agent_lines(unnamed)
+
+    def _let_go(self) -> list[Effect]:
+        """Too much waits for its name: it passes as it came."""
+        unnamed, self._unnamed, self._unnamed_size = self._unnamed, [], 0
+        return [Forward(Peer.CLIENT, b"".join(unnamed))]
+
     def _response(self, line: bytes, message: Response) -> list[Effect]:
+        if (restore := self._restores.asked_by_us(message.id)) is not None:
+            return [*self._restores.opened_anew(restore, line, message), *self._named()]
         found = self._ledger.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
         if (restore := self._restores.of(found.request)) is not None:
             return [*self._restores.answered(restore, line, message), *self._nothing_opens()]
         effects: list[Effect] = [*self._answered(found, message)]
-        ours = capabilities.LIST not in self._serves and self._settings.serves and self._notebook.records
+        settings = self._settings
+        is_stripped = settings.serves and settings.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
                 return effects + self._initialized(line, message)
-            case acp.LIST if ours and message.error is None:
+            case acp.LIST if capabilities.LIST not in self._serves and is_stripped and message.error is None:
                 return [*effects, StripDeleted(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 self._notebook.deleted(found.session)
                 effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]
-            case acp.PROMPT:  # behind the updates of its turn
-                return effects + self._restores.to_client(found.session, line)
+            case acp.PROMPT if found.session is not None:  # behind the updates of its turn
+                told = [*self._title_line(found.session), line]
+                return effects + [effect for each in told for effect in self._restores.to_client(found.session, each)]
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _initialized(self, line: bytes, message: Response) -> list[Effect]:
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
-        self._directories = offer.directories
+        self._native, self._directories = offer.native, offer.directories
         if offer.version != acp.VERSION:
             # Another version's lines are not ours to read: nothing is recorded, nothing served.
             self._notebook.stop()
@@ -234,10 +321,14 @@ class Interceptor:
         effects: list[Effect] = []
         if not self._identified:
             effects += [Identify(offer.name, offer.release), *self._file()]
-        serves = capabilities.additions(offer) if self._settings.records and self._settings.serves else ()
+        serves = (
+            capabilities.additions(offer, self._settings.modes)
+            if self._settings.records and self._settings.serves
+            else ()
+        )
         if serves:
             try:
-                line = capabilities.amended(line, serves, self._settings.release)
+                line = capabilities.amended(line, serves, offer.native, self._settings.release)
             except ValueError:  # a line that cannot be amended passes, and promises nothing
                 serves = ()
         self._serves = serves
@@ -249,11 +340,9 @@ class Interceptor:
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
                 effects += self._notebook.prompt_failed(found.session, f"agent {how}")
-            restore = self._restores.of(request)
-            if restore is not None:
-                effects += self._restores.failed(restore, f"agent {how}")
-            else:
+            if self._restores.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
+        effects += [*self._restores.failed(f"agent {how}"), *self._named()]
         effects += [refusal(id, jsonrpc.INTERNAL_ERROR, f"agent {how}") for id in self._finding]
         self._finding.clear()
         self._ledger = Ledger()
@@ -288,7 +377,7 @@ class Interceptor:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
             self._restores.prompted(session)
-            return self._notebook.prompt(session, request.raw)
+            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"))
         if method == acp.TERMINAL_RELEASE:
             return self._notebook.terminal_released(session, request.params)
         return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []

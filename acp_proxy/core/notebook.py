@@ -4,12 +4,13 @@ Turns what passes into ``Recording`` effects. Knows which sessions are open here
 knows nothing of capabilities, of answers, or of where lines go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Keep, KeepNote, KeepUpdates, Recording
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.titles import Titles
 
 WAITING_LIMIT = 1024 * 1024
 """Bytes of updates that may wait for the answer that tells whose they are."""
@@ -34,6 +35,9 @@ class Session:
     directories: list[str] = field(default_factory=list)
     turns: int = 0
     deleted: bool = False
+    untold: bool = False
+    """New here, and no title of it is with the client yet."""
+    titles: Titles = field(default_factory=Titles)
     terminals: dict[str, Terminal] = field(default_factory=dict)
 
 
@@ -43,12 +47,16 @@ class Notebook:
     def __init__(self, *, records: bool) -> None:
         self.records = records
         self.sessions: dict[str, Session] = {}
-        self._waiting: dict[str, list[bytes]] = {}
+        self._waiting: dict[str, list[tuple[bytes, object]]] = {}
         self._waiting_size = 0
 
     def is_live(self, session: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
         return session in self.sessions and self.sessions[session].turns > 0
+
+    def is_deleted(self, session: str) -> bool:
+        """Whether it was deleted, and not prompted since."""
+        return session in self.sessions and self.sessions[session].deleted
 
     def is_plain(self, session: str) -> bool:
         """Whether its updates can be written down without being looked into."""
@@ -57,13 +65,52 @@ class Notebook:
 
     def opened(self, session: str, method: str, params: object, result: object) -> list[Recording]:
         """The agent agreed to open it; updates that came before the answer follow the header."""
+        parent = acp.session_id(params) if method == acp.FORK else None
+        origin = record.RECORDED if method == acp.NEW else record.PARTIAL
+        return self._opened(session, method, params, result, origin, parent=parent)
+
+    def imported(self, session: str, params: object, result: object, told: list[bytes]) -> list[Recording]:
+        """The agent loaded a session that we lack: what it told of the past begins the transcript."""
+        kept = [Keep(session, Peer.AGENT, raw) for raw in told]
+        return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
+
+    def handed_over(self, session: str, new: str) -> list[Recording]:
+        """It goes on in another session of the agent."""
+        return self._noted(session, {"type": record.HANDOVER, "to": new})
+
+    def title(self, session: str) -> str | None:
+        """The title that the client should hear of, once: at the end of a new session's first turn, where the agent has
+        not sent one itself."""
+        known = self.sessions.get(session)
+        if known is None or known.deleted or not known.untold:
+            return None
+        known.untold = False
+        return known.titles.best
+
+    def title_told(self, session: str, update: object) -> None:
+        """The agent names its session itself."""
+        if acp.text(update, "title") is not None and session in self.sessions:
+            self.sessions[session].untold = False
+
+    def _opened(
+        self,
+        session: str,
+        method: str,
+        params: object,
+        result: object,
+        origin: str,
+        *,
+        parent: str | None = None,
+        before: Sequence[Recording] = (),
+    ) -> list[Recording]:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        origin = record.RECORDED if method == acp.NEW else record.PARTIAL
         known = self.sessions.setdefault(session, Session())
         known.cwd, known.directories = cwd, directories
         if method == acp.NEW:
+            known.deleted, known.untold, known.titles = False, True, Titles()
+        elif method == acp.FORK:
             known.deleted = False
         elif known.deleted:
             return []
@@ -74,7 +121,8 @@ class Notebook:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        return [Begin(session, cwd, directories, origin), KeepNote(session, note), *self._no_longer_waiting(session)]
+        begin = Begin(session, cwd, directories, origin, parent)
+        return [begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
 
     def stop(self) -> None:
         """Record nothing from here on."""
@@ -95,7 +143,7 @@ class Notebook:
         if not self.records:
             return []
         if session not in self.sessions and opening and self._waiting_size + len(raw) <= WAITING_LIMIT:
-            self._waiting.setdefault(session, []).append(raw)
+            self._waiting.setdefault(session, []).append((raw, update))
             self._waiting_size += len(raw)
             return []
         known = self.sessions.get(session)
@@ -109,16 +157,19 @@ class Notebook:
                     known.terminals[item].shown = True
         effects.append(Keep(session, Peer.AGENT, raw))
         if acp.update_kind(update) == acp.SESSION_INFO:
+            self.title_told(session, update)
             effects.append(EndTurn(session))
         return effects
 
-    def prompt(self, session: str, raw: bytes) -> list[Recording]:
+    def prompt(self, session: str, raw: bytes, blocks: object) -> list[Recording]:
         if not self.records:
             return []
         effects = self._begun(session)
         known = self.sessions[session]
         known.turns += 1
         known.deleted = False
+        if known.untold:
+            known.titles.consider(blocks)
         return [*effects, BeginTurn(session), Keep(session, Peer.CLIENT, raw)]
 
     def prompt_answered(self, session: str, raw: bytes) -> list[Recording]:
@@ -136,9 +187,12 @@ class Notebook:
         return [Keep(session, peer, raw, of)]
 
     def closed(self, session: str) -> list[Recording]:
+        return self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE})
+
+    def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [KeepNote(session, {"type": record.CLOSED, "method": acp.CLOSE})]
+        return [KeepNote(session, note)]
 
     def deleted(self, session: str) -> None:
         """Nothing of it is kept any more, until somebody prompts it again."""
@@ -191,9 +245,12 @@ class Notebook:
         return [Begin(session, known.cwd, known.directories, record.PARTIAL), *self._no_longer_waiting(session)]
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
-        lines = self._waiting.pop(session, [])
-        self._waiting_size -= sum(map(len, lines))
-        return [Keep(session, Peer.AGENT, line) for line in lines]
+        waited = self._waiting.pop(session, [])
+        self._waiting_size -= sum(len(raw) for raw, _ in waited)
+        for _, update in waited:
+            if acp.update_kind(update) == acp.SESSION_INFO:
+                self.title_told(session, update)
+        return [Keep(session, Peer.AGENT, raw) for raw, _ in waited]
 
 
 def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:

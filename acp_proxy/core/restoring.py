@@ -1,4 +1,4 @@
-"""Loads that we serve on top of the agent's resume: what is held back, and whose telling of the past is sent.
+"""Sessions that are being opened with our help: what is held back, and whose telling of the past is sent.
 
 ``Restores`` knows the loads under way and what to do as the agent's answer, its updates, a cancel or the end of a
 replay come in. It is the interceptor's, and called by it alone.
@@ -7,10 +7,13 @@ replay come in. It is the interceptor's, and called by it alone.
 import enum
 from dataclasses import dataclass, field
 
+from acp_proxy.core import aliases, handover
+from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.effects import Effect, ForgetReplay, Forward, StartReplay, StopReplay, Warn
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.notebook import Notebook
+from acp_proxy.core.planning import Past, Plan
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
@@ -18,24 +21,28 @@ HELD_LIMIT = 64 * 1024 * 1024
 """Bytes of a session that may wait for its load. Beyond that, before the agent's answer they are let go and it is the
 agent's telling; while we replay, the agent is not read until that ends."""
 
+_AUTH_REQUIRED = -32000
+"""The agent wants a login: no reason to open another session."""
+
 
 class Phase(enum.Enum):
     ASKED = "the agent has not answered yet"
     QUEUED = "the agent has restored it; another replay of the same session goes first"
-    REPLAYING = "ours is being told"
+    REPLAYING = "ours is being told, or weighed against the agent's"
     CANCELLED = "the client has its answer; the agent's is still to come, and to be swallowed"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Restore:
-    """One ``session/load``."""
+    """One ``session/load`` (or ``session/resume``) of the client."""
 
     request: Request
     session: str
+    plan: Plan
     held_here: bool
     """Whether the store has a transcript of it."""
     complete: bool
-    """Whether that transcript has all; then what the agent tells of the past is dropped."""
+    """Whether that transcript has all."""
     live: bool
     """Whether a turn was under way when the load came, or came since: then nothing is the past, nothing is dropped."""
     phase: Phase = Phase.ASKED
@@ -45,11 +52,15 @@ class Restore:
     states: list[bytes] = field(default_factory=list)
     """State updates among them that are recorded once the agent agrees."""
     history: list[bytes] = field(default_factory=list)
-    """The agent's own telling, where ours has gaps."""
+    """The agent's own telling, as it came."""
+    imported: list[bytes] = field(default_factory=list)
+    """The agent's own telling, which has passed already, and is recorded once the agent agrees."""
     size: int = 0
-    """Bytes that wait: held and history."""
+    """Bytes that wait."""
     let_go: bool = False
     """It was too much: what waited has left, and nothing waits any more."""
+    handed_over: bool = False
+    """It continues in a new session of the agent."""
 
     @property
     def awaits_past(self) -> bool:
@@ -58,7 +69,7 @@ class Restore:
 
     @property
     def holds(self) -> bool:
-        return self.phase is not Phase.CANCELLED and not self.let_go
+        return self.phase is not Phase.CANCELLED and not self.let_go and self.plan.past is not Past.IMPORTED
 
     def taken(self) -> list[bytes]:
         """What was held, and is no longer."""
@@ -67,9 +78,18 @@ class Restore:
 
 
 class Restores:
-    def __init__(self, notebook: Notebook) -> None:
+    def __init__(self, notebook: Notebook, names: Aliases) -> None:
+        self.briefs: dict[str, str] = {}
+        """What the next prompt of a session that was handed over carries."""
+        self.moved: set[str] = set()
+        """Sessions that were handed over in this process."""
+        self.unwanted: set[str] = set()
+        """Sessions that the agent opened for loads that were cancelled meanwhile: nobody knows of them."""
         self._notebook = notebook
+        self._names = names
         self._under_way: dict[RequestId, Restore] = {}
+        self._own: dict[RequestId, Restore] = {}
+        self._asked = 0
 
     def __contains__(self, id: RequestId) -> bool:
         return id in self._under_way
@@ -82,6 +102,11 @@ class Restores:
             for restore in self._under_way.values()
         )
 
+    @property
+    def opens_anew(self) -> bool:
+        """Whether the agent opens a session for us, whose id nobody knows yet."""
+        return bool(self._own)
+
     def add(self, restore: Restore) -> None:
         self._under_way[restore.request.id] = restore
 
@@ -89,6 +114,10 @@ class Restores:
         """The load that this request is."""
         found = self._under_way.get(request.id)
         return found if found is not None and found.request is request else None
+
+    def asked_by_us(self, id: RequestId | None) -> Restore | None:
+        """The load for which we have asked this; it is answered now."""
+        return self._own.pop(id, None) if id is not None else None
 
     def holder(self, session: str) -> Restore | None:
         """The load that holds back what comes of this session now: the latest, but for those that are cancelled."""
@@ -117,39 +146,85 @@ class Restores:
 
     def past_update(self, restore: Restore, line: bytes, message: Notification) -> list[Effect]:
         """An update that came before the agent's answer, or after a cancel: the past again, or how things stand."""
-        if not acp.is_conversation(acp.update_kind(acp.member(message.params, "update"))):
+        is_state = not acp.is_conversation(acp.update_kind(acp.member(message.params, "update")))
+        if restore.plan.past is Past.IMPORTED:
+            restore.size += len(line)
+            if restore.size <= HELD_LIMIT:
+                restore.imported.append(message.raw)
+            return [Forward(Peer.CLIENT, line, first=True)]
+        if is_state:
             restore.states.append(message.raw)
+        cancelled = restore.phase is Phase.CANCELLED
+        if restore.plan.past is Past.WEIGHED and not cancelled:
+            return self._told_later(restore, line)
+        if is_state:
             return self.to_client(restore.session, line)
-        if restore.let_go and not restore.complete:
-            return [Forward(Peer.CLIENT, line)]
-        if restore.phase is Phase.ASKED and not restore.complete:
-            restore.history.append(line)
-            return self._waits(restore, line)
+        if restore.plan.past is Past.TOLD and not cancelled:
+            return self._told_later(restore, line)
         return []
 
     def answered(self, restore: Restore, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer to the resume that stands for a load."""
-        cancelled = restore.phase is Phase.CANCELLED
+        """The agent's answer to what stands for the load."""
         if message.error is not None:
-            passed: list[Effect] = [] if cancelled else [Forward(Peer.CLIENT, line)]
-            return [*self._handed_back(restore), *passed, *self._end(restore)]
-        session = restore.session
-        effects: list[Effect] = [*self._notebook.opened(session, acp.LOAD, restore.request.params, message.result)]
-        for state in restore.states:
-            effects += self._notebook.keep(session, Peer.AGENT, state)
-        if cancelled:
+            return self._refused(restore, line, message)
+        effects = self._written_down(restore, message)
+        if restore.phase is Phase.CANCELLED:
             return [*effects, *self._end(restore)]
-        restore.response = _with_object(line, message).removesuffix(b"\n") + b"\n"
-        if any(other.phase is Phase.REPLAYING for other in self._of_session(session)):
-            restore.phase = Phase.QUEUED
-            return effects
-        return [*effects, *self._told(restore)]
+        line = line.removesuffix(b"\n") + b"\n"
+        opened = acp.session_id(message.result)
+        if opened is not None and opened != restore.session:  # older agents fork: the client keeps its id
+            self._names.add(restore.session, opened)
+            line = aliases.renamed_result(line, restore.session)
+        is_agents_own = restore.plan.past in (Past.WEIGHED, Past.IMPORTED)
+        restore.response = line if is_agents_own else _with_object(line, message)
+        return [*effects, *self._told_in_turn(restore)]
+
+    def opened_anew(self, restore: Restore, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to our own request for a new session, in which this one goes on."""
+        id, opened = restore.request.id, acp.session_id(message.result)
+        if restore.phase is Phase.CANCELLED:
+            self.unwanted |= {opened} if opened is not None else set()
+            return self._end(restore)
+        if message.error is not None or opened is None:
+            try:
+                answer = Forward(Peer.CLIENT, handover.refused(id, line), own=True)
+            except (ValueError, KeyError):
+                answer = refusal(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
+            return [answer, *self._handed_back(restore), *self._end(restore)]
+        self._names.add(restore.session, opened)
+        self.moved.add(restore.session)
+        restore.handed_over = True
+        restore.response = handover.answer(id, message.result)
+        effects = self._written_down(restore, message)
+        effects += self._notebook.handed_over(restore.session, opened)
+        return [*effects, *self._told_in_turn(restore)]
+
+    def hand_over(self, restore: Restore) -> list[Effect]:
+        """Ask the agent for a new session, under an id of our own."""
+        self._asked += 1
+        restore.plan = Plan(acp.NEW, Past.DROPPED)
+        id = jsonrpc.RequestId(f'"{handover.OWN_IDS}{self._asked}"')
+        try:
+            line = handover.new_session(id, restore.request)
+        except (ValueError, KeyError) as problem:
+            answer = refusal(restore.request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
+            return [answer, *self._handed_back(restore), *self._end(restore)]
+        self._own[id] = restore
+        return [Forward(Peer.AGENT, line, own=True)]
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         restore = self._under_way.get(ended.request)
         if restore is None or restore.phase is not Phase.REPLAYING:  # of an id that was cancelled, and used again
             return []
-        answer = restore.response + b"".join(ended.states)
+        if ended.ours:
+            told = b""
+            if restore.handed_over and not self._notebook.is_deleted(restore.session):
+                told = handover.notice(restore.session)
+                self.briefs |= {restore.session: ended.brief} if ended.brief else {}
+            states = b"".join(line for line in restore.history if _is_state(line))
+            answer = told + restore.response + b"".join(ended.states) + states
+        else:
+            answer = b"".join(restore.history) + restore.response
         return [Forward(Peer.CLIENT, answer), *self._released(restore), *self._end(restore)]
 
     def cancelled(self, message: Notification) -> list[Effect]:
@@ -162,7 +237,7 @@ class Restores:
         except ValueError:  # nested too deeply: no load's
             return []
         restore = self._under_way.get(id)
-        if restore is None or restore.phase is Phase.CANCELLED:
+        if restore is None or restore.phase is Phase.CANCELLED or not restore.holds:
             return []
         answer = refusal(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
         if restore.phase is Phase.ASKED:
@@ -172,25 +247,79 @@ class Restores:
 
     def stopped(self, session: str) -> list[Effect]:
         """Nothing more of it is told: it was deleted."""
+        self.briefs.pop(session, None)
         return [StopReplay(restore.request.id) for restore in self._of_session(session)]
 
-    def failed(self, restore: Restore, how: str) -> list[Effect]:
-        """The agent is gone before it answered."""
+    def failed(self, how: str) -> list[Effect]:
+        """The agent is gone: whatever it has not answered is answered, behind what it told."""
+        effects: list[Effect] = []
+        for restore in list(self._under_way.values()):
+            if restore.phase in (Phase.ASKED, Phase.CANCELLED):
+                told = b"".join(restore.history) if restore.plan.past is Past.WEIGHED else b""
+                effects += [Forward(Peer.CLIENT, told)] if told else []
+                effects += self._handed_back(restore)
+                if restore.phase is Phase.ASKED:
+                    effects.append(refusal(restore.request.id, jsonrpc.INTERNAL_ERROR, how))
+                effects += self._end(restore)
+        self._own.clear()
+        return effects
+
+    def _refused(self, restore: Restore, line: bytes, message: Response) -> list[Effect]:
         cancelled = restore.phase is Phase.CANCELLED
-        answer = [] if cancelled else [refusal(restore.request.id, jsonrpc.INTERNAL_ERROR, how)]
-        return [*self._handed_back(restore), *answer, *self._end(restore)]
+        code = acp.member(message.error, "code")
+        is_settled = cancelled or restore.let_go or restore.live  # a turn that runs shows that the agent has it
+        if restore.plan.hands_over and not is_settled and code != _AUTH_REQUIRED:
+            restore.history.clear()
+            restore.states.clear()
+            restore.taken()
+            return self.hand_over(restore)
+        effects: list[Effect] = []
+        if restore.history and restore.plan.past is Past.WEIGHED and not cancelled:
+            effects.append(Forward(Peer.CLIENT, b"".join(restore.history)))
+        effects += self._handed_back(restore)
+        return [*effects, *([] if cancelled else [Forward(Peer.CLIENT, line)]), *self._end(restore)]
+
+    def _written_down(self, restore: Restore, message: Response) -> list[Effect]:
+        """What is recorded now that the agent has agreed."""
+        request, session = restore.request, restore.session
+        if restore.plan.past is Past.IMPORTED and restore.size <= HELD_LIMIT and not restore.live:
+            return [*self._notebook.imported(session, request.params, message.result, restore.imported)]
+        effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, message.result)]
+        for state in restore.states:
+            effects += self._notebook.keep(session, Peer.AGENT, state)
+        return effects
+
+    def _told_in_turn(self, restore: Restore) -> list[Effect]:
+        if any(other.phase is Phase.REPLAYING for other in self._of_session(restore.session)):
+            restore.phase = Phase.QUEUED
+            return []
+        return self._told(restore)
 
     def _told(self, restore: Restore) -> list[Effect]:
-        """Its turn: ours is told and then the answer; or the agent's telling and the answer at once."""
-        if restore.held_here and not restore.history and not restore.let_go:
+        """Its turn: ours is told (or weighed), and then the answer; or the agent's telling and the answer at once."""
+        weighs = restore.plan.past is Past.WEIGHED and restore.complete
+        theirs = restore.history and not weighs
+        if restore.held_here and restore.plan.tells and not restore.let_go and not theirs and self._may_tell(restore):
             restore.phase = Phase.REPLAYING
-            return [StartReplay(restore.request.id)]
+            conversation = tuple(line for line in restore.history if not _is_state(line)) if weighs else None
+            return [StartReplay(restore.request.id, conversation, brief=restore.handed_over)]
         effects: list[Effect] = []
-        if not restore.held_here and not restore.history:
+        is_ours_to_tell = restore.plan.tells and restore.plan.past is not Past.IMPORTED
+        if not restore.held_here and is_ours_to_tell and not restore.history:
             name = jsonrpc.printable(restore.session)
             effects.append(Warn(f"session {name} was not recorded here; it opens without its history"))
         effects.append(Forward(Peer.CLIENT, b"".join(restore.history) + restore.response))
         return [*effects, *self._released(restore), *self._end(restore)]
+
+    def _may_tell(self, restore: Restore) -> bool:
+        """An agent's own load is only ever replaced by a transcript that has all."""
+        return restore.handed_over or restore.complete or restore.plan.past is not Past.WEIGHED
+
+    def _told_later(self, restore: Restore, line: bytes) -> list[Effect]:
+        if restore.let_go:
+            return [Forward(Peer.CLIENT, line)]
+        restore.history.append(line)
+        return self._waits(restore, line)
 
     def _released(self, restore: Restore) -> list[Effect]:
         """What was held, for the client; first what loads of the same session before it held."""
@@ -235,6 +364,12 @@ class Restores:
             return effects
         queued = [other for other in others if other.phase is Phase.QUEUED]
         return effects + (self._told(queued[0]) if queued else [])
+
+
+def _is_state(line: bytes) -> bool:
+    message = jsonrpc.read_message(line)
+    update = acp.member(message.params, "update") if isinstance(message, Notification) else None
+    return not acp.is_conversation(acp.update_kind(update))
 
 
 def _with_object(line: bytes, message: Response) -> bytes:

@@ -1,114 +1,139 @@
-"""A recorded conversation told again: the user's prompts as chunks, then every update as it was, in order.
+"""A recorded conversation told again, to end in the state in which it was left.
 
-Entries go in one at a time, lines come out as soon as they are certain; only a prompt and the chunks right behind it
-wait for each other (an agent may echo the prompt, and then the echo is what is told). State is not told in between:
-the latest of it comes from ``states`` once everything is told.
+Entries go in one at a time. A prompt's blocks come out as soon as it is certain that the agent did not echo them; the
+rest of its segment, folded (``compact``), when the segment has ended, or, line by line (``full``), at once. State is
+not told in between: the latest of it comes from ``states`` once everything is told. The same entries give the same
+bytes. Never raises: what makes no sense is not told.
 """
 
 from collections.abc import Mapping
-from itertools import accumulate
+from typing import Literal
 
-from acp_proxy.wire import acp, jsonrpc, splice
+from acp_proxy.replay import calls, updates
+from acp_proxy.replay.calls import Call
+from acp_proxy.replay.prompts import Prompt
+from acp_proxy.replay.segments import Folded, Segment, Streamed
+from acp_proxy.replay.terminals import Terminals
+from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
+from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
+
+Mode = Literal["compact", "full"]
+TOOL_LIMIT = 1024 * 1024
+"""Bytes that one tool call carries into a compact telling, if nobody says otherwise: more than anybody reads."""
 
 _LATEST = (acp.AVAILABLE_COMMANDS, acp.USAGE)
 """Kinds of state whose last value is told after the answer. Modes and options are in the answer itself."""
 
 
 class Telling:
-    def __init__(self, session: str) -> None:
+    def __init__(
+        self,
+        session: str,
+        *,
+        run: str,
+        mode: Mode = "compact",
+        tool_limit: int = TOOL_LIMIT,
+        also: frozenset[str] = frozenset(),
+    ) -> None:
+        """``run``: the connection that asks; a turn of its own may still be under way.
+
+        ``also``: other sessions whose entries are this one's too; they are told under its id.
+        """
         self._session = session
-        self._prompt: _Prompt | None = None
+        self._ids = also | {session}
+        self._run = run
+        self._mode = mode
+        self._limit = tool_limit if mode == "compact" else 0
+        self._terminals = Terminals(self._limit)
+        self._known: set[str] = set()
+        self._segment = self._begun()
+        self._prompt: Prompt | None = None
+        self._open: tuple[str, bytes] | None = None
         self._latest: dict[str, bytes] = {}
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """The lines that this entry makes certain. ``number`` is its line's in the transcript."""
-        if entry.raw is None:
+        if entry.note is not None:
+            self._note(entry.run, entry.note)
             return []
+        if entry.raw is None or b"\n" in entry.raw:
+            return []
+        method = acp.text(entry.value, "method")
         if entry.peer is Peer.CLIENT:
-            if acp.text(entry.value, "method") != acp.PROMPT:
-                return []
-            told = self.end()
-            self._prompt = _Prompt(self._session, f"acp-proxy-{entry.run}-{number}", entry)
-            return told
-        params = acp.member(entry.value, "params")
-        if acp.text(entry.value, "method") != acp.UPDATE or acp.session_id(params) != self._session:
-            return []
-        update = acp.member(params, "update")
-        kind = acp.update_kind(update)
-        if kind is None:  # what no client could read
-            return []
-        line = entry.raw + b"\n"
-        if not acp.is_conversation(kind):
-            if kind in _LATEST:
-                self._latest[kind] = line
-            return []
-        if kind == acp.USER_CHUNK and self._prompt is not None:
-            self._prompt.behind.append((line, acp.member(update, "content")))
-            return []
-        return [*self.end(), line]
+            return self._prompted(number, entry) if method == acp.PROMPT else []
+        if entry.of == acp.PROMPT:
+            self._answered(entry)
+        if method == acp.REQUEST_PERMISSION:
+            return self._asked(entry)
+        update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
+        return self._updated(update) if update is not None else []
 
     def end(self) -> list[bytes]:
         """What was still waiting."""
-        prompt, self._prompt = self._prompt, None
-        return prompt.told() if prompt is not None else []
+        live = self._open is not None and self._open[0] == self._run
+        told = [*self._settled(), *self._segment.end(live=live)]
+        self._segment, self._open = self._begun(), None
+        return told
 
     def states(self) -> list[bytes]:
         return [self._latest[kind] for kind in _LATEST if kind in self._latest]
 
+    def _begun(self) -> Segment:
+        if self._mode == "full":
+            return Streamed(self._session, self._known, self._terminals)
+        return Folded(self._session, self._known, self._terminals, self._limit)
 
-class _Prompt:
-    """A prompt, and the user chunks of the agent right behind it."""
+    def _prompted(self, number: int, entry: Entry) -> list[bytes]:
+        told = [*self._settled(), *self._segment.end(live=False)]
+        self._segment = self._begun()
+        self._prompt = Prompt(self._session, number, entry)
+        self._open = entry.run, _id(entry)
+        return told
 
-    def __init__(self, session: str, message_id: str, entry: Entry) -> None:
-        self.behind: list[tuple[bytes, object]] = []
-        self._session = session
-        self._message_id = message_id
-        blocks = acp.member(acp.member(entry.value, "params"), "prompt")
-        self._blocks: list[object] = blocks if isinstance(blocks, list) else []
-        self._raws = _raw_blocks(entry.raw or b"", self._blocks)
+    def _answered(self, entry: Entry) -> None:
+        if self._open == (entry.run, _id(entry)):
+            self._open = None
 
-    def told(self) -> list[bytes]:
-        """Its blocks in order; an echo stands in the place of the first text, and for all of them."""
-        spoken = "".join(_text_of(block) or "" for block in self._blocks)
-        count = _echoing([_text_of(content) or "" for _, content in self.behind], spoken.strip())
-        lines = [line for line, _ in self.behind]
-        echo, echoed = lines[:count], [content for _, content in self.behind[:count]]
-        told: list[bytes] = []
-        for block, raw in zip(self._blocks, self._raws, strict=True):
-            if count and _text_of(block) is not None:
-                told += echo
-                echo = []
-            elif isinstance(block, Mapping) and block not in echoed:
-                told.append(acp.user_chunk(self._session, raw, self._message_id))
-        return [*told, *lines[count:]]
+    def _note(self, run: str, note: Mapping[str, object]) -> None:
+        match note.get("type"):
+            case record.FAILED if self._open is not None and self._open[0] == run:
+                self._open = None
+            case record.TERMINAL:
+                for id, shown in self._terminals.note(run, note).items():
+                    told_again = Call(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
+                    self._segment.call(told_again)  # it refers to a terminal, so no line comes before the segment's end
+
+    def _updated(self, update: Update) -> list[bytes]:
+        if not acp.is_conversation(update.kind):
+            if update.kind in _LATEST:
+                self._latest[update.kind] = update.line
+            return []
+        if update.kind in (TOOL_CALL, TOOL_CALL_UPDATE):
+            call = calls.from_update(update)
+            return [*self._settled(), *self._segment.call(call)] if call is not None else []
+        if update.kind == acp.USER_CHUNK and self._prompt is not None:
+            self._prompt.behind.append(update)
+            return []
+        return [*self._settled(), *self._segment.add(update)]
+
+    def _asked(self, entry: Entry) -> list[bytes]:
+        raw = updates.own_line(entry, self._session, self._ids)
+        call = calls.from_permission(raw, acp.member(entry.value, "params"), entry.run) if raw is not None else None
+        return [*self._settled(), *self._segment.call(call)] if call is not None else []
+
+    def _settled(self) -> list[bytes]:
+        """The prompt, now that nothing more can be its echo."""
+        prompt, self._prompt = self._prompt, None
+        if prompt is None:
+            return []
+        told, behind = prompt.told()
+        for update in behind:
+            told += self._segment.add(update)
+        return told
 
 
-def _text_of(block: object) -> str | None:
-    return acp.text(block, "text") if acp.text(block, "type") == "text" else None
-
-
-def _echoing(texts: list[str], words: str) -> int:
-    """How many of these texts, from the first one on, say these words and no others."""
-    said = "".join(texts)
-    start = len(said) - len(said.lstrip())
-    if not words or not said.startswith(words, start):
-        return 0
-    end = start + len(words)
-    beyond = len(said) - len(said[end:].lstrip())
-    ends = [at for at in accumulate(map(len, texts)) if at <= beyond]
-    return len(ends) if ends and ends[-1] >= end else 0
-
-
-def _raw_blocks(raw: bytes, blocks: list[object]) -> list[bytes]:
-    """Each block's own bytes."""
-    text = splice.decode(raw)
-    try:
-        params = splice.members(text, splice.whole(text)[0])["params"]
-        spans = splice.elements(text, splice.members(text, params[0])["prompt"][0])
-        if len(spans) == len(blocks):
-            return [splice.encode(text[start:end]) for start, end in spans]
-    except (ValueError, KeyError):
-        pass
-    return [jsonrpc.dump(block) for block in blocks]
+def _id(entry: Entry) -> bytes:
+    """A request's id, as it is told apart from others."""
+    return jsonrpc.dump(acp.member(entry.value, "id"))

@@ -57,11 +57,16 @@ class _Gap:
 
 @dataclass(slots=True)
 class _Session:
-    """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete."""
+    """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete.
+
+    ``parent``: whose transcript its own begins with.
+    """
 
     header: Header
     fresh: bool
+    parent: str | None = None
     exists: bool = False
+    identity: bytes = b""
     gone: bool = False
     transcript: Transcript | None = None
 
@@ -214,7 +219,8 @@ class Recorder:
         self._append(session, data, batch[-1][0])
         for turn in turns:  # a mark that another process took away between ours and the prompt
             with contextlib.suppress(OSError):
-                self.store.mark(self.agent, turn)
+                known = self._sessions.get(turn)
+                self.store.mark(self.agent, turn, known.transcript if known is not None else None)
 
     def _identify(self, told: Identify) -> None:
         self._told = {"name": told.name, "version": told.version}
@@ -228,7 +234,7 @@ class Recorder:
         if known is not None:
             self._close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": self.agent, **self._told})
-        self._sessions[begin.session] = _Session(header, fresh)
+        self._sessions[begin.session] = _Session(header, fresh, begin.parent)
         gap = self._gaps.get(begin.session)
         if gap is not None and gap.since < at:  # of an older session; a later one is this session's own
             del self._gaps[begin.session]
@@ -242,9 +248,9 @@ class Recorder:
                 self._close(known)
                 known.gone = known.exists = False
                 known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
-            self._transcript(known)
+            transcript = self._transcript(known)
             self.store.lift(self.agent, session)
-            self.store.mark(self.agent, session)
+            self.store.mark(self.agent, session, transcript)
 
         self._attempt(session, at, check)
 
@@ -287,20 +293,25 @@ class Recorder:
         if known.transcript is None:
             session = known.header.session
             if known.exists:
-                known.transcript = self.store.reopen(self.agent, session)
+                known.transcript = self.store.reopen(self.agent, session, known.identity)
             else:
-                known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh)
-                known.exists, known.fresh = True, False
+                known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh, parent=known.parent)
+                known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
+                known.identity = known.transcript.identity
             self._open[session] = known
             while len(self._open) > _OPEN_FILES:
                 self._close(next(iter(self._open.values())))
         return known.transcript
 
     def _has_its_name(self, known: _Session) -> bool:
+        """Whether readers still find its file, perhaps set aside: its id was given to a session of another window."""
         try:
-            return self._transcript(known).has_its_name()
+            if not self._transcript(known).has_its_name():
+                self._close(known)
+                self._transcript(known)
         except FileNotFoundError:
             return False
+        return True
 
     def _say(self, what: str) -> None:
         if not self._warned:

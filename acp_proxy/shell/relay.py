@@ -10,6 +10,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 from acp_proxy.core import answers
@@ -31,10 +33,11 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
+from acp_proxy.replay.telling import TOOL_LIMIT, Mode, Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.replaying import Replay
+from acp_proxy.shell.replaying import Ended, Replay
 from acp_proxy.shell.worker import Worker
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import jsonrpc
@@ -43,6 +46,14 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 STDERR = 2
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """How the past is told. ``tool_limit``: bytes of one tool call that a compact replay tells; 0: all."""
+
+    mode: Mode = "compact"
+    tool_limit: int = TOOL_LIMIT
 
 
 class Relay:
@@ -58,6 +69,7 @@ class Relay:
         from_agent: int,
         to_agent: int,
         warn: Callable[[str], None],
+        replay: ReplayOptions = ReplayOptions(),
     ) -> None:
         self.notify: Callable[[], None] = lambda: None
         self.stirred = threading.Event()
@@ -65,6 +77,7 @@ class Relay:
         self._interceptor = interceptor
         self._recorder = recorder
         self._warn = warn
+        self._replay = replay
         self._core = threading.Lock()
         self._outputs = {
             Peer.CLIENT: Output(to_client, self._notify),
@@ -153,12 +166,12 @@ class Relay:
                 return [Forward(Peer.CLIENT, self._without_deleted(raw))]
             case DeleteSession(session, request):
                 return self._delete(session, request)
-            case FindSession(request, session, ours):
-                return self._find(request, session, ours=ours)
+            case FindSession():
+                return self._find(effect)
             case DecideNext(lines):
                 return self._decide(Lines(Peer.CLIENT, lines))
-            case StartReplay(request):
-                self._replays[request].start()
+            case StartReplay(request, weigh, brief):
+                self._replays[request].start(weigh, brief=brief)
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
@@ -252,14 +265,15 @@ class Relay:
         self._worker.put(forget_and_answer)
         return []
 
-    def _find(self, request: RequestId, session: str, *, ours: bool) -> Iterable[Acting]:
+    def _find(self, wanted: FindSession) -> Iterable[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         recorder = self._the_recorder()
+        request, session = wanted.request, wanted.session
 
         def look() -> tuple[Reading, bool] | Found:
             if session in recorder.store.deleted(recorder.agent):
                 return Found(request, deleted=True)
-            if not ours:
+            if not wanted.reads:
                 return Found(request)
             reading = recorder.store.read(recorder.agent, session)
             return reading, reading.is_complete
@@ -267,6 +281,8 @@ class Relay:
         try:
             seen = recorder.at_store(look)
         except FileNotFoundError:
+            if not wanted.only_here:
+                return self._decide(Found(request))
             # Only the index can tell whether there was one; it is not asked on this thread.
             self._worker.put(lambda: self._find_indexed(request, session))
             return []
@@ -280,9 +296,18 @@ class Relay:
         def found() -> list[Acting]:
             reading.measure()
             client = self._outputs[Peer.CLIENT]
-            self._replays[request] = Replay(
-                session, reading, client, lambda states: self._end_replay(request, states), self._warn
+            also = frozenset(reading.header.forked_from if reading.header is not None else ())
+            telling = partial(
+                Telling,
+                session,
+                run=recorder.run,
+                mode=self._replay.mode,
+                tool_limit=self._replay.tool_limit,
+                also=also,
             )
+            client = self._outputs[Peer.CLIENT]
+            ended = partial(self._end_replay, request)
+            self._replays[request] = Replay(session, reading, client, ended, self._warn, telling=telling)
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
@@ -321,9 +346,9 @@ class Relay:
 
     # --- replays
 
-    def _end_replay(self, request: RequestId, states: list[bytes]) -> None:
+    def _end_replay(self, request: RequestId, ended: Ended) -> None:
         """The last take: called with the client's output held, so that nothing comes before the answer."""
-        effects = self._decide(ReplayEnded(request, states))
+        effects = self._decide(ReplayEnded(request, ended.states, ended.ours, ended.brief))
         self._replays.pop(request, None)
         self._room.set()
         for effect in effects:

@@ -6,10 +6,14 @@ replay (``end``), with the output still held.
 """
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from acp_proxy.core import answers
 from acp_proxy.errors import errno_name
+from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.fuller import Told, ours_is_fuller, told
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.transcripts.summary import Summary
@@ -18,6 +22,17 @@ from acp_proxy.wire import acp
 from acp_proxy.wire.record import Header
 
 TAKE = 64 * 1024
+_PATIENCE = 0.005
+"""Seconds for which lines wait for more of them: the first are with the editor at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a replay ended. ``ours`` False: the agent's telling is the fuller, and nothing was told."""
+
+    states: list[bytes]
+    ours: bool
+    brief: str
 
 
 class Replay:
@@ -26,20 +41,30 @@ class Replay:
         session: str,
         reading: Reading,
         client: Output,
-        end: Callable[[list[bytes]], None],
+        end: Callable[[Ended], None],
         warn: Callable[[str], None],
+        *,
+        telling: Callable[[], Telling],
     ) -> None:
+        """``telling`` begins a new telling of this session."""
         self._session = session
         self._reading = reading
         self._client = client
         self._end = end
         self._warn = warn
+        self._begin_telling = telling
+        self._weigh: tuple[bytes, ...] | None = None
+        self._brief: Brief | None = None
         self._stopped = False
         self._waiting: list[bytes] = []
         self._size = 0
+        self._taken = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
-    def start(self) -> None:
+    def start(self, weigh: tuple[bytes, ...] | None = None, *, brief: bool = False) -> None:
+        """``weigh``: tell it only if it is fuller than this telling of the agent's. ``brief``: make a record too."""
+        self._weigh = weigh
+        self._brief = Brief() if brief else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -57,15 +82,20 @@ class Replay:
         self._thread.join()
 
     def _run(self) -> None:
-        telling = Telling(self._session)
+        telling = self._begin_telling()
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
+        ours = True
         try:
-            for line in self._reading.lines():
+            if self._weigh is not None:
+                ours = ours_is_fuller(self._told(), told(self._weigh))
+            for line in self._reading.lines() if ours else ():
                 if self._stopped or self._client.is_gone:
                     break
                 if line.entry is not None:
                     summary.add(line.entry)
                     self._tell(telling.add(line.number, line.entry))
+                    if self._waiting and time.monotonic() - self._taken > _PATIENCE:
+                        self._take()
             self._tell(telling.end())
         except OSError as problem:  # what could be read was told; the agent has restored the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
@@ -73,17 +103,33 @@ class Replay:
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         finally:
             self._reading.close()
+        brief = "" if self._brief is None or self._brief.is_empty else self._brief.text()
         with self._client.lock:
             self._take_locked()
-            self._end(_states(self._session, telling, summary))
+            self._end(Ended(_states(self._session, telling, summary) if ours else [], ours, brief))
+
+    def _told(self) -> Told:
+        """What a client would hear of ours."""
+        out, telling = Told(), self._begin_telling()
+        for line in self._reading.lines():
+            if line.entry is not None:
+                out.take(telling.add(line.number, line.entry))
+        out.take(telling.end())
+        return out
 
     def _tell(self, lines: list[bytes]) -> None:
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:
-                with self._client.lock:
-                    self._take_locked()
+                self._take()
+            if self._brief is not None:
+                self._brief.add(line)
             self._waiting.append(line)
             self._size += len(line)
+
+    def _take(self) -> None:
+        with self._client.lock:
+            self._take_locked()
+        self._taken = time.monotonic()
 
     def _take_locked(self) -> None:
         if not self._stopped:

@@ -7,12 +7,14 @@ import threading
 from pathlib import Path
 
 from acp_proxy import __version__, options
+from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused
+from acp_proxy.replay.telling import Mode
 from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.relay import STDERR, Relay
+from acp_proxy.shell.relay import STDERR, Relay, ReplayOptions
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
@@ -31,7 +33,9 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     os.umask(PRIVATE_UMASK)  # the agent has started with the user's own
     sys.setswitchinterval(_SWITCH_SECONDS)
     recorder = _recorder(command, given)
-    settings = Settings(records=recorder is not None, serves=not given["no-synthesize"], release=__version__)
+    modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
+    settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes)
+    mode: Mode = "full" if given["replay"] == "full" else "compact"
     relay = Relay(
         Interceptor(settings),
         recorder,
@@ -40,6 +44,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
         from_agent=agent.stdout,
         to_agent=agent.stdin,
         warn=warn,
+        replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
     )
     relay.start()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)

@@ -21,7 +21,7 @@ from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import PARTIAL, Entry, Header
 
-SCHEMA = 1
+SCHEMA = 2
 PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
 _CURSOR_VERSION = 1

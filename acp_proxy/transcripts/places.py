@@ -15,6 +15,6 @@ def canonical(path: str) -> str:
 def spelled(path: str) -> str:
     """The name as it was given, tidied: no trailing slash, no dots; on Windows one case and one separator."""
     tidy = os.path.normcase(os.path.normpath(path))
-    if sys.platform == "darwin" and tidy.startswith("/private/tmp"):
+    if sys.platform == "darwin" and tidy.startswith("/private/tmp/"):
         return tidy.removeprefix("/private")
     return tidy[1:] if tidy.startswith("//") and sys.platform != "win32" else tidy

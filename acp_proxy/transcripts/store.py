@@ -5,8 +5,11 @@ raising OSError), and those that look at many sessions through the index (slower
 went wrong there). Files are the truth; the index is brought up to date before it is asked.
 """
 
+import contextlib
+import errno
 import os
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +18,7 @@ from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
 from acp_proxy.transcripts import access, journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.transcripts.transcript import Reading, Transcript, copy_transcript
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 
@@ -60,26 +63,36 @@ class Store:
 
     # --- for a relay that records
 
-    def begin(self, agent: str, header: Header, *, fresh: bool) -> Transcript:
+    def begin(self, agent: str, header: Header, *, fresh: bool, parent: str | None = None) -> Transcript:
         """The transcript of a session: the one that is there, or a new one.
 
-        ``fresh``: the agent has just made this session; an older one of the same id is set aside.
+        ``fresh``: the agent has just made this session; an older one of the same id is set aside. ``parent``: a session
+        whose transcript a new one begins with.
         """
         path = self._path(agent, header.session)
-        if fresh:
+        if fresh or parent is not None:
             self.lift(agent, header.session)
             if path.exists() and path.stat().st_size:
                 self._set_aside(agent, path)
         access.make_directory(path.parent)
+        if parent is not None:
+            self._copy(self._path(agent, parent), path, header)
         return Transcript(path, header)
 
-    def reopen(self, agent: str, session: str) -> Transcript:
-        """The transcript that is there. Raises FileNotFoundError where it was deleted meanwhile."""
-        return Transcript(self._path(agent, session))
+    def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
+        """The file that was open before, also where it was set aside. Raises FileNotFoundError where it was deleted."""
+        path = self._path(agent, session)
+        for candidate in (path, *sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))):
+            with contextlib.suppress(FileNotFoundError):
+                transcript = Transcript(candidate)
+                if transcript.identity == identity:
+                    return transcript
+                transcript.close()
+        raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path))
 
-    def mark(self, agent: str, session: str) -> None:
-        """The index has not seen all of this session: leave a mark that outlives us."""
-        self._layout.mark(agent, file_name(session))
+    def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
+        """The index has not seen all of this session (in this file of it): leave a mark that outlives us."""
+        self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
     def delete(self, agent: str, session: str) -> None:
         """Remove the transcript, for good; it stays known as deleted."""
@@ -167,6 +180,20 @@ class Store:
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))
+
+    def _copy(self, parent: Path, path: Path, header: Header) -> None:
+        """Begin a transcript with what the parent's holds by now, if there is one; as complete as that is."""
+        try:
+            reading = Reading(parent)
+        except (FileNotFoundError, NewerFormat):
+            return
+        try:
+            known = reading.header
+            if known is not None:
+                ids = [known.session, *known.forked_from]
+                copy_transcript(reading, path, replace(header, origin=known.origin, forked_from=ids))
+        finally:
+            reading.close()
 
     def _set_aside(self, agent: str, path: Path) -> None:
         number = 1

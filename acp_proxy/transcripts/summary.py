@@ -3,18 +3,14 @@
 Pure. Source of the rules: design of session/list (titles, times, counts), seed 004 (how ``_meta`` is merged).
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 from acp_proxy.wire import acp, clock, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, Titles, cleaned
 
-TITLE_LENGTH = 120
-AGENT_TITLE_LENGTH = 500
-_NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
-_CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
 _META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
 
 
@@ -31,9 +27,7 @@ class Summary:
     agent_updated: str | None = None
     agent_title: str | None = None
     meta: dict[str, object] = field(default_factory=dict)
-    candidate: str | None = None
-    first: str | None = None
-    resource: str | None = None
+    titles: Titles = field(default_factory=Titles)
     spoke: bool = False
     gaps: int = 0
 
@@ -44,14 +38,16 @@ class Summary:
     @classmethod
     def restored(cls, state: Mapping[str, object]) -> "Summary":
         known = {each.name for each in fields(cls)}
-        return cls(**{key: value for key, value in state.items() if key in known})  # type: ignore[arg-type]
+        out = cls(**{key: value for key, value in state.items() if key in known})  # type: ignore[arg-type]
+        out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
+        return out
 
     def state(self) -> dict[str, object]:
         return asdict(self)
 
     @property
     def title(self) -> str | None:
-        return self.agent_title or self.candidate or self.first or self.resource
+        return self.agent_title or self.titles.best
 
     @property
     def updated(self) -> str | None:
@@ -85,8 +81,7 @@ class Summary:
         self.prompts += 1
         self.open[entry.run] = self.open.get(entry.run, 0) + 1
         self.last, self.agent_updated, self.spoke = entry.at, None, False
-        if self.candidate is None:
-            self._consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+        self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
 
     def _answered(self, entry: Entry) -> None:
         self.last = entry.at
@@ -120,31 +115,6 @@ class Summary:
             elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS):
                 self.meta = merged(self.meta, meta)
 
-    def _consider(self, blocks: object) -> None:
-        for block in blocks if isinstance(blocks, list) else []:
-            text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            lines = (cleaned(line, TITLE_LENGTH) for line in text.split("\n")) if text is not None else iter(())
-            title = next(filter(None, lines), None)
-            if title is not None:
-                self.first = self.first or title
-                if not title.startswith(_NOT_A_TITLE):
-                    self.candidate = title
-                    return
-            elif self.resource is None and text is None:
-                self.resource = cleaned(_resource_name(block), TITLE_LENGTH)
-
-
-def cleaned(text: object, length: int) -> str | None:
-    """One line of printable text, cut at a word; None where nothing is left."""
-    if not isinstance(text, str):
-        return None
-    folded = " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text.strip()[: length * 8]).split())
-    if len(folded) <= length:
-        return folded or None
-    cut = folded[: length - 1]
-    at = cut.rfind(" ")
-    return (cut[:at] if at >= length * _CUT_AT_WORD else cut).rstrip() + "…"
-
 
 def merged(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
     """Objects are merged member by member; ``null`` removes (seed 004)."""
@@ -163,10 +133,3 @@ def merged(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, ob
 def _is_shallow(value: object, levels: int) -> bool:
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)
-
-
-def _resource_name(block: object) -> str | None:
-    if (name := acp.text(block, "name")) is not None:
-        return name
-    uri = acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri")
-    return re.split(r"[/\\]", uri.rstrip("/\\"))[-1] if uri else None

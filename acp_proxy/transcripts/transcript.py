@@ -15,6 +15,8 @@ from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 
+_IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
+_SEARCH_SIZE = 1024 * 1024  # searching is faster than reading: few large reads
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -27,7 +29,7 @@ class Transcript:
         create = os.O_CREAT if header is not None else 0
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
         found = os.fstat(self._fd)
-        self._identity = found.st_dev, found.st_ino
+        self._inode = found.st_dev, found.st_ino
         self._torn = found.st_size > 0 and read_at(self._fd, 1, found.st_size - 1) != b"\n"
         if header is not None and found.st_size == 0:
             try:
@@ -45,13 +47,24 @@ class Transcript:
             view = view[os.write(self._fd, view) :]
         self._torn = False
 
+    @property
+    def identity(self) -> bytes:
+        """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
+        return repr(self._inode).encode() + read_at(self._fd, _IDENTITY_SIZE, 0).split(b"\n")[0]
+
+    def append_bytes(self, data: bytes) -> None:
+        """Write a piece of what will be whole lines. Raises OSError."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
     def has_its_name(self) -> bool:
         """Whether the file is still the one that readers find: another process may have deleted it."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
             return False
-        return (found.st_dev, found.st_ino) == self._identity
+        return (found.st_dev, found.st_ino) == self._inode
 
     def sync(self) -> None:
         os.fsync(self._fd)
@@ -106,16 +119,23 @@ class Reading:
                 yield Line(number, end, line.endswith(b"\n"), record.decode_entry(line, version))
             number += 1
 
+    def bytes_behind_header(self) -> Iterator[bytes]:
+        """The entries as they lie there."""
+        at = next(self._lines(0, self.size), (0, b""))[0]
+        while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            yield data
+
     @property
     def is_complete(self) -> bool:
         """Whether it holds all that was said: recorded from the beginning, without a gap."""
         if self.header is None or self.header.origin != record.RECORDED:
             return False
-        at, tail = 0, b""
-        while data := read_at(self._fd, _READ_SIZE, at):
-            if record.GAP_MARK in tail + data:
+        at, overlap = 0, len(record.GAP_MARK) - 1
+        while len(data := read_at(self._fd, _SEARCH_SIZE, at)) > overlap:
+            if record.GAP_MARK in data:
                 return False
-            at, tail = at + len(data), data[-len(record.GAP_MARK) :]
+            at += len(data) - overlap
         return True
 
     def close(self) -> None:
@@ -131,3 +151,17 @@ class Reading:
         # A last line without its newline: torn, or whole but for that.
         if rest := framer.rest():
             yield end + len(rest), rest
+
+
+def copy_transcript(reading: Reading, path: Path, header: Header) -> None:
+    """The entries of a transcript under another header, in a new file. Raises OSError; then there is no file."""
+    try:
+        copy = Transcript(path, header)
+        try:
+            for data in reading.bytes_behind_header():
+                copy.append_bytes(data)
+        finally:
+            copy.close()
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

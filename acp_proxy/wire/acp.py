@@ -58,7 +58,7 @@ class InvalidParams(Exception):
 
 def member(value: object, key: str) -> object:
     """A member of what may or may not be an object."""
-    return value.get(key) if isinstance(value, Mapping) else None
+    return value.get(key) if isinstance(value, dict) else None  # not Mapping: asked for each update
 
 
 def text(value: object, key: str) -> str | None:
@@ -137,6 +137,14 @@ def with_result(raw: bytes, value: str) -> bytes:
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["result"]
     return splice.encode(splice.replaced(line, [(span, value)]))
+
+
+def with_session(raw: bytes, session: str) -> bytes:
+    """The same message about another session; every other byte stays. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    params = splice.members(line, splice.whole(line)[0])["params"]
+    span = splice.members(line, params[0])["sessionId"]
+    return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
 
 
 def user_chunk(session: str, block: bytes, message_id: str) -> bytes:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.wire import jsonrpc, splice
+from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer
 
 VERSION = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
+HANDOVER = "handover"
 """What notes are about (their ``type``)."""
 
 GAP_MARK = b'"note":{"type":"gap"'
@@ -41,6 +42,8 @@ class Header:
     created_at: str
     directories: list[str] = field(default_factory=list)
     agent: Mapping[str, object] = field(default_factory=dict)
+    forked_from: list[str] = field(default_factory=list)
+    """Ids under which messages stand in the part that was copied from a parent."""
     version: int = VERSION
 
 
@@ -68,6 +71,7 @@ def encode_header(header: Header) -> bytes:
                 "additionalDirectories": header.directories,
                 "createdAt": header.created_at,
                 "origin": header.origin,
+                **({"forkedFrom": header.forked_from} if header.forked_from else {}),
             }
         )
         + b"\n"
@@ -115,6 +119,7 @@ def decode_header(line: bytes) -> Header | None:
         created_at=created if isinstance(created, str) and created.isascii() else "",
         directories=[item for item in directories if isinstance(item, str)] if isinstance(directories, list) else [],
         agent=agent if isinstance(agent, dict) else {},
+        forked_from=acp.strings(value, "forkedFrom"),
         version=version,
     )
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import Identify, Keep
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
+    LOADS,
     RESUMES,
     Said,
     Stored,
@@ -132,18 +134,30 @@ MOMENTS = st.one_of(
     READS,
     READS,
     st.tuples(st.just("finds"), STORED),
-    st.tuples(st.just("replays"), st.none()),
+    st.tuples(st.just("replays"), st.booleans()),
     st.tuples(st.just("ends"), st.none()),
 )
 
 
-@pytest.mark.parametrize("capabilities", [None, RESUMES])
-@given(st.dictionaries(SESSIONS, STORED), st.lists(MOMENTS, max_size=25))
+WHO = st.sampled_from(["auto", "agent", "store"])
+MODES = st.builds(Modes, WHO, WHO, WHO, WHO, st.sampled_from(["auto", "always", "never"]))
+OWN_ANSWERS = st.builds(
+    lambda id, answer: one_line({"id": f"acp-proxy/{id}"} | answer) + b"\n",
+    st.integers(1, 3),
+    st.fixed_dictionaries({"result": RESULTS}) | st.fixed_dictionaries({"error": values}),
+)
+MOMENTS |= st.tuples(st.just(Peer.AGENT), st.lists(OWN_ANSWERS, min_size=1, max_size=2))
+
+
+@pytest.mark.parametrize("capabilities", [None, {}, RESUMES, LOADS, LOADS | RESUMES], ids=str)
+@given(MODES, st.dictionaries(SESSIONS, STORED), st.lists(MOMENTS, max_size=25))
 def test_no_talk_brings_the_core_down(
-    capabilities: Any, stored: dict[str, Stored], moments: list[tuple[Any, Any]]
+    capabilities: Any, modes: Modes, stored: dict[str, Stored], moments: list[tuple[Any, Any]]
 ) -> None:
     """The talk itself holds every step to the rules."""
-    talk = Talk().begins(capabilities) if capabilities else Talk()
+    talk = Talk(modes=modes)
+    if capabilities is not None:
+        talk.begins(capabilities)
     talk.stored.update(stored)
     for what, how in moments:
         match what:
@@ -152,17 +166,20 @@ def test_no_talk_brings_the_core_down(
             case "finds" if talk.looked_up:
                 talk.finds_by_id(talk.looked_up.pop(0), how)
             case "replays" if talk.replays_running:
-                talk.replay_ends_by_id(talk.replays_running[0])
+                talk.replay_ends_by_id(talk.replays_running[0], ours=how, brief="# record")
             case "ends":
                 talk.agent_ends()
 
 
 # While nothing is served, both sides hear exactly each other.
 
+ALL_THE_AGENTS = Modes("agent", "agent", "agent", "agent", handover="never")
 PASSING: dict[str, Callable[[], Talk]] = {
     "nothing served": lambda: Talk(serves=False).begins(RESUMES),
     "nothing recorded": lambda: Talk(records=False).begins(RESUMES),
     "neither": lambda: Talk(records=False, serves=False),
+    "all of it the agent's": lambda: Talk(modes=ALL_THE_AGENTS).begins(LOADS | RESUMES),
+    "all of it the agent's that has nothing": lambda: Talk(modes=ALL_THE_AGENTS).begins(),
     "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
 }
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.core.capabilities import additions, amended, read_offer
-from tests.conversation import RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
+from acp_proxy.core.capabilities import AGENT, NEVER, STORE, Modes, additions, amended, read_offer
+from tests.conversation import LOADS, RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
 from tests.strategies import spelled, texts, values
 
 OURS = {"version": RELEASE}
@@ -30,19 +30,19 @@ def serves(*names: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("native", "added"),
     [
-        ((), ["list", "delete"]),
+        ((), ["list", "delete", "load"]),
         (("resume",), ["list", "delete", "load"]),
-        (("list",), ["delete"]),
+        (("list",), ["delete", "load"]),
         (("list", "resume"), ["delete", "load"]),
-        (("delete",), ["list"]),
+        (("delete",), ["list", "load"]),
         (("load",), ["list", "delete"]),
         (("load", "resume"), ["list", "delete"]),
         (("list", "load"), ["delete"]),
-        (("list", "delete"), []),
+        (("list", "delete"), ["load"]),
         (("list", "delete", "load"), []),
         (("list", "delete", "resume"), ["load"]),
         (("list", "delete", "load", "resume", "close", "fork"), []),
-        (("close", "fork"), ["list", "delete"]),
+        (("close", "fork"), ["list", "delete", "load"]),
     ],
 )
 def test_what_the_agent_lacks_and_we_can_is_added(native: tuple[str, ...], added: list[str]) -> None:
@@ -54,6 +54,50 @@ def test_what_the_agent_lacks_and_we_can_is_added(native: tuple[str, ...], added
     assert result["loadSession"] is ("load" in native or "load" in added)
     assert set(result["sessionCapabilities"]) == {*native, *added} - {"load"}
     assert result.get("_meta") == (serves(*added) if added else None)
+
+
+EVERYTHING = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}}}
+
+
+@pytest.mark.parametrize(
+    ("modes", "native", "added"),
+    [
+        (Modes(list=AGENT), {}, ["delete", "load"]),
+        (Modes(load=AGENT), RESUMES, ["list", "delete"]),
+        (Modes(delete=AGENT), {}, ["list", "load"]),
+        (Modes(AGENT, AGENT, AGENT, AGENT), {}, []),
+        (Modes(AGENT, AGENT, AGENT, AGENT), RESUMES, []),
+        (Modes(list=STORE, delete=STORE), EVERYTHING, ["list", "delete"]),
+        (Modes(load=STORE), EVERYTHING, []),
+        (Modes(load=STORE), {}, ["list", "delete", "load"]),
+        (Modes(handover=NEVER), {}, ["list", "delete"]),
+        (Modes(load=STORE, handover=NEVER), {}, ["list", "delete"]),
+        (Modes(handover=NEVER), RESUMES, ["list", "delete", "load"]),
+        (Modes(resume=STORE), LOADS, ["list", "delete", "resume"]),
+        (Modes(resume=STORE), EVERYTHING, []),
+        (Modes(resume=STORE), {}, ["list", "delete", "load"]),
+        (Modes(resume=AGENT), LOADS, ["list", "delete"]),
+    ],
+)
+def test_what_is_added_is_the_users_wish_where_it_can_be_kept(modes: Modes, native: Any, added: list[str]) -> None:
+    talk = Talk(modes=modes).begins(native)
+    capabilities = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
+    ours = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
+    assert ours == added
+    had = set(native.get("sessionCapabilities", {}))
+    assert set(capabilities.get("sessionCapabilities", {})) == had | (set(added) - {"load"})
+    assert capabilities.get("loadSession", False) == (native.get("loadSession", False) or "load" in added)
+
+
+def test_of_what_the_agent_has_and_we_answer_all_the_same_only_our_mark_is_added() -> None:
+    answer = (
+        b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":'
+        b'{"loadSession":true,"sessionCapabilities":{"list":{"x":1.0},"delete":{}}}}}\n'
+    )
+    talk = Talk(modes=Modes(list=STORE))
+    talk.client(request(0, "initialize"))
+    mark = b',"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list"]}}}}}\n'
+    assert talk.agent(answer).to_client == answer.removesuffix(b"}}}\n") + mark
 
 
 @pytest.mark.parametrize("marker", [None, False])
@@ -81,8 +125,9 @@ def test_no_resume_is_added_where_the_agent_has_none() -> None:
 )
 def test_capabilities_that_are_absent_or_null_are_made(capabilities: object) -> None:
     assert told(capabilities)["agentCapabilities"] == {
+        "loadSession": True,
         "sessionCapabilities": {"list": {}, "delete": {}},
-        "_meta": serves("list", "delete"),
+        "_meta": serves("list", "delete", "load"),
     }
 
 
@@ -92,14 +137,14 @@ def test_a_result_without_any_capabilities_gets_them_at_its_end() -> None:
     step = talk.agent(b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 }}\n')
     assert step.to_client == (
         b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 ,"agentCapabilities":'
-        b'{"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list","delete"]}},'
-        b'"sessionCapabilities":{"list":{},"delete":{}}}}}\n'
+        b'{"_meta":{"acp-proxy":{"version":"1.2.3","serves":["list","delete","load"]}},'
+        b'"loadSession":true,"sessionCapabilities":{"list":{},"delete":{}}}}}\n'
     )
 
 
 def test_what_we_serve_stands_beside_the_agents_meta() -> None:
     result = told({"_meta": {"agent.example": {"deep": [1]}}})
-    assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete")
+    assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete", "load")
 
 
 # What is not added to.
@@ -114,7 +159,7 @@ def test_an_agent_that_has_it_all_passes_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}, {"records": False, "serves": False}])
-def test_nothing_is_added_where_nothing_can_be_served(how: dict[str, bool]) -> None:
+def test_nothing_is_added_where_nothing_can_be_served(how: dict[str, Any]) -> None:
     talk = Talk(**how)
     answer = spaced(initialized(0, RESUMES))
     talk.client(request(0, "initialize"))
@@ -204,7 +249,7 @@ def test_an_amended_line_says_the_same_but_for_the_additions(text: str) -> None:
     talk.client(request(0, "initialize"))
     after = talk.agent(answer).to_client
     result = json.loads(answer)["result"]
-    added = additions(read_offer(result))
+    added = additions(read_offer(result), Modes())
     if not added:
         assert after == answer
     assert json.dumps(json.loads(after)["result"]) == json.dumps(expected(result, added))
@@ -234,7 +279,7 @@ def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
 def test_where_nothing_is_replaced_the_line_is_only_added_to(capabilities: Any) -> None:
     before = raw(initialized(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
-    after = amended(before, additions(offer) or ("list",), RELEASE)
+    after = amended(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
     if b"null" not in before and b"false" not in before:
         rest = iter(after)
         assert all(byte in rest for byte in before)

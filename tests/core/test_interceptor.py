@@ -35,6 +35,7 @@ from tests.conversation import (
     resume,
     spaced,
     stopped,
+    titled,
     update,
 )
 
@@ -148,7 +149,8 @@ def test_updates_leave_before_they_are_kept_and_everything_else_after() -> None:
         [result(6)],
     ]
     step = talk.agent(*said)
-    assert [effect.first for effect in step.done if isinstance(effect, Forward)] == [True, True] + [False] * 4
+    assert step.to_client == line(*said[:3], titled("s"), *said[3:])
+    assert [effect.first for effect in step.done if isinstance(effect, Forward)] == [True, True] + [False] * 5
     assert not any(effect.first for effect in talk.client(result(0)).done if isinstance(effect, Forward))
 
 
@@ -259,7 +261,7 @@ def test_of_another_version_everything_passes_and_nothing_is_recorded_or_served(
 @pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("how", [{}, {"serves": False}, {"records": False}], ids=str)
 def test_a_request_is_answered_here_only_where_initialize_says_so(
-    how: dict[str, bool], resumes: bool, load_is_native: bool, list_is_native: bool, delete_is_native: bool
+    how: dict[str, Any], resumes: bool, load_is_native: bool, list_is_native: bool, delete_is_native: bool
 ) -> None:
     native = {"list": list_is_native, "delete": delete_is_native, "resume": resumes}
     talk = Talk(**how).begins({"loadSession": load_is_native, "sessionCapabilities": native})
@@ -389,7 +391,7 @@ def test_a_list_that_the_agent_refuses_passes(answer: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}])
-def test_the_agents_own_list_is_left_alone_where_nothing_is_served(how: dict[str, bool]) -> None:
+def test_the_agents_own_list_is_left_alone_where_nothing_is_served(how: dict[str, Any]) -> None:
     talk = Talk(**how).begins({"sessionCapabilities": {"list": {}}})
     talk.client(request(1, "session/list"))
     step = talk.agent(listing(1, "a"))
@@ -413,7 +415,7 @@ def test_unknown_and_repeated_ids_are_deleted_alike() -> None:
 
 
 @pytest.mark.parametrize("how", [{}, {"serves": False}])
-def test_a_delete_of_the_agents_own_is_ours_too_once_it_succeeds(how: dict[str, bool]) -> None:
+def test_a_delete_of_the_agents_own_is_ours_too_once_it_succeeds(how: dict[str, Any]) -> None:
     talk = Talk(**how).begins({"sessionCapabilities": {"delete": {}}}).opens("s")
     assert talk.client(delete(1, "s"), delete(2, "s")).to_agent == line(delete(1, "s"), delete(2, "s"))
     step = talk.agent(error(1, -32603))
@@ -495,7 +497,7 @@ def test_a_cancel_passes_to_the_agent_and_the_answer_is_the_agents(params: objec
     said = notification("$/cancel_request", params)
     step = talk.client(said)
     assert (step.to_agent, step.to_client, step.kept) == (line(said), b"", [])
-    assert talk.agent(error(1, -32800)).to_client == line(error(1, -32800))
+    assert talk.agent(error(1, -32800)).to_client == line(titled("s"), error(1, -32800))
 
 
 def test_a_cancel_passes_to_the_client() -> None:

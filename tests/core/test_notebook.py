@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.core.capabilities import AGENT, Modes
 from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Identify, Keep, KeepNote, Recording
 from acp_proxy.core.notebook import WAITING_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
+    LOADS,
     RESUMES,
     Said,
     Stored,
@@ -33,6 +35,7 @@ from tests.conversation import (
     resume,
     spaced,
     stopped,
+    titled,
     update,
 )
 from tests.strategies import texts, values
@@ -66,7 +69,7 @@ def begun(session: str, origin: str = record.RECORDED, cwd: str | None = "/w") -
     return Begin(session, cwd, [], origin)
 
 
-def in_a_session(**how: bool) -> Talk:
+def in_a_session(**how: Any) -> Talk:
     return Talk(**how).begins(RESUMES).opens("s")
 
 
@@ -126,7 +129,7 @@ def test_a_prompt_that_fails_is_kept_with_its_answer(answer: dict[str, Any]) -> 
     talk.client(prompt(1, "s"))
     step = talk.agent(answer)
     assert step.kept == [agent_kept("s", answer, "session/prompt"), EndTurn("s")]
-    assert step.to_client == line(answer)
+    assert step.to_client == line(titled("s"), answer)
 
 
 def test_a_prompt_that_the_agent_never_answers_is_kept_with_the_agents_end() -> None:
@@ -313,7 +316,7 @@ def test_a_fork_begins_under_the_id_that_the_agent_gives_it() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
     assert talk.agent(result(1, {"sessionId": "f"})).kept == [
-        begun("f", record.PARTIAL),
+        Begin("f", "/w", [], record.PARTIAL, parent="s"),
         KeepNote("f", opened_note("session/fork")),
     ]
 
@@ -513,7 +516,7 @@ def test_the_agents_own_replay_is_not_recorded_again_and_what_follows_is(
 
 
 def test_how_things_stand_is_recorded_during_the_agents_own_replay() -> None:
-    talk = Talk().begins({"loadSession": True})
+    talk = Talk(modes=Modes(load=AGENT)).begins(LOADS)
     talk.client(load(1, "s"))
     talk.agent(chunk("s", "a"), commands("s", "x"))
     assert talk.agent(result(1, {})).kept == [
@@ -703,10 +706,10 @@ def test_what_waits_of_a_deleted_session_is_not_kept() -> None:
 
 
 def test_a_deleted_session_that_the_agent_restores_is_kept_from_its_next_prompt_on_with_its_place() -> None:
-    talk = Talk().begins({"loadSession": True, "sessionCapabilities": {"delete": {}}})
+    talk = Talk().begins({"sessionCapabilities": {"delete": {}, "resume": {}}})
     talk.client(delete(1, "s"))
     talk.agent(result(1, {}))
-    talk.client(load(2, "s"))
+    talk.client(resume(2, "s"))
     assert talk.agent(result(2, {}), chunk("s", "a")).kept == []
     assert talk.client(prompt(3, "s")).kept == [
         begun("s", record.PARTIAL, cwd="/w"),
@@ -718,11 +721,11 @@ def test_a_deleted_session_that_the_agent_restores_is_kept_from_its_next_prompt_
 @pytest.mark.parametrize("verb", ["new", "fork"])
 def test_a_session_that_gets_a_deleted_ones_id_is_kept(verb: str) -> None:
     talk = in_a_session()
-    talk.client(delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": []}))
+    talk.client(delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": [], "sessionId": "parent"}))
     step = talk.agent(result(2, {"sessionId": "s"}))
-    if verb == "new":
-        assert step.kept == [begun("s"), KeepNote("s", opened_note("session/new"))]
-        assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+    begin = begun("s") if verb == "new" else Begin("s", "/w", [], record.PARTIAL, parent="parent")
+    assert step.kept == [begin, KeepNote("s", opened_note(f"session/{verb}"))]
+    assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
     assert talk.client(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
 
 

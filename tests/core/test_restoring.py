@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.core.capabilities import AGENT, NEVER, Modes
 from acp_proxy.core.effects import (
     Begin,
     DeleteSession,
@@ -46,6 +47,7 @@ from tests.conversation import (
     resume,
     spaced,
     stopped,
+    titled,
     update,
 )
 
@@ -244,7 +246,7 @@ def test_other_sessions_flow_while_a_load_is_under_way() -> None:
         step = talk.agent(*said)
         assert step.to_client == line(*said)
         assert step.kept == [agent_kept("t", chunk("t", "a")), agent_kept("t", permission(0, "t"))]
-    assert talk.agent(stopped(5)).to_client == line(stopped(5))
+    assert talk.agent(stopped(5)).to_client == line(titled("t"), stopped(5))
 
 
 def test_a_question_before_the_agents_answer_is_passed_at_once() -> None:
@@ -425,7 +427,7 @@ def test_a_session_whose_load_was_cancelled_and_never_answered_can_still_be_talk
     talk.client(prompt(2, "s"))
     said = [chunk("s", "a"), permission(0, "s"), update("s", "tool_call_update"), stopped(2), chunk("s", "b")]
     step = talk.agent(*said[:4])
-    assert step.to_client == line(*said[:4])
+    assert step.to_client == line(*said[:3], titled("s"), said[3])
     assert agent_kept("s", chunk("s", "a")) in step.kept
 
 
@@ -451,7 +453,13 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
     ]
     talk.tells(1, chunk("s", "before"))
     assert talk.replay_ends(1).to_client == line(
-        result(1, {}), chunk("s", "one"), spaced(chunk("s", "two")), chunk("s", "three"), stopped(5), chunk("s", "four")
+        result(1, {}),
+        chunk("s", "one"),
+        spaced(chunk("s", "two")),
+        chunk("s", "three"),
+        titled("s"),
+        stopped(5),
+        chunk("s", "four"),
     )
     assert talk.agent(chunk("s", "five")).to_client == line(chunk("s", "five"))
 
@@ -470,7 +478,7 @@ def test_a_turn_that_ends_before_the_agent_answers_the_load_loses_nothing() -> N
     talk.agent(stopped(5))
     assert talk.agent(chunk("s", "late")).kept == [agent_kept("s", chunk("s", "late"))]
     talk.agent(result(1, {}))
-    assert talk.replay_ends(1).to_client == line(result(1, {}), stopped(5), chunk("s", "late"))
+    assert talk.replay_ends(1).to_client == line(result(1, {}), titled("s"), stopped(5), chunk("s", "late"))
 
 
 def test_a_load_during_a_turn_that_is_cancelled_gives_the_turn_back_at_once() -> None:
@@ -480,7 +488,7 @@ def test_a_load_during_a_turn_that_is_cancelled_gives_the_turn_back_at_once() ->
     talk.agent(chunk("s", "one"))
     assert talk.client(cancel(1)).to_client.endswith(line(chunk("s", "one")))
     step = talk.agent(chunk("s", "two"), stopped(5))
-    assert step.to_client == line(chunk("s", "two"), stopped(5))
+    assert step.to_client == line(chunk("s", "two"), titled("s"), stopped(5))
     assert agent_kept("s", chunk("s", "two")) in step.kept
     assert talk.agent(result(1, {})).to_client == b""
 
@@ -813,7 +821,14 @@ def test_of_what_is_dropped_nothing_is_too_much() -> None:
 # Served only where we said so.
 
 
-@pytest.mark.parametrize("begin", [lambda: Talk().begins(), lambda: Talk(serves=False).begins(RESUMES)])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: Talk(modes=Modes(handover=NEVER)).begins(),
+        lambda: Talk(modes=Modes(load=AGENT)).begins(RESUMES),
+        lambda: Talk(serves=False).begins(RESUMES),
+    ],
+)
 def test_a_load_that_we_do_not_serve_is_the_agents(begin: Callable[[], Talk]) -> None:
     talk = begin()
     talk.stored["s"] = Stored()

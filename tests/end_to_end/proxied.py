@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.demo.client import TIMEOUT, Client, Line, first_option
+from acp_proxy.demo.telling import Told, tell
 from acp_proxy.wire import acp
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -251,3 +252,10 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
     """The text of each chunk of one kind that has one."""
     of_kind = (update["content"] for update in updates if update["sessionUpdate"] == kind)
     return [content["text"] for content in of_kind if content["type"] == "text"]
+
+
+def kept(turn: Updates) -> list[Told]:
+    """What a replay tells of a turn: all that was told live, but of its plans the last."""
+    told = tell(turn)
+    *replaced, _ = [at for at, one in enumerate(told) if one.kind == "plan"] or [-1]
+    return [one for at, one in enumerate(told) if at not in replaced]

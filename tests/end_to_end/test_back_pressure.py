@@ -36,7 +36,8 @@ class Flooded:
     """The proxy in front of an agent that floods. What comes is read only when the test says so."""
 
     def __init__(self, store: Path) -> None:
-        command = [*PROXY, "run", "--store", str(store), sys.executable, str(AGENT)]
+        # With a list of ours, a title would come between the updates of the first turn and its answer.
+        command = [*PROXY, "run", "--store", str(store), "--list", "agent", sys.executable, str(AGENT)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
         assert self.process.stdin is not None

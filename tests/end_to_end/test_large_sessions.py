@@ -13,6 +13,7 @@ UPDATES = 100_000
 SOME = 20_000  # far more than what a pipe and one read of the client take
 TEXT = 160  # characters of each update: with what is around them, about 400 bytes in the transcript
 GROWTH = 15 * 1024 * 1024  # bytes: room for what Python keeps, and far less than the 40 MB of the transcript
+FULL = ["--replay", "full"]  # so that what is told is as long as what was recorded
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"stopReason":"end_turn"}}'
 
 
@@ -58,7 +59,7 @@ def start_slow_load(editor: Editor, session: str) -> int:
 def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES)
     assert proxied.transcript(session).stat().st_size > 36_000_000
-    editor = proxied.started()
+    editor = proxied.started(options=FULL)
     other = editor.new_session()
     editor.prompt(other, "before")
     before, since = memory(editor), editor.mark()
@@ -84,7 +85,7 @@ def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied
 
 def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
     sessions = [lengthened(proxied, SOME) for _ in range(2)]
-    editor = proxied.started()
+    editor = proxied.started(options=FULL)
     since = editor.mark()
     pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
     editor.resume()
@@ -99,9 +100,12 @@ def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
 
 def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started()
+    editor = proxied.started(options=FULL)
     since = editor.mark()
     pending = start_slow_load(editor, session)
+    editor.resume()
+    editor.wait_for_text(numbered(0))
+    editor.pause()
     editor.notify("$/cancel_request", {"requestId": pending})
     editor.resume()
     loaded = editor.loaded(session, pending, since)
@@ -123,7 +127,7 @@ def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxi
 
 def test_a_turn_that_is_asked_for_during_a_replay_comes_whole_behind_the_answer(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started()
+    editor = proxied.started(options=FULL)
     since = editor.mark()
     pending = start_slow_load(editor, session)
     turn = editor.start_prompt(session, "and now?")
@@ -138,7 +142,7 @@ def test_a_turn_that_is_asked_for_during_a_replay_comes_whole_behind_the_answer(
 
 def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started()
+    editor = proxied.started(options=FULL)
     since = editor.mark()
     pending = start_slow_load(editor, session)
     deleted = editor.start_request("session/delete", {"sessionId": session})
@@ -152,7 +156,7 @@ def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
 
 def test_an_editor_that_is_killed_during_a_replay_leaves_the_transcript_whole(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    with proxied.started() as editor:
+    with proxied.started(options=FULL) as editor:
         start_slow_load(editor, session)
         editor.kill()
-    assert numbers(proxied.started().load(session).updates) == list(range(SOME))
+    assert numbers(proxied.started(options=FULL).load(session).updates) == list(range(SOME))

@@ -1,5 +1,6 @@
 """The main job: a session that the agent cannot show again is listed, loaded, continued and deleted."""
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from acp_proxy.demo.client import RequestFailed
 from acp_proxy.demo.telling import Told, tell
-from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kinds, texts
+from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 
 FIRST, SECOND, THIRD = "Mend the failing test", "And the other one?", "What did I ask you first?"
 PIXEL = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
@@ -60,7 +61,7 @@ def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied
             live += [line.raw for line in lines if conversation([line.message["params"]["update"]])]
         first.kill()
 
-    editor = proxied.editor("conversation")
+    editor = proxied.editor("conversation", options=["--replay", "full"])
     editor.initialize()
     loaded = editor.load(session)
 
@@ -68,7 +69,10 @@ def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied
     agent = [
         line.raw for line in loaded.told if line.message["params"]["update"]["sessionUpdate"] != "user_message_chunk"
     ]
-    assert agent == live
+    # A permission request is not told as one: what it said of its call is an update of that.
+    asked = [json.loads(line)["params"]["update"] for line in agent if line not in live]
+    assert [(update["sessionUpdate"], update["toolCallId"]) for update in asked] == [("tool_call_update", "edit-1")]
+    assert [line for line in agent if line in live] == live
     assert [told.kind for told in tell(loaded.updates)] == [
         *["user", "thought", "plan", "agent", "tool call", "tool call", "plan", "tool call", "image", "agent"],
         *["user", "thought", "agent", "tool call", "resource_link", "agent"],
@@ -126,7 +130,7 @@ def test_a_further_prompt_goes_on_in_the_agent_and_in_the_transcript(proxied: Pr
     with proxied.editor("conversation") as editor:
         editor.initialize()
         told = tell(editor.load(session).updates)
-    assert told == [Told("user", FIRST), *tell(turns[0]), Told("user", THIRD), *tell(live)]
+    assert told == [Told("user", FIRST), *kept(turns[0]), Told("user", THIRD), *kept(live)]
 
 
 def test_delete_empties_the_list_and_the_file_is_gone(proxied: Proxied) -> None:
@@ -186,10 +190,12 @@ def test_an_agent_that_has_everything_is_left_as_it_is(proxied: Proxied) -> None
         editor.request("initialize", params)
         assert editor.lines[0].raw == direct.lines[0].raw
     session = editor.new_session()
-    editor.prompt(session, FIRST)
+    live = editor.prompt(session, FIRST)
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
-    loaded = editor.load(session)
-    assert kinds(loaded.updates) == ["user_message_chunk", "agent_message_chunk"]  # the agent's own, shorter telling
+    # Its own load is shorter: ours is told in its place, unless it is not to be.
+    assert tell(editor.load(session).updates) == [Told("user", FIRST), *kept(live)]
+    editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
+    assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 
 
 def test_a_session_that_was_never_prompted_is_not_listed(proxied: Proxied) -> None:

@@ -138,11 +138,11 @@ ASKED = (
     b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
     b'{"jsonrpc":"2.0","id":1.0,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
 )
-# In the agent's order; what is added to them stands between angle quotes.
+# In the agent's order; what is added to them stands between angle quotes, what it replaces between section signs.
 ANSWERED = (
     '{"jsonrpc":"2.0","id":1.0,"result":{"sessionId":"second", "models":1e2}}\n'
-    '{"result":{"agentCapabilities":{"loadSession" : false,"big":18446744073709551616,"big":1.0'
-    '«,"_meta":{"acp-proxy":{"version":"VERSION","serves":["list","delete"]}},'
+    '{"result":{"agentCapabilities":{"loadSession" : §false§«true»,"big":18446744073709551616,"big":1.0'
+    '«,"_meta":{"acp-proxy":{"version":"VERSION","serves":["list","delete","load"]}},'
     '"sessionCapabilities":{"list":{},"delete":{}}»},"protocolVersion":1 , "agentInfo":null},'
     '"id":"0","jsonrpc":"2.0"}\r\n'
     '{"jsonrpc":"2.0","id":1,"result":{"sessionId":"first","_meta":{"\\ud800":0}}}\n'
@@ -156,7 +156,7 @@ ANSWERED = (
 @pytest.fixture
 def out_of_order(tmp_path: Path) -> Iterator[Client]:
     """An agent that reads all four requests before it answers the last."""
-    (tmp_path / "answers").write_text(re.sub("«.*?»", "", ANSWERED), newline="")
+    (tmp_path / "answers").write_text(re.sub("«.*?»|§", "", ANSWERED), newline="")
     script = f"cd '{tmp_path}' && head -n 4 >asked && cat answers && cat >>asked"
     with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
         yield client
@@ -170,5 +170,5 @@ def test_pipelined_requests_are_answered_out_of_order_and_only_the_answers_to_in
     out_of_order.wait_for_end()
     assert out_of_order.wait() == 0
     assert (tmp_path / "asked").read_bytes() == ASKED
-    amended = re.sub("[«»]", "", ANSWERED.replace("VERSION", __version__))
+    amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__))
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())

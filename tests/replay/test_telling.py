@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -30,7 +30,8 @@ from tests.conversation import (
 )
 from tests.strategies import messages, one_line, spelled, texts, values
 
-RUN = "k3f9a1"
+RUN, LATER = "k3f9a1", "a later one"
+IN_BOTH_MODES = pytest.mark.parametrize("mode", get_args(Mode))
 
 
 def entry(said: Said, peer: Peer = Peer.AGENT, of: str | None = None) -> Entry:
@@ -66,9 +67,14 @@ def own(content: object, number: int) -> bytes:
     return line(user(content, f"acp-proxy-{RUN}-{number}"))
 
 
-def told(*entries: Entry) -> list[bytes]:
+def joined(*pieces: str, mode: Mode) -> list[bytes]:
+    """User chunks of the agent's that are no echo: a compact telling makes one of them."""
+    return [line(user(text(each))) for each in (pieces if mode == "full" or not pieces else ["".join(pieces)])]
+
+
+def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     """All that comes of a transcript; the header's number is 0."""
-    telling = Telling("s")
+    telling = Telling("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return lines + telling.end()
 
@@ -76,22 +82,29 @@ def told(*entries: Entry) -> list[bytes]:
 # Prompts.
 
 
-def test_a_prompt_is_told_block_by_block_under_an_id_of_its_own() -> None:
-    assert told(asked(blocks(text("see"), IMAGE, LINK))) == [own(text("see"), 1), own(IMAGE, 1), own(LINK, 1)]
+@IN_BOTH_MODES
+def test_a_prompt_is_told_block_by_block_under_an_id_of_its_own(mode: Mode) -> None:
+    assert told(asked(blocks(text("see"), IMAGE, LINK)), mode=mode) == [
+        own(text("see"), 1),
+        own(IMAGE, 1),
+        own(LINK, 1),
+    ]
 
 
-def test_two_prompts_in_a_row_stay_two_messages_and_every_replay_tells_the_same() -> None:
+@IN_BOTH_MODES
+def test_two_prompts_in_a_row_stay_two_messages_and_every_replay_tells_the_same(mode: Mode) -> None:
     entries = asked(prompt(1, "s", "one")), asked(prompt(2, "s", "two"))
-    assert told(*entries) == told(*entries) == [own(text("one"), 1), own(text("two"), 2)]
+    assert told(*entries, mode=mode) == told(*entries, mode=mode) == [own(text("one"), 1), own(text("two"), 2)]
 
 
-def test_a_prompts_blocks_keep_their_bytes() -> None:
+@IN_BOTH_MODES
+def test_a_prompts_blocks_keep_their_bytes(mode: Mode) -> None:
     said = (
         b'{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[ {"type" : "text",'
         b'"text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123} , {"type":"image","data":"\xe2\x80\xa8\xff"}]}}'
     )
     head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":'
-    assert told(asked(said)) == [
+    assert told(asked(said), mode=mode) == [
         head + b'"user_message_chunk","content":' + block + b',"messageId":"acp-proxy-k3f9a1-1"}}}\n'
         for block in (
             b'{"type" : "text","text":"\\u0061\\ud800","n":1.0,"n":12345678901234567890123}',
@@ -100,9 +113,15 @@ def test_a_prompts_blocks_keep_their_bytes() -> None:
     ]
 
 
-@given(texts, st.lists(st.dictionaries(texts, values, max_size=3), max_size=4))
-def test_any_blocks_of_any_session_are_told_as_one_line_each(session: str, content: list[dict[str, Any]]) -> None:
-    telling = Telling(session)
+MEMBERS = st.dictionaries(texts, values, max_size=3)
+
+
+@IN_BOTH_MODES
+@given(texts, st.lists(st.builds(lambda block, kind: block | {"type": kind}, MEMBERS, texts), max_size=4))
+def test_any_blocks_of_any_session_are_told_as_one_line_each(
+    mode: Mode, session: str, content: list[dict[str, Any]]
+) -> None:
+    telling = Telling(session, run=LATER, mode=mode)
     prompted = request(1, "session/prompt", {"sessionId": session, "prompt": content})
     lines = telling.add(1, asked(prompted)) + telling.end()
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in lines)
@@ -111,19 +130,22 @@ def test_any_blocks_of_any_session_are_told_as_one_line_each(session: str, conte
     assert json.dumps([each["update"]["content"] for each in said]) == json.dumps(content)
 
 
+@IN_BOTH_MODES
 @pytest.mark.parametrize("content", [None, [], {}, "x", [5, "x", None, []]])
-def test_a_prompt_without_blocks_tells_nothing(content: object) -> None:
-    assert told(asked(request(1, "session/prompt", {"sessionId": "s", "prompt": content}))) == []
+def test_a_prompt_without_blocks_tells_nothing(content: object, mode: Mode) -> None:
+    assert told(asked(request(1, "session/prompt", {"sessionId": "s", "prompt": content})), mode=mode) == []
 
 
-def test_a_prompt_that_failed_is_told_like_any_other() -> None:
+@IN_BOTH_MODES
+def test_a_prompt_that_failed_is_told_like_any_other(mode: Mode) -> None:
     failed = entry(error(1, -32000), of="session/prompt")
-    assert told(asked(prompt(1, "s", "one")), failed) == [own(text("one"), 1)]
+    assert told(asked(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
 
 
 # Echoes of the prompt.
 
 
+@IN_BOTH_MODES
 @pytest.mark.parametrize(
     "echo",
     [
@@ -136,34 +158,44 @@ def test_a_prompt_that_failed_is_told_like_any_other() -> None:
         [user(text("mend it")), user(IMAGE)],
     ],
 )
-def test_an_echoed_prompt_is_told_once_as_the_agent_sent_it(echo: list[dict[str, Any]]) -> None:
+def test_an_echoed_prompt_is_told_once_as_the_agent_sent_it(echo: list[dict[str, Any]], mode: Mode) -> None:
     entries = [asked(prompt(1, "s", "mend it")), *map(entry, echo), entry(chunk("s", "done"))]
-    assert told(*entries) == [*map(line, echo), line(chunk("s", "done"))]
+    assert told(*entries, mode=mode) == [*map(line, echo), line(chunk("s", "done"))]
 
 
-def test_an_echo_may_be_the_texts_of_several_blocks_joined() -> None:
-    assert told(asked(blocks(text("mend "), text("it"))), entry(user(text("mend it")))) == [line(user(text("mend it")))]
+@IN_BOTH_MODES
+def test_an_echo_may_be_the_texts_of_several_blocks_joined(mode: Mode) -> None:
+    assert told(asked(blocks(text("mend "), text("it"))), entry(user(text("mend it"))), mode=mode) == [
+        line(user(text("mend it")))
+    ]
 
 
-def test_other_spellings_of_an_echo_are_kept_too() -> None:
+@IN_BOTH_MODES
+def test_other_spellings_of_an_echo_are_kept_too(mode: Mode) -> None:
     said = spaced(user(text("mend it"), "m"))
-    assert told(asked(prompt(1, "s", "mend it")), entry(said)) == [said]
+    assert told(asked(prompt(1, "s", "mend it")), entry(said), mode=mode) == [said]
 
 
-def test_the_blocks_that_an_echo_leaves_out_are_told_in_their_places() -> None:
+@IN_BOTH_MODES
+def test_the_blocks_that_an_echo_leaves_out_are_told_in_their_places(mode: Mode) -> None:
     said = blocks(LINK, text("see"), text(" this"), IMAGE)
-    assert told(asked(said), entry(user(text("see this")))) == [
+    assert told(asked(said), entry(user(text("see this"))), mode=mode) == [
         own(LINK, 1),
         line(user(text("see this"))),
         own(IMAGE, 1),
     ]
 
 
-def test_a_picture_that_is_echoed_with_the_text_is_told_once() -> None:
+@IN_BOTH_MODES
+def test_a_picture_that_is_echoed_with_the_text_is_told_once(mode: Mode) -> None:
     echo = [user(IMAGE), user(text("see"))]
-    assert told(asked(blocks(IMAGE, text("see"), LINK)), *map(entry, echo)) == [*map(line, echo), own(LINK, 1)]
+    assert told(asked(blocks(IMAGE, text("see"), LINK)), *map(entry, echo), mode=mode) == [
+        *map(line, echo),
+        own(LINK, 1),
+    ]
 
 
+@IN_BOTH_MODES
 @pytest.mark.parametrize(
     "between",
     [
@@ -173,66 +205,84 @@ def test_a_picture_that_is_echoed_with_the_text_is_told_once() -> None:
         entry(chunk("another", "x")),
     ],
 )
-def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry) -> None:
+def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
     echo = user(text("mend it"))
-    assert told(asked(prompt(1, "s", "mend it")), between, entry(echo)) == [line(echo)]
+    assert told(asked(prompt(1, "s", "mend it")), between, entry(echo), mode=mode) == [line(echo)]
 
 
+@IN_BOTH_MODES
 @pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "", "mend  it", "it"])
-def test_a_user_chunk_with_other_content_is_told_beside_the_prompt(other: str) -> None:
-    assert told(asked(prompt(1, "s", "mend it")), entry(user(text(other)))) == [
+def test_a_user_chunk_with_other_content_is_told_beside_the_prompt(other: str, mode: Mode) -> None:
+    assert told(asked(prompt(1, "s", "mend it")), entry(user(text(other))), mode=mode) == [
         own(text("mend it"), 1),
         line(user(text(other))),
     ]
 
 
-def test_a_user_chunk_behind_an_echo_is_told_beside_it() -> None:
+@IN_BOTH_MODES
+def test_a_user_chunk_behind_an_echo_is_told_beside_it(mode: Mode) -> None:
     context, echo = user(text("<context/>")), [user(text("mend ")), user(text("it"))]
-    assert told(asked(prompt(1, "s", "mend it")), *map(entry, [*echo, context])) == [*map(line, echo), line(context)]
+    assert told(asked(prompt(1, "s", "mend it")), *map(entry, [*echo, context]), mode=mode) == [
+        *map(line, echo),
+        line(context),
+    ]
 
 
-def test_a_user_chunk_that_only_begins_with_the_prompt_is_no_echo() -> None:
-    pieces = [user(text("mend")), user(text(" it and go"))]
-    assert told(asked(prompt(1, "s", "mend it")), *map(entry, pieces)) == [own(text("mend it"), 1), *map(line, pieces)]
+@IN_BOTH_MODES
+def test_a_user_chunk_that_only_begins_with_the_prompt_is_no_echo(mode: Mode) -> None:
+    pieces = ["mend", " it and go"]
+    chunks = [entry(user(text(piece))) for piece in pieces]
+    assert told(asked(prompt(1, "s", "mend it")), *chunks, mode=mode) == [
+        own(text("mend it"), 1),
+        *joined(*pieces, mode=mode),
+    ]
 
 
-def test_an_echo_counts_only_right_behind_its_prompt() -> None:
+@IN_BOTH_MODES
+def test_an_echo_counts_only_right_behind_its_prompt(mode: Mode) -> None:
     said, echo = chunk("s", "working"), user(text("mend it"))
-    assert told(asked(prompt(1, "s", "mend it")), entry(said), entry(echo)) == [
+    assert told(asked(prompt(1, "s", "mend it")), entry(said), entry(echo), mode=mode) == [
         own(text("mend it"), 1),
         line(said),
         line(echo),
     ]
 
 
-def test_every_prompt_has_its_own_echo() -> None:
+@IN_BOTH_MODES
+def test_every_prompt_has_its_own_echo(mode: Mode) -> None:
     one, two = user(text("go"), "1"), user(text("go"), "2")
     entries = [asked(prompt(1, "s", "go")), entry(one), asked(prompt(2, "s", "go")), entry(two)]
-    assert told(*entries) == [line(one), line(two)]
-    assert told(entries[0], entries[2], entries[3]) == [own(text("go"), 1), line(two)]
+    assert told(*entries, mode=mode) == [line(one), line(two)]
+    assert told(entries[0], entries[2], entries[3], mode=mode) == [own(text("go"), 1), line(two)]
 
 
+@IN_BOTH_MODES
 @pytest.mark.parametrize("content", [[IMAGE], [text("  "), IMAGE], []])
-def test_a_prompt_without_words_has_no_echo(content: list[Any]) -> None:
+def test_a_prompt_without_words_has_no_echo(content: list[Any], mode: Mode) -> None:
     said = user(text(" "))
-    assert told(asked(blocks(*content)), entry(said)) == [*(own(each, 1) for each in content), line(said)]
+    assert told(asked(blocks(*content)), entry(said), mode=mode) == [*(own(each, 1) for each in content), line(said)]
 
 
-def test_a_user_chunk_without_a_prompt_is_told_as_it_is() -> None:
-    assert told(entry(user(text("hello")))) == [line(user(text("hello")))]
+@IN_BOTH_MODES
+def test_a_user_chunk_without_a_prompt_is_told_as_it_is(mode: Mode) -> None:
+    assert told(entry(user(text("hello"))), mode=mode) == [line(user(text("hello")))]
 
 
 pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
 
 
+@IN_BOTH_MODES
 @given(pieces, pieces)
-def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(words: list[str], behind: list[str]) -> None:
+def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(
+    mode: Mode, words: list[str], behind: list[str]
+) -> None:
     prompted, chunks = blocks(*map(text, words)), [user(text(piece)) for piece in behind]
-    lines = told(asked(prompted), *map(entry, chunks))
+    lines = told(asked(prompted), *map(entry, chunks), mode=mode)
     ours = [own(text(word), 1) for word in words]
     spoken = "".join(words).strip()
     echoes = [n for n in range(1, len(behind) + 1) if spoken and "".join(behind[:n]).strip() == spoken]
-    assert lines == [*([] if echoes else ours), *map(line, chunks)]
+    echo = max((n for n in echoes), default=0)
+    assert lines == [*map(line, chunks[:echo]), *([] if echoes else ours), *joined(*behind[echo:], mode=mode)]
 
 
 # Updates.
@@ -244,7 +294,6 @@ def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(words:
         "agent_message_chunk",
         "agent_thought_chunk",
         "tool_call",
-        "tool_call_update",
         "plan",
         "compaction_update",
         "a_kind_nobody_knows",
@@ -252,13 +301,14 @@ def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(words:
     ],
 )
 def test_every_update_of_the_conversation_known_or_not_is_told_as_it_was(kind: str) -> None:
-    said = spaced(update("s", kind, content=1.0, status=None))
+    shape = {"toolCallId": "c", "title": "x", "status": "completed"} if kind == "tool_call" else {"content": text("x")}
+    said = spaced(update("s", kind, **shape, entries=[], n=1.0, none=None))
     assert told(entry(said)) == [said]
 
 
 def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
-    telling = Telling("s")
-    said = [chunk("s", "a"), update("s", "tool_call"), chunk("s", "b")]
+    telling = Telling("s", run=LATER, mode="full")
+    said = [chunk("s", "a"), update("s", "tool_call", toolCallId="c", title="x", status="completed"), chunk("s", "b")]
     assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
     assert telling.add(4, asked(prompt(1, "s", "go"))) == []
     assert telling.add(5, entry(said[0])) == [own(text("go"), 4), line(said[0])]
@@ -266,7 +316,7 @@ def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
 
 
 def test_a_prompt_is_certain_when_the_next_one_comes() -> None:
-    telling = Telling("s")
+    telling = Telling("s", run=LATER, mode="full")
     assert telling.add(1, asked(prompt(1, "s", "one"))) == []
     assert telling.add(2, asked(prompt(2, "s", "two"))) == [own(text("one"), 1)]
     assert telling.end() == [own(text("two"), 2)]
@@ -289,7 +339,7 @@ def test_how_things_stood_is_not_told_in_between(kind: str) -> None:
 
 
 def test_of_commands_and_usage_the_latest_is_told_at_the_end() -> None:
-    telling = Telling("s")
+    telling = Telling("s", run=LATER, mode="full")
     old, new = commands("s", "old"), spaced(commands("s", "new"))
     used = update("s", "usage_update", used=2)
     said: list[Said] = [update("s", "usage_update", used=1), old, used, commands("other", "x"), new]
@@ -301,13 +351,13 @@ def test_of_commands_and_usage_the_latest_is_told_at_the_end() -> None:
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
 def test_no_other_state_is_told_at_the_end(kind: str) -> None:
-    telling = Telling("s")
+    telling = Telling("s", run=LATER, mode="full")
     telling.add(1, entry(update("s", kind)))
     assert telling.states() == []
 
 
 def test_where_nothing_stood_there_is_nothing_to_tell_at_the_end() -> None:
-    assert Telling("s").states() == []
+    assert Telling("s", run=LATER, mode="full").states() == []
 
 
 @pytest.mark.parametrize(
@@ -352,7 +402,7 @@ def test_an_update_that_is_none_is_skipped(params: object) -> None:
 
 
 def test_a_line_that_is_no_plain_json_is_told_too() -> None:
-    said = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","x":"\\ud800\xff"}}}'
+    said = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"odd","x":"\\ud800\xff"}}}'
     assert told(entry(said)) == [said + b"\n"]
 
 
@@ -374,17 +424,18 @@ ENTRIES = st.builds(
 )
 
 
-def all_told(entries: Iterable[Entry]) -> bytes:
+def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
     """States too."""
-    telling = Telling("s")
+    telling = Telling("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return b"".join([*lines, *telling.end(), *telling.states()])
 
 
+@IN_BOTH_MODES
 @given(st.lists(ENTRIES | st.just(Entry("", RUN, None, note={})), max_size=10))
-def test_any_entries_are_told_without_harm_and_alike_every_time(entries: list[Entry]) -> None:
-    lines = all_told(entries)
-    assert lines == all_told(entries)
+def test_any_entries_are_told_without_harm_and_alike_every_time(mode: Mode, entries: list[Entry]) -> None:
+    lines = all_told(entries, mode)
+    assert lines == all_told(entries, mode)
     for one in lines.split(b"\n")[:-1]:
         value = json.loads(one)
         assert value["method"] == "session/update"

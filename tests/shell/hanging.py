@@ -28,13 +28,13 @@ class HangingStore(Store):
                 self.stuck.set()
             self._back.wait()
 
-    def begin(self, agent: str, header: Header, *, fresh: bool) -> Transcript:
+    def begin(self, agent: str, header: Header, *, fresh: bool, parent: str | None = None) -> Transcript:
         self.wait()
-        return _Hanging(super().begin(agent, header, fresh=fresh), self)
+        return _Hanging(super().begin(agent, header, fresh=fresh, parent=parent), self)
 
-    def reopen(self, agent: str, session: str) -> Transcript:
+    def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         self.wait()
-        return _Hanging(super().reopen(agent, session), self)
+        return _Hanging(super().reopen(agent, session, identity), self)
 
     def delete(self, agent: str, session: str) -> None:
         self.wait()

@@ -419,3 +419,15 @@ def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def open_descriptors() -> int:
     return int(psutil.Process().num_fds())
+
+
+def test_two_windows_whose_agents_give_out_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
+    first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
+    for window, words in ((first, "mine"), (second, "yours")):
+        window.begin()
+        window.put(*prompted(words))
+    first.put(*prompted("mine again"))
+    assert second.said() == ["yours"]
+    (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
+    assert aside.read_text().count("mine") == 2
+    assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}

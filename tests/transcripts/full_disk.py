@@ -82,9 +82,19 @@ def show(path: Path, size: int) -> None:
             print(row.session)
 
 
+def fork(path: Path, size: int) -> None:
+    """A copy of the session "p" of a store."""
+    store = Store(path)
+    with no_file_past(size):
+        try:
+            store.begin(AGENT, talk.header("f"), fresh=False, parent="p").close()
+        except OSError as problem:
+            print(errno.errorcode[problem.errno or 0])
+
+
 def main() -> None:
     job, path, size = sys.argv[1:]
-    {"append": append, "delete": delete, "show": show}[job](Path(path), int(size))
+    {"append": append, "delete": delete, "show": show, "fork": fork}[job](Path(path), int(size))
 
 
 if __name__ == "__main__":

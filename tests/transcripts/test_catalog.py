@@ -92,7 +92,7 @@ def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Store, 
     for _ in range(2):
         assert listed(store) == ["s"]
         assert marks(root) == {file_name("s")}
-    going_on = store.reopen(AGENT, "s")
+    going_on = store.begin(AGENT, talk.header("s"), fresh=False)
     going_on.append(said("a", at=2) + answer(at=3))
     going_on.close()
     [row] = store.page(AGENT, None, None, talk.RUN).rows
@@ -309,7 +309,7 @@ def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_ba
 
 
 def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> None:
-    going_on = full.reopen(AGENT, "a")
+    going_on = full.begin(AGENT, talk.header("a"), fresh=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
     going_on.close()

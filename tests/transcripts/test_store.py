@@ -163,17 +163,23 @@ def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Sto
 def test_a_session_goes_on_in_the_transcript_that_is_there(store: Store) -> None:
     talk.keep(store, AGENT, "s", prompt("one"), answer())
     talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
-    transcript = store.reopen(AGENT, "s")
+    began = store.begin(AGENT, talk.header("s"), fresh=False)
+    transcript = store.reopen(AGENT, "s", began.identity)
+    began.close()
     transcript.append(prompt("three"))
     transcript.close()
     assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
 
 
 def test_a_session_that_was_deleted_is_not_reopened(store: Store) -> None:
-    talk.keep(store, AGENT, "s")
+    began = store.begin(AGENT, talk.header("s"), fresh=True)
+    identity = began.identity
+    began.close()
     store.delete(AGENT, "s")
+    talk.keep(store, AGENT, "s", at=1)  # by another window, under the same id
     with pytest.raises(FileNotFoundError):
-        store.reopen(AGENT, "s")
+        store.reopen(AGENT, "s", identity)
+    store.delete(AGENT, "s")
     with pytest.raises(FileNotFoundError):
         store.read(AGENT, "s")
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.summary import Summary, cleaned, merged
+from acp_proxy.transcripts.summary import Summary, merged
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.titles import cleaned
 from tests.strategies import messages, texts, values
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, info, note, prompt, said, update

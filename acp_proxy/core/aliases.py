@@ -1,0 +1,65 @@
+"""Sessions that the agent knows by another id than the client: every line that names one is rewritten, both ways.
+
+Only ``params.sessionId`` is touched; every other byte of the line stays. Source: design of aliases and handover.
+"""
+
+from acp_proxy.wire import acp, jsonrpc, splice
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Request
+
+
+class Aliases:
+    def __init__(self) -> None:
+        self._agents: dict[str, str] = {}
+        self._clients: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._agents)
+
+    def add(self, client: str, agent: str) -> None:
+        """What the client calls ``client`` is ``agent`` to the agent from now on.
+
+        What it was before may still speak: a turn may be under way there.
+        """
+        self._agents[client] = agent
+        self._clients[agent] = client
+
+    def to_agent(self, line: bytes, message: Message) -> bytes:
+        return _rewritten(line, message, self._agents) if self._agents else line
+
+    def to_client(self, line: bytes, message: Message) -> bytes:
+        return _rewritten(line, message, self._clients) if self._clients else line
+
+
+def _rewritten(line: bytes, message: Message, ids: dict[str, str]) -> bytes:
+    if isinstance(message, Batch):
+        return _batch(line, message, ids)
+    session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
+    if session not in ids or session is None:
+        return line
+    try:
+        return acp.with_session(line, ids[session])
+    except (ValueError, KeyError):  # it cannot be taken apart: the other side will say that it does not know it
+        return line
+
+
+def _batch(line: bytes, batch: Batch, ids: dict[str, str]) -> bytes:
+    text = splice.decode(line)
+    try:
+        spans = splice.elements(text, splice.whole(text)[0])
+    except ValueError:
+        return line
+    new = [splice.decode(_rewritten(message.raw, message, ids)) for message in batch.messages]
+    if len(spans) != len(new):
+        return line
+    return splice.encode(splice.replaced(text, list(zip(spans, new, strict=True))))
+
+
+def renamed_result(line: bytes, session: str) -> bytes:
+    """A response whose result names a session, with another id."""
+    text = splice.decode(line)
+    try:
+        result = splice.members(text, splice.whole(text)[0])["result"]
+        span = splice.members(text, result[0])["sessionId"]
+    except (ValueError, KeyError):
+        return line
+    return splice.encode(splice.replaced(text, [(span, jsonrpc.dump(session).decode())]))

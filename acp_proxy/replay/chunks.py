@@ -1,0 +1,78 @@
+"""Adjacent chunks of one message told as one, where nothing is lost by it.
+
+Joined are texts of one kind and one ``messageId`` (or none) that carry nothing else: a member that is not known and not
+null, annotations, ``_meta``, anywhere in the line, keeps a chunk apart. A chunk that stays alone keeps its exact bytes.
+"""
+
+from acp_proxy.replay import lines
+from acp_proxy.replay.updates import Update
+from acp_proxy.wire import acp, jsonrpc
+
+Key = tuple[str, str | None]
+"""Chunks with the same key, one behind the other, are one message: kind and messageId."""
+
+_MESSAGE = frozenset({"jsonrpc", "method", "params"})
+_PARAMS = frozenset({"sessionId", "update"})
+_UPDATE = frozenset({"sessionUpdate", "content", "messageId"})
+_CONTENT = frozenset({"type", "text"})
+
+
+class Chunks:
+    """One message so far: the line of its only chunk, or the text of several."""
+
+    def __init__(self, session: str, update: Update) -> None:
+        self._session = session
+        self.key = key(update)
+        self._line: bytes | None = update.line
+        self._first = _text(update)
+        self._text = bytearray()
+
+    def joins(self, other: Key | None) -> bool:
+        return self.key is not None and self.key == other
+
+    def add(self, update: Update) -> None:
+        self._begin()
+        self._text += _written(_text(update))
+
+    def take(self, other: "Chunks") -> None:
+        """Everything of another message behind this one."""
+        self._begin()
+        self._text += other._text if other._line is None else _written(other._first)
+
+    def told(self) -> bytes:
+        if self._line is not None or self.key is None:
+            return self._line or b""
+        kind, message_id = self.key
+        content = b'{"type":"text","text":"' + self._text + b'"}'
+        more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
+        return lines.update(self._session, kind, {"content": content, **more})
+
+    def _begin(self) -> None:
+        if self._line is not None:
+            self._text += _written(self._first)
+            self._line, self._first = None, ""
+
+
+def key(update: Update) -> Key | None:
+    """None where the chunk carries something that would be lost."""
+    params, content = acp.member(update.message, "params"), update.value.get("content")
+    carried = ((update.message, _MESSAGE), (params, _PARAMS), (update.value, _UPDATE), (content, _CONTENT))
+    if acp.text(content, "type") != "text" or not all(_has_only(value, known) for value, known in carried):
+        return None
+    message_id = update.value.get("messageId")
+    return (update.kind, message_id) if message_id is None or isinstance(message_id, str) else None
+
+
+def _has_only(value: object, known: frozenset[str]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return value.keys() <= known or all(name in known or item is None for name, item in value.items())
+
+
+def _text(update: Update) -> str:
+    return acp.text(update.value.get("content"), "text") or ""
+
+
+def _written(text: str) -> bytes:
+    """As it stands between the quotes: halves of a surrogate pair, each an escape, find each other there."""
+    return jsonrpc.dump(text)[1:-1]

@@ -1,0 +1,84 @@
+"""Cut what a tool call carries down to a limit, so that it stays valid.
+
+Short fields come first, then the content, item by item, then what programs exchanged (``rawInput``, ``rawOutput``),
+then the rest. Of texts the beginning stays; a diff, an image, a value of unknown shape stays whole or not at all.
+"""
+
+import shlex
+
+from acp_proxy.replay import lines
+from acp_proxy.replay.lines import Members
+from acp_proxy.wire import acp, jsonrpc, splice
+
+_ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
+
+
+def cut(fields: Members, limit: int) -> dict[str, int]:
+    """Shorten the fields in place. Returns how many bytes are left out, by field."""
+    left_out: dict[str, int] = {}
+    room = limit
+    for name in sorted(fields, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
+        raw = fields[name]
+        if len(raw) > room:
+            kept = _shorter(name, raw, room)
+            left_out[name] = len(raw) - len(kept)
+            if kept:
+                fields[name] = kept
+            else:
+                del fields[name]
+            raw = kept
+        room -= len(raw)
+    return left_out
+
+
+def notice(session: str, left_out: int) -> str:
+    """What stands in place of what was cut."""
+    command = f"acp-proxy sessions show {shlex.quote(session)} --json"
+    return f"[{left_out} bytes are left out here. To see all of it: {command}]"
+
+
+def shortened(text: str, room: int) -> str:
+    """The beginning of a text that takes no more than ``room`` bytes as JSON."""
+    text = text[: max(room, 0)]
+    while text and (size := len(jsonrpc.dump(text))) > room:
+        text = text[: min(len(text) - 1, len(text) * max(room, 0) // size)]
+    return text
+
+
+def _shorter(name: str, raw: bytes, room: int) -> bytes:
+    if name == "content":
+        return _fewer(raw, room)
+    if name == "title":
+        return jsonrpc.dump(shortened(str(lines.value(raw)), room))
+    return b""
+
+
+def _fewer(array: bytes, room: int) -> bytes:
+    """The items that find room; of a text that does not, its beginning."""
+    kept = []
+    room -= len(b"[]")
+    for item in lines.items(array):
+        told = item if len(item) < room else _shorter_item(item, room - 1)
+        if told:
+            kept.append(told)
+            room -= len(told) + len(b",")
+    return lines.array(kept)
+
+
+def _shorter_item(item: bytes, room: int) -> bytes:
+    value = lines.value(item)
+    text = acp.text(acp.member(value, "content"), "text")
+    if acp.text(value, "type") != "content" or text is None:
+        return b""
+    if value == {"type": "content", "content": {"type": "text", "text": text}}:
+        kept = shortened(text, room - len(lines.text_item("")))
+        return lines.text_item(kept) if kept else b""
+    whole = splice.decode(item)
+    try:
+        span = splice.members(whole, splice.members(whole)["content"][0])["text"]
+    except (ValueError, KeyError):
+        return b""
+    around = len(item) - len(splice.encode(whole[slice(*span)]))
+    if not (kept := shortened(text, room - around)):
+        return b""
+    return splice.encode(splice.replaced(whole, [(span, splice.decode(jsonrpc.dump(kept)))]))

@@ -1,0 +1,126 @@
+"""Terminals that tool calls refer to: they exist no longer, so what they had written is told in their place.
+
+A terminal is known by the run that it was in: clients count from the beginning in each. Its output is noted when its
+turn ends, seldom later; a call that was told without it is told again then. What is carried from one turn to the next
+is bounded; beyond that there is the placeholder.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from acp_proxy.replay import cutting, lines
+from acp_proxy.wire import acp, jsonrpc
+
+CARRIED = 1024 * 1024
+"""Bytes of outputs, and of contents that wait for one, that are kept from one turn to the next."""
+PLACEHOLDER = "[the output of this terminal was not recorded]"
+
+_FENCE = "```"
+_AROUND = 512  # room for what is said beside an output, so that how it ended is not what is cut
+_Id = tuple[str, str]  # run, terminal
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A content that refers to terminals, and the run in which they were."""
+
+    run: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    text: str
+    left_out: int
+
+
+class Terminals:
+    def __init__(self, limit: int) -> None:
+        """``limit``: bytes of one output that are kept at most; 0 for all."""
+        self._limit = limit
+        self._noted: dict[_Id, _Noted] = {}
+        self._waiting: dict[str, Shown] = {}
+
+    def note(self, run: str, note: Mapping[str, object]) -> dict[str, Shown]:
+        """What was recorded of one. Returns the calls that were told without it, with their contents."""
+        id = acp.text(note, "terminalId")
+        if id is None:
+            return {}
+        self._noted[run, id] = _told(note, self._limit)
+        waited = {call: shown for call, shown in self._waiting.items() if shown.run == run and id in _shown_in(shown)}
+        for call in waited:
+            del self._waiting[call]
+        return waited
+
+    def resolved(self, shown: Shown) -> tuple[bytes, int]:
+        """The content with outputs in place of terminals, and how many bytes of them are not there."""
+        told, left_out = [], 0
+        for raw in lines.items(shown.content):
+            item = lines.value(raw)
+            if acp.text(item, "type") == "terminal":
+                noted = self._noted.get((shown.run, acp.text(item, "terminalId") or ""), _Noted(PLACEHOLDER, 0))
+                raw, left_out = lines.text_item(noted.text), left_out + noted.left_out
+            told.append(raw)
+        return lines.array(told), left_out
+
+    def in_line(self, line: bytes, run: str) -> bytes:
+        """An update's line with outputs in place of terminals; every other byte stays."""
+        raw = line.removesuffix(b"\n")
+        try:
+            return lines.with_content(raw, self.resolved(Shown(run, lines.content_of(raw)))[0]) + b"\n"
+        except (ValueError, KeyError):
+            return line
+
+    def changed(self, call: str) -> None:
+        """Its content is no longer what was told."""
+        self._waiting.pop(call, None)
+
+    def end_of_turn(self, told: Mapping[str, Shown]) -> None:
+        """``told``: the contents, by call, that refer to terminals. Remember which still lack an output."""
+        self._waiting |= {call: shown for call, shown in told.items() if self._lacks(shown)}
+        _drop_oldest(self._waiting, {call: len(shown.content) for call, shown in self._waiting.items()})
+        _drop_oldest(self._noted, {id: len(noted.text) for id, noted in self._noted.items()})
+
+    def _lacks(self, shown: Shown) -> bool:
+        return any((shown.run, id) not in self._noted for id in _shown_in(shown))
+
+
+def _shown_in(shown: Shown) -> set[str]:
+    """The terminals that a content refers to."""
+    values = [lines.value(raw) for raw in lines.items(shown.content)]
+    ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
+    return {id for id in ids if id is not None}
+
+
+def _told(note: Mapping[str, object], limit: int) -> _Noted:
+    """The output, fenced so that editors show it as it was, and how the command ended."""
+    output, ending = acp.text(note, "output"), _ending(note.get("exitStatus"))
+    if output is None:
+        return _Noted("\n".join(filter(None, (PLACEHOLDER, ending))), 0)
+    kept = cutting.shortened(output, max(limit - _AROUND, 0)) if limit else output
+    left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
+    fence = _FENCE
+    while fence in kept:
+        fence += "`"
+    cut = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
+    body = "\n".join((fence, kept.removesuffix("\n"), fence))
+    return _Noted("\n".join(filter(None, (cut, body, ending))), left_out)
+
+
+def _ending(status: object) -> str | None:
+    code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return f"[exited with code {code}]"
+    return f"[ended by {signal}]" if signal is not None else None
+
+
+def _drop_oldest(kept: dict[K, V], sizes: Mapping[K, int]) -> None:
+    total = sum(sizes.values())
+    for key, size in sizes.items():
+        if total <= CARRIED:
+            return
+        del kept[key]
+        total -= size

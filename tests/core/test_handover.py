@@ -1,0 +1,364 @@
+"""Sessions that the agent cannot restore go on in a new one of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
+from acp_proxy.core.effects import Begin, BeginTurn, ForgetReplay, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import (
+    AS_USUAL,
+    LOADS,
+    RESUMES,
+    Said,
+    Step,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    delete,
+    error,
+    line,
+    load,
+    new,
+    notification,
+    opened_note,
+    permission,
+    prompt,
+    raw,
+    request,
+    requested,
+    result,
+    spaced,
+    stopped,
+    update,
+)
+
+ONE = requested(1)
+OURS = "acp-proxy/1"
+BRIEF = "# what was said\nüber “all” of it"
+
+
+def about_to_load(stored: Stored | None = None, capabilities: object = None, modes: Modes = AS_USUAL) -> Talk:
+    talk = Talk(modes=modes).begins(capabilities)
+    talk.stored["s"] = stored or Stored()
+    return talk
+
+
+def opening(stored: Stored | None = None) -> Talk:
+    """The agent was asked for a new session and has not answered."""
+    talk = about_to_load(stored)
+    talk.client(load(1, "s"))
+    return talk
+
+
+def replaying() -> Talk:
+    talk = opening()
+    talk.agent(result(OURS, {"sessionId": "n"}))
+    assert talk.replays_running == [ONE]
+    return talk
+
+
+def handed_over() -> Talk:
+    talk = replaying()
+    talk.replay_ends(1, brief=BRIEF)
+    return talk
+
+
+def heard(step: Step) -> list[Any]:
+    return [json.loads(one) for one in step.to_client.splitlines()]
+
+
+def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
+    blocks = [{"type": "text", "text": BRIEF}, {"type": "text", "text": text}]
+    return request(id, "session/prompt", {"sessionId": session, "prompt": blocks})
+
+
+# A new session.
+
+
+def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
+    talk = about_to_load()
+    step = talk.client(load(1, "s"))
+    assert json.loads(step.to_agent) == new(OURS)
+    assert (step.to_client, step.kept) == (b"", [])
+    modes = {"currentModeId": "plan"}
+    step = talk.agent(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
+    assert step.asked == [StartReplay(ONE, brief=True)]
+    assert step.to_client == b""
+    assert step.kept == [
+        Begin("s", "/w", [], record.PARTIAL),
+        KeepNote("s", opened_note("session/load", modes=modes, configOptions=[])),
+        KeepNote("s", {"type": record.HANDOVER, "to": "n"}),
+    ]
+    talk.tells(1, chunk("s", "told"))
+    step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
+    notice, answer, state = heard(step)
+    assert notice["params"]["sessionId"] == "s"
+    assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
+    assert notice["params"]["update"]["content"]["text"] == (
+        "This conversation continues in a new session of the agent, which has been given the record above."
+    )
+    assert answer == result(1, {"modes": modes, "configOptions": [], "_meta": {"acp-proxy": {"handover": True}}})
+    assert state == commands("s", "stored")
+    assert step.kept == []
+    assert talk.replays_left == []
+
+
+def test_the_new_session_is_what_the_client_wants_of_the_old_byte_for_byte() -> None:
+    params = (
+        b'"cwd":"/w" , "mcpServers": [ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ],"_meta":{"big":12345678901234567890123}'
+    )
+    step = about_to_load().client(b'{"id":1,"params":{ "sessionId" : "s",' + params + b'},"method":"session/load"}\r\n')
+    assert b"sessionId" not in step.to_agent
+    for member in (
+        b'"cwd":"/w"',
+        b'"mcpServers":[ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ]',
+        params[params.index(b'"_meta"') :],
+    ):
+        assert member in step.to_agent
+    assert json.loads(step.to_agent.decode(errors="replace")).keys() == {"jsonrpc", "id", "method", "params"}
+
+
+def test_of_a_session_of_which_there_is_nothing_the_agent_is_not_asked() -> None:
+    step = about_to_load(Stored(held=False)).client(load(1, "s"))
+    assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
+
+
+def test_an_incomplete_record_is_handed_over_too() -> None:
+    talk = opening(Stored(complete=False))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, brief=True)]
+
+
+@pytest.mark.parametrize("id", [b"1.0", b'"\\u0031"', b"null", b"12345678901234567890123"])
+def test_the_agents_refusal_is_passed_on_under_the_clients_id(id: bytes) -> None:
+    talk = about_to_load()
+    talk.client(b'{"id":%b,"method":"session/load","params":{"sessionId":"s"}}' % id)
+    step = talk.agent(b'{"error": {"code":-32000, "message":"login","data":1.0} ,"id":"acp-proxy/1"}\r\n')
+    assert b'"error":{"code":-32000, "message":"login","data":1.0}' in step.to_client
+    assert json.loads(step.to_client)["id"] == json.loads(id)
+    assert b"acp-proxy/1" not in step.to_client
+    assert (step.kept, talk.replays_left) == ([], [])
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"sessionId": 5}, []])
+def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
+    talk = opening()
+    assert talk.agent(result(OURS, answer)).refusals == [(1, -32603)]
+    assert talk.replays_left == []
+
+
+def test_own_ids_are_never_used_twice() -> None:
+    talk = about_to_load()
+    talk.stored["t"] = Stored()
+    first, second = talk.client(load(1, "s")), talk.client(load(2, "t"))
+    assert [json.loads(step.to_agent)["id"] for step in (first, second)] == ["acp-proxy/1", "acp-proxy/2"]
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}), result("acp-proxy/1", {"sessionId": "n"}))
+    assert talk.client(prompt(3, "s"), prompt(4, "t")).to_agent == line(prompt(3, "n"), prompt(4, "m"))
+
+
+# Before the new session is known.
+
+
+@pytest.mark.parametrize("spelling", [line, spaced])
+def test_what_comes_before_the_answer_is_told_behind_it_as_the_clients(spelling: Any) -> None:
+    talk = opening()
+    assert talk.agent(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
+    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert step.to_client == line(chunk("other", "a"))
+    told = heard(talk.replay_ends(1))
+    assert told[2:] == [commands("s", "x")]
+
+
+def test_sessions_that_are_open_flow_meanwhile() -> None:
+    talk = about_to_load().opens("t")
+    talk.client(load(1, "s"))
+    for spelling in (line, spaced):
+        assert talk.agent(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
+
+
+def test_a_load_cancelled_meanwhile_is_answered_once_and_tells_nothing() -> None:
+    talk = opening()
+    step = talk.client(cancel(1))
+    assert step.refusals == [(1, -32800)]
+    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert (step.to_client, step.asked, step.kept) == (b"", [ForgetReplay(ONE)], [])
+    assert talk.replays_left == []
+
+
+def test_an_agent_that_ends_meanwhile_leaves_the_load_an_error_and_nothing_unsaid() -> None:
+    talk = opening()
+    talk.agent(chunk("other", "a"))
+    step = talk.agent_ends()
+    assert step.refusals == [(1, -32603)]
+    assert line(chunk("other", "a")) in step.to_client
+    assert talk.replays_left == []
+
+
+# The conversation goes on.
+
+
+def test_ids_are_rewritten_both_ways() -> None:
+    talk = handed_over()
+    said: list[Said] = [
+        notification("session/cancel", {"sessionId": "s"}),
+        request(7, "session/set_mode", {"sessionId": "s", "modeId": "x"}),
+        request(8, "_vendor/x", {"sessionId": "s"}),
+        [notification("session/cancel", {"sessionId": "s"})],
+    ]
+    assert talk.client(*said).to_agent == line(*said).replace(b'"sessionId":"s"', b'"sessionId":"n"')
+    told: list[Said] = [
+        chunk("n", "a"),
+        spaced(chunk("n", "b")),
+        permission(0, "n"),
+        request(5, "fs/read_text_file", {"sessionId": "n", "path": "/w/n"}),
+        result(7, {}),
+        [chunk("n", "c")],
+    ]
+    step = talk.agent(*told)
+    assert step.to_client == line(*told).replace(b'"sessionId":"n"', b'"sessionId":"s"').replace(
+        b'"sessionId" : "n"', b'"sessionId" : "s"'
+    )
+    assert {getattr(each, "session", None) for each in step.kept} == {"s"}
+    picked = result(0, {"outcome": {"outcome": "selected", "optionId": "x"}})
+    step = talk.client(picked)
+    assert (step.to_agent, step.kept) == (
+        line(picked),
+        [Keep("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+    )
+
+
+def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
+    talk = handed_over()
+    step = talk.client(prompt(2, "s"))
+    assert json.loads(step.to_agent) == briefed(2, "n")
+    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.agent(stopped(2)).to_client == line(stopped(2))
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    assert BRIEF.encode() not in talk.all.to_client
+
+
+def test_every_other_byte_of_a_prompt_with_the_record_stays() -> None:
+    said = (
+        b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
+        b'"id":2.0,"method":"session/prompt"}\r\n'
+    )
+    block = json.dumps({"type": "text", "text": BRIEF}, separators=(",", ":"), ensure_ascii=False).encode()
+    expected = said.replace(b'[ {"type"', b"[ " + block + b',{"type"').replace(b'"s"}', b'"n"}')
+    assert handed_over().client(said).to_agent == expected
+
+
+@pytest.mark.parametrize("blocks", [[], None, "x", {}])
+def test_a_prompt_without_blocks_passes_or_has_the_record_alone(blocks: object) -> None:
+    said = request(2, "session/prompt", {"sessionId": "s", "prompt": blocks})
+    step = handed_over().client(said)
+    told = json.loads(step.to_agent)["params"]
+    assert told["sessionId"] == "n"
+    assert told["prompt"] == ([{"type": "text", "text": BRIEF}] if blocks == [] else blocks)
+
+
+def test_another_sessions_prompt_carries_no_record() -> None:
+    talk = handed_over().opens("t")
+    assert talk.client(prompt(2, "t")).to_agent == line(prompt(2, "t"))
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+
+
+def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
+    talk = handed_over()
+    step = talk.client(load(2, "s"))
+    assert json.loads(step.to_agent) == new("acp-proxy/2")
+    talk.agent(result("acp-proxy/2", {"sessionId": "m"}))
+    talk.replay_ends(2, brief="newer")
+    told = json.loads(talk.client(prompt(3, "s")).to_agent)["params"]
+    assert (told["sessionId"], told["prompt"][0]["text"]) == ("m", "newer")
+    assert talk.agent(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
+
+
+def test_a_record_of_what_was_deleted_meanwhile_is_given_to_nobody() -> None:
+    talk = handed_over()
+    talk.client(delete(2, "s"))
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+    talk = replaying()
+    assert StopReplay(ONE) in talk.client(delete(2, "s")).asked
+    assert [told["id"] for told in heard(talk.replay_ends(1, brief=BRIEF))] == [1]
+    assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
+
+
+def test_a_fork_of_a_session_that_was_handed_over_is_one_of_the_clients_session() -> None:
+    talk = handed_over()
+    step = talk.client(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+    assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
+    step = talk.agent(result(2, {"sessionId": "f"}))
+    assert step.to_client == line(result(2, {"sessionId": "f"}))
+    assert step.kept[0] == Begin("f", "/w", [], record.PARTIAL, parent="s")
+
+
+# A restore that the agent refuses.
+
+REFUSING = [RESUMES, LOADS]
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_a_refused_restore_is_handed_over_where_asked_for(capabilities: Any) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=ALWAYS))
+    talk.client(load(1, "s"))
+    assert talk.agent(chunk("s", "told"), commands("s", "x"), chunk("s", "more")).to_client == b""
+    step = talk.agent(error(1, -32603, "no such session"))
+    assert json.loads(step.to_agent) == new(OURS)
+    assert (step.to_client, step.kept) == (b"", [])
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, brief=True)]
+    told = heard(talk.replay_ends(1, brief=BRIEF))
+    assert [each.get("id") for each in told] == [None, 1]
+    assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+@pytest.mark.parametrize("handover", ["auto", ALWAYS, NEVER])
+def test_an_agent_that_wants_a_login_is_not_asked_for_another_session(capabilities: Any, handover: str) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
+    talk.client(load(1, "s"))
+    step = talk.agent(error(1, -32000, "login"))
+    assert (step.to_agent, step.to_client) == (b"", line(error(1, -32000, "login")))
+
+
+@pytest.mark.parametrize("capabilities", REFUSING)
+@pytest.mark.parametrize("handover", ["auto", NEVER])
+def test_a_refused_restore_is_the_agents_error_otherwise(capabilities: Any, handover: str) -> None:
+    talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
+    talk.client(load(1, "s"))
+    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+    assert talk.replays_left == []
+
+
+def test_of_a_session_that_we_lack_the_refusal_is_the_agents() -> None:
+    talk = about_to_load(Stored(held=False), RESUMES, Modes(handover=ALWAYS))
+    talk.client(load(1, "s"))
+    assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
+
+
+def test_a_session_whose_turn_is_under_way_is_not_handed_over_by_a_refusal() -> None:
+    talk = Talk(modes=Modes(handover=ALWAYS)).begins(RESUMES).opens("s")
+    talk.client(prompt(5, "s"), load(1, "s"))
+    talk.agent(chunk("s", "live"))
+    step = talk.agent(error(1, -32603, "busy"))
+    assert (step.to_agent, step.to_client) == (b"", line(chunk("s", "live"), error(1, -32603, "busy")))
+
+
+def test_a_cancelled_load_is_not_handed_over() -> None:
+    talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
+    talk.client(load(1, "s"), cancel(1))
+    step = talk.agent(error(1, -32800))
+    assert (step.to_agent, step.to_client) == (b"", b"")
+
+
+def test_updates_of_a_load_under_way_do_not_wait_for_another_sessions_handover() -> None:
+    talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
+    talk.stored["t"] = Stored(complete=False)
+    talk.client(load(1, "s"), load(2, "t"))
+    talk.agent(error(1, -32603))
+    talk.agent(update("t", "plan"), result(2, {}))
+    assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))

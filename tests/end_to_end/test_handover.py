@@ -1,0 +1,389 @@
+"""Sessions that the agent cannot restore: shown whole, and continued in a new session of the agent."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.telling import Told, tell
+from acp_proxy.replay.brief import INTRODUCTION
+from tests.end_to_end.proxied import (
+    ASK,
+    AUTHENTICATION_REQUIRED,
+    CANCELLED,
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    Editor,
+    Loaded,
+    Permission,
+    Proxied,
+    Updates,
+    entries,
+    kinds,
+    prompt,
+    say,
+    texts,
+)
+
+NOTHING = ("--capabilities", "none")
+CLOSING = "This conversation continues in a new session of the agent, which has been given the record above."
+ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
+
+
+def recorded(
+    proxied: Proxied, *prompts: str, script: Any = None, agent: Sequence[str] = NOTHING
+) -> tuple[str, Updates]:
+    """A session of an agent that has ended since, and what the editor saw of it."""
+    with proxied.started(script, agent=agent) as editor:
+        session = editor.new_session()
+        seen: Updates = []
+        for text in prompts:
+            seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}}]
+            seen += editor.prompt(session, text)
+        assert editor.end() == 0
+    return session, seen
+
+
+def remembered(proxied: Proxied) -> list[dict[str, Any]]:
+    """The agent's sessions, the oldest first."""
+    sessions: list[dict[str, Any]] = [json.loads(path.read_text()) for path in proxied.memory.glob("*.json")]
+    return sorted(sessions, key=lambda one: str(one["updated_at"]))
+
+
+def given(proxied: Proxied, session: str) -> list[str]:
+    """What the agent was asked in the sessions that are not the editor's."""
+    others = [one for one in remembered(proxied) if one["id"] != session]
+    return [exchange["prompt"] for one in others for exchange in one["exchanges"]]
+
+
+def user_words(path: Path) -> list[str]:
+    """The texts of every prompt in a transcript."""
+    messages = [entry.get("message", {}) for entry in entries(path)]
+    prompts = [message["params"]["prompt"] for message in messages if message.get("method") == "session/prompt"]
+    return [block["text"] for blocks in prompts for block in blocks]
+
+
+def notes(path: Path, kind: str) -> list[dict[str, Any]]:
+    return [entry["note"] for entry in entries(path) if entry.get("note", {}).get("type") == kind]
+
+
+def is_handed_over(loaded: Loaded) -> bool:
+    meta = loaded.answer["result"].get("_meta", {})
+    return bool(meta.get("acp-proxy", {}).get("handover") is True)
+
+
+def test_an_agent_that_can_restore_nothing_offers_load(proxied: Proxied) -> None:
+    capabilities = proxied.editor(agent=NOTHING).initialize()["agentCapabilities"]
+    assert capabilities["loadSession"] is True
+    assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete", "load"]
+    capabilities = proxied.editor(agent=NOTHING, options=["--handover", "never"]).initialize()["agentCapabilities"]
+    assert capabilities["loadSession"] is False
+    assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete"]
+
+
+def test_a_session_that_is_handed_over_is_shown_whole_and_the_user_is_told(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it", "and the other?")
+    with proxied.started(agent=NOTHING) as editor:
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert texts(loaded.updates)[-1] == CLOSING
+        assert is_handed_over(loaded)
+        assert "sessionId" not in loaded.answer["result"]
+
+
+def test_the_new_sessions_modes_and_options_are_in_the_answer(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
+    options = [{"id": "o", "name": "O", "type": "select", "currentValue": "v", "options": []}]
+    new = {"methods": {"session/new": {"result": {"modes": modes, "configOptions": options, "x": 1}}}}
+    with proxied.started(new, agent=NOTHING) as editor:
+        result = editor.load(session).answer["result"]
+    assert result == {"modes": modes, "configOptions": options, "_meta": {"acp-proxy": {"handover": True}}}
+
+
+def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it", script="conversation")
+    with proxied.started(agent=NOTHING) as editor:
+        editor.load(session)
+        live = editor.prompt(session, "go on")
+        editor.prompt(session, "and on")
+        first, second = given(proxied, session)
+        assert first.startswith(INTRODUCTION)
+        assert first.endswith("go on")
+        for words in [
+            "**User:** mend it",
+            "**Agent:** I read both files.",
+            "Read sum.py (completed)",
+            "not the sum. 🦦",
+        ]:
+            assert words in first
+        assert second == "and on"  # once is enough
+        # The editor hears of the record only what the agent says of it: what it was asked, here.
+        assert kinds(live).count("user_message_chunk") == 0
+        assert editor.end() == 0
+    path = proxied.transcript(session)
+    assert user_words(path) == ["mend it", "go on", "and on"]
+    [note] = notes(path, "handover")
+    [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+    assert note == {"type": "handover", "to": new}
+    assert len(proxied.transcripts()) == 1
+
+
+def test_blocks_of_the_user_follow_the_record_as_they_came(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    shows: dict[str, Any] = {"turns": [[{"echo_prompt": True}]]}
+    with proxied.started(shows, agent=NOTHING) as editor:
+        editor.load(session)
+        since = editor.mark()
+        blocks = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+        editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
+        record, *mine = texts(editor.updates(session, since), "user_message_chunk")
+    assert record.startswith(INTRODUCTION)
+    assert mine == ["one", "two"]
+
+
+def test_everything_of_a_session_that_was_handed_over_comes_under_its_old_id(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    asks = {"turns": [[say("before"), ASK, say("granted"), {"wait_cancel": True}]]}
+    with proxied.started(asks, agent=NOTHING) as editor:
+        editor.load(session)
+        since, pending = editor.mark(), editor.start_prompt(session, "go on")
+        asked = editor.wait_for_method("session/request_permission", since=since)
+        assert asked["params"]["sessionId"] == session
+        editor.wait_for_text("granted", since=since)
+        editor.notify("session/cancel", {"sessionId": session})
+        assert editor.result_of(pending) == {"stopReason": "cancelled"}
+        [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+        assert new not in b"".join(line.raw for line in editor.lines).decode()
+        assert texts(editor.updates(session, since)) == ["before", "granted"]
+        assert editor.end() == 0
+    assert new not in "".join(json.dumps(entry.get("message")) for entry in entries(proxied.transcript(session)))
+
+
+def test_what_was_handed_over_is_one_conversation_for_every_later_process(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it", script=ANSWERS)
+    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+        editor.load(session)
+        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
+        seen += editor.prompt(session, "go on")
+        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert editor.end() == 0
+    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+        [found] = editor.sessions()
+        assert (found["sessionId"], found["title"]) == (session, "mend it")
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        editor.prompt(session, "and on")
+        assert editor.end() == 0
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
+    assert len(notes(proxied.transcript(session), "handover")) == 2
+    last = given(proxied, session)[-1]
+    assert last.count("**User:**") == 2
+    assert CLOSING not in last
+
+
+def test_a_session_that_was_handed_over_can_be_loaded_again_in_the_same_process(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it")
+    with proxied.started(agent=NOTHING) as editor:
+        editor.load(session)
+        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
+        seen += editor.prompt(session, "go on")
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        editor.prompt(session, "and on")
+        assert editor.end() == 0
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
+
+
+def test_a_session_of_this_process_is_handed_over_too(proxied: Proxied) -> None:
+    with proxied.started(agent=NOTHING) as editor:
+        session = editor.new_session()
+        live = editor.prompt(session, "mend it")
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live), Told("agent", CLOSING)]
+
+
+def test_a_session_of_which_there_is_nothing_is_not_found_and_no_session_is_opened(proxied: Proxied) -> None:
+    with proxied.started(agent=NOTHING) as editor:
+        loaded = editor.load("no-such-session")
+        assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
+    assert remembered(proxied) == []
+    assert proxied.transcripts() == []
+
+
+def test_an_agent_that_opens_no_new_session_is_heard(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required", "data": {"x": 1.0}}
+    with proxied.started({"methods": {"session/new": {"error": login}}}, agent=NOTHING) as editor:
+        loaded = editor.load(session)
+        assert (loaded.told, loaded.answer["error"]) == ([], login)
+        assert editor.end() == 0
+    assert notes(proxied.transcript(session), "handover") == []
+
+
+def test_an_agent_that_dies_while_it_opens_the_new_session_is_an_error(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    editor = proxied.started({"methods": {"session/new": {"before": [{"exit": 17}]}}}, agent=NOTHING)
+    loaded = editor.load(session)
+    assert (loaded.told, loaded.answer["error"]["code"]) == ([], INTERNAL_ERROR)
+    assert editor.wait() == 17
+    assert len(editor.answers_to(loaded.answer["id"])) == 1
+
+
+def test_what_the_new_session_tells_of_itself_comes_behind_the_answer_under_the_old_id(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    early: dict[str, Any] = {
+        "sessionUpdate": "available_commands_update",
+        "availableCommands": [{"name": "go", "description": "Go"}],
+    }
+    new = {"methods": {"session/new": {"before": [{"update": early}], "after": [{"update": early}]}}}
+    with proxied.started(new, agent=NOTHING) as editor:
+        loaded = editor.load(session)
+        editor.prompt(session, "go on")
+        assert early not in loaded.updates
+        assert editor.updates(session).count(early) == 2
+        assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
+
+
+def is_update(message: Any) -> bool:
+    return bool(message.get("method") == "session/update")
+
+
+def test_a_session_that_was_handed_over_and_deleted_is_gone(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with proxied.started(agent=NOTHING) as editor:
+        editor.load(session)
+        editor.prompt(session, "go on")
+        editor.request("session/delete", {"sessionId": session})
+        assert editor.sessions() == []
+        assert editor.load(session).answer["error"]["code"] == NOT_FOUND
+        assert editor.end() == 0
+    assert proxied.transcripts() == []
+
+
+def test_a_cancelled_handover_is_answered_at_once_and_nothing_is_heard_of_the_new_session(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it")
+    permission = Permission()
+    asks = {"methods": {"session/new": {"before": [{**ASK, "params": {**ASK["params"], "sessionId": "x"}}]}}}
+    with proxied.started(asks, agent=NOTHING, on_request=permission) as editor:
+        pending = editor.start_load(session)
+        editor.wait_for_method("session/request_permission")
+        editor.notify("$/cancel_request", {"requestId": pending})
+        assert editor.answer_of(pending)["error"]["code"] == CANCELLED
+        permission.grant()
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        editor.prompt(session, "go on")
+        assert len(editor.answers_to(pending)) == 1
+        assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
+        assert editor.end() == 0
+    assert len(proxied.transcripts()) == 1
+
+
+def test_requests_about_a_session_that_was_handed_over_reach_the_agent_under_its_new_id(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    heard = {"methods": {"session/set_mode": {"before": [{"stderr": "mode of {session}"}], "result": {}}}}
+    with proxied.started(heard, agent=NOTHING) as editor:
+        editor.load(session)
+        assert editor.request("session/set_mode", {"sessionId": session, "modeId": "ask"}) == {}
+        prompted = {"jsonrpc": "2.0", "id": "b", "method": "session/prompt", "params": prompt(session, "in a batch")}
+        editor.send([prompted])
+        editor.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "b" and "result" in one)
+        assert editor.end() == 0
+        [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
+        assert f"mode of {new}" in editor.stderr()
+
+
+# --handover.
+
+REFUSED = {"code": INTERNAL_ERROR, "message": "Session could not be restored"}
+
+
+def refusing(method: str, error: dict[str, Any] = REFUSED) -> dict[str, Any]:
+    return {"methods": {method: {"before": [say("half of the past")], "error": error}}}
+
+
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_always_hands_over_what_the_agent_refuses_to_restore(proxied: Proxied, can: str) -> None:
+    agent = ("--capabilities", can)
+    session, seen = recorded(proxied, "mend it", agent=agent)
+    with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert is_handed_over(loaded)
+        editor.prompt(session, "go on")
+        assert editor.end() == 0
+    [brief] = given(proxied, session)
+    assert brief.startswith(INTRODUCTION)
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
+    assert b"half of the past" not in proxied.transcript(session).read_bytes()
+
+
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_always_leaves_alone_what_the_agent_restores(proxied: Proxied, can: str) -> None:
+    agent = ("--capabilities", can)
+    session, seen = recorded(proxied, "mend it", agent=agent)
+    with proxied.started(agent=agent, options=["--handover", "always"]) as editor:
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == tell(seen)
+        assert loaded.answer["result"] == {}
+        editor.prompt(session, "go on")
+    assert len(remembered(proxied)) == 1
+
+
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_a_login_that_the_agent_wants_is_no_reason_to_hand_over(proxied: Proxied, can: str) -> None:
+    agent = ("--capabilities", can)
+    session, _ = recorded(proxied, "mend it", agent=agent)
+    login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
+    with proxied.started(refusing(f"session/{can}", login), agent=agent, options=["--handover", "always"]) as editor:
+        assert editor.load(session).answer["error"] == login
+        assert editor.end() == 0
+    assert len(remembered(proxied)) == 1
+
+
+def test_without_always_the_agents_refusal_is_the_answer(proxied: Proxied) -> None:
+    agent = ("--capabilities", "resume")
+    session, _ = recorded(proxied, "mend it", agent=agent)
+    with proxied.started(refusing("session/resume"), agent=agent) as editor:
+        loaded = editor.load(session)
+        assert (loaded.told, loaded.answer["error"]) == ([], REFUSED)
+
+
+def test_never_leaves_load_to_the_agent(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with proxied.started(agent=NOTHING, options=["--handover", "never"]) as editor:
+        loaded = editor.load(session)
+        assert (loaded.told, loaded.answer["error"]["code"]) == ([], -32601)
+
+
+# Agents that answer a resume with another id.
+
+
+def renaming(session: str) -> dict[str, Any]:
+    """An agent that restores a session as a copy, under an id of its own."""
+    return {"methods": {"session/resume": {"result": {"sessionId": session, "x": 1.0}}}}
+
+
+def test_a_session_that_the_agent_calls_by_another_id_keeps_its_own(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it", agent=("--capabilities", "resume"))
+    with Editor(proxied.bare_agent()) as direct:
+        direct.project = proxied.project
+        copy = direct.open()
+    script = {**renaming(copy), "turns": [[say("before"), ASK, say("I heard: {prompt}")]]}
+    with proxied.started(script) as editor:
+        since = editor.mark()
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == tell(seen)
+        assert loaded.answer["result"] == {"sessionId": session, "x": 1.0}
+        assert texts(editor.prompt(session, "go on")) == ["before", "I heard: go on"]
+        assert editor.wait_for_method("session/request_permission", since=since)["params"]["sessionId"] == session
+        assert copy not in b"".join(line.raw for line in editor.lines[since:]).decode()
+        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert editor.end() == 0
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
+    assert given(proxied, session) == ["go on"]
+    with proxied.started(script) as editor:
+        assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it", "go on"]

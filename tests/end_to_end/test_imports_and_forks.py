@@ -1,0 +1,277 @@
+"""Sessions that did not begin under the proxy, and sessions that begin with another's past."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import (
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    Editor,
+    Loaded,
+    Proxied,
+    Updates,
+    conversation,
+    entries,
+    kept,
+    say,
+    texts,
+)
+
+LOADS = ("--capabilities", "load")
+TELLS: list[dict[str, Any]] = [
+    {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "said elsewhere"}}},
+    say("answered "),
+    say("elsewhere"),
+    {"update": {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Look", "status": "completed"}},
+    {"update": {"sessionUpdate": "available_commands_update", "availableCommands": []}},
+]
+TOLD = [("user", "said elsewhere"), ("agent", "answered elsewhere"), ("tool call", "Look (completed)")]
+IMPORTED: dict[str, Any] = {"methods": {"session/load": {"before": TELLS, "result": {"modes": None}}}}
+
+
+def shown(updates: Updates) -> list[tuple[str, str]]:
+    return [(one.kind, one.text) for one in tell(updates)]
+
+
+def begun_elsewhere(proxied: Proxied) -> str:
+    """A session of the agent of which the proxy has not heard."""
+    with Editor(proxied.bare_agent()) as editor:
+        editor.project = proxied.project
+        session = editor.open()
+        editor.prompt(session, "said elsewhere")
+    return session
+
+
+def loaded_anew(proxied: Proxied, session: str, script: Any = IMPORTED, agent: Any = LOADS) -> Loaded:
+    with proxied.started(script, agent=agent) as editor:
+        loaded = editor.load(session)
+        assert editor.end() == 0
+    return loaded
+
+
+def updates_in(path: Path) -> Updates:
+    messages = [entry.get("message", {}) for entry in entries(path)]
+    return [one["params"]["update"] for one in messages if one.get("method") == "session/update"]
+
+
+def opened(path: Path) -> list[str]:
+    return [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
+
+
+# Imports.
+
+
+def test_the_first_load_of_an_unknown_session_passes_as_it_came_and_begins_its_transcript(proxied: Proxied) -> None:
+    session = begun_elsewhere(proxied)
+    with Editor(proxied.bare_agent(IMPORTED, LOADS)) as direct:
+        direct.project = proxied.project
+        direct.initialize()
+        expected = direct.load(session)
+    loaded = loaded_anew(proxied, session)
+    assert [line.raw for line in loaded.told] == [line.raw for line in expected.told]
+    assert loaded.answer["result"] == expected.answer["result"] == {"modes": None}
+    path = proxied.transcript(session)
+    header, *_ = entries(path)
+    assert (header["origin"], header["cwd"]) == ("imported", str(proxied.project))
+    assert conversation(updates_in(path)) == [step["update"] for step in TELLS[:-1]]
+    assert opened(path) == ["session/load"]
+
+
+def test_loads_of_an_imported_session_do_not_grow_it(proxied: Proxied) -> None:
+    session = begun_elsewhere(proxied)
+    loaded_anew(proxied, session)
+    [path] = proxied.transcripts()
+    before = updates_in(path)
+    sizes = []
+    for _ in range(3):
+        assert shown(loaded_anew(proxied, session).updates) == TOLD
+        sizes.append(len(conversation(updates_in(path))))
+    assert sizes == [len(conversation(before))] * 3
+    with proxied.started(IMPORTED, agent=LOADS) as editor:  # nor in one process
+        for _ in range(3):
+            assert shown(conversation(editor.load(session).updates)) == TOLD
+        assert editor.end() == 0
+    assert conversation(updates_in(path)) == conversation(before)
+    assert proxied.transcripts() == [path]
+
+
+def test_loads_of_a_recorded_session_do_not_grow_it(proxied: Proxied) -> None:
+    with proxied.started(agent=LOADS) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        assert editor.end() == 0
+    before = updates_in(proxied.transcript(session))
+    for _ in range(3):
+        loaded_anew(proxied, session, script=None)
+    assert updates_in(proxied.transcript(session)) == before
+
+
+def test_an_imported_session_is_listed_once_it_is_continued_and_the_agents_load_goes_before_it(
+    proxied: Proxied,
+) -> None:
+    session = begun_elsewhere(proxied)
+    with proxied.started(IMPORTED, agent=LOADS) as editor:
+        editor.load(session)
+        live = editor.prompt(session, "go on")
+        [listed] = editor.sessions()
+        assert (listed["sessionId"], listed["cwd"]) == (session, str(proxied.project))
+        assert editor.end() == 0
+    path = proxied.transcript(session)
+    assert shown(updates_in(path))[: len(TOLD)] == TOLD
+    assert tell(updates_in(path))[len(TOLD) :] == tell(live)
+    # What began with the agent's telling can be as lossy as that: it never takes its place.
+    assert shown(loaded_anew(proxied, session).updates) == TOLD
+
+
+def test_an_imported_session_is_told_where_the_agent_can_only_resume_by_now(proxied: Proxied) -> None:
+    session = begun_elsewhere(proxied)
+    with proxied.started(IMPORTED, agent=LOADS) as editor:
+        editor.load(session)
+        live = editor.prompt(session, "go on")
+        assert editor.end() == 0
+    told = loaded_anew(proxied, session, script=None, agent=())
+    assert shown(told.updates[: len(TOLD)]) == TOLD
+    assert tell(told.updates)[len(TOLD) :] == [Told("user", "go on"), *kept(live)]
+
+
+def test_a_session_whose_transcript_was_lost_is_imported_anew_from_the_agent(proxied: Proxied) -> None:
+    with proxied.started(IMPORTED, agent=LOADS) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        editor.kill()
+    proxied.store = proxied.base / "another store"
+    assert shown(loaded_anew(proxied, session).updates) == TOLD
+    assert entries(proxied.transcript(session))[0]["origin"] == "imported"
+    assert shown(loaded_anew(proxied, session).updates) == TOLD
+
+
+def test_a_load_that_the_agent_refuses_imports_nothing(proxied: Proxied) -> None:
+    refused = {"methods": {"session/load": {"before": TELLS, "error": {"code": INTERNAL_ERROR, "message": "no"}}}}
+    loaded = loaded_anew(proxied, "unknown", refused)
+    assert shown(loaded.updates) == TOLD
+    assert loaded.answer["error"] == {"code": INTERNAL_ERROR, "message": "no"}
+    assert proxied.transcripts() == []
+
+
+def test_an_agent_that_dies_while_it_tells_an_unknown_session_imports_nothing(proxied: Proxied) -> None:
+    session = begun_elsewhere(proxied)
+    editor = proxied.started({"methods": {"session/load": {"before": [*TELLS, {"exit": 17}]}}}, agent=LOADS)
+    loaded = editor.load(session)
+    assert shown(loaded.updates) == TOLD
+    assert loaded.answer["error"]["code"] == INTERNAL_ERROR
+    assert editor.wait() == 17
+    assert proxied.transcripts() == []
+
+
+# Forks.
+
+FORKS = ("--capabilities", "fork,resume")
+
+
+def fork(editor: Editor, session: str) -> str:
+    forked = editor.request("session/fork", editor.place(session))["sessionId"]
+    assert forked != session
+    return str(forked)
+
+
+@pytest.fixture
+def forked(proxied: Proxied) -> tuple[str, str]:
+    """A session with a prompt, and a fork of it; both have gone on."""
+    with proxied.started(agent=FORKS) as editor:
+        parent = editor.new_session()
+        editor.prompt(parent, "one")
+        child = fork(editor, parent)
+        editor.prompt(child, "of the child")
+        editor.prompt(parent, "of the parent")
+        assert editor.end() == 0
+    return parent, child
+
+
+def users(updates: Updates) -> list[str]:
+    return texts(updates, "user_message_chunk")
+
+
+def test_a_fork_and_its_parent_go_on_apart_and_each_loads_its_own(proxied: Proxied, forked: tuple[str, str]) -> None:
+    parent, child = forked
+    for _ in range(2):
+        with proxied.started(agent=FORKS) as editor:
+            of_child, of_parent = editor.load(child), editor.load(parent)
+            assert users(of_child.updates) == ["one", "of the child"]
+            assert users(of_parent.updates) == ["one", "of the parent"]
+            shared, own = tell(of_child.updates), tell(of_parent.updates)
+            assert (
+                shared[: shared.index(Told("user", "of the child"))] == own[: own.index(Told("user", "of the parent"))]
+            )
+            assert parent.encode() not in b"".join(line.raw for line in of_child.told)
+            assert editor.end() == 0
+
+
+def test_a_fork_is_as_complete_as_its_parent_and_says_where_it_comes_from(
+    proxied: Proxied, forked: tuple[str, str]
+) -> None:
+    parent, child = forked
+    header = entries(proxied.transcript(child))[0]
+    assert (header["sessionId"], header["origin"], header["forkedFrom"]) == (child, "recorded", [parent])
+    assert "forkedFrom" not in entries(proxied.transcript(parent))[0]
+    assert opened(proxied.transcript(child)) == ["session/new", "session/fork"]
+
+
+def test_both_are_listed_and_deleting_one_leaves_the_other(proxied: Proxied, forked: tuple[str, str]) -> None:
+    parent, child = forked
+    with proxied.started(agent=FORKS) as editor:
+        assert {one["sessionId"] for one in editor.sessions()} == {parent, child}
+        editor.request("session/delete", {"sessionId": parent})
+        assert [one["sessionId"] for one in editor.sessions()] == [child]
+        assert editor.load(parent).answer["error"]["code"] == NOT_FOUND
+        assert users(editor.load(child).updates) == ["one", "of the child"]
+        editor.prompt(child, "and on")
+        assert editor.end() == 0
+    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["one", "of the child", "and on"]
+
+
+def test_a_fork_of_a_fork_has_the_past_of_both(proxied: Proxied, forked: tuple[str, str]) -> None:
+    parent, child = forked
+    with proxied.started(agent=FORKS) as editor:
+        grandchild = fork(editor, child)
+        editor.prompt(grandchild, "of the grandchild")
+        assert editor.end() == 0
+    assert entries(proxied.transcript(grandchild))[0]["forkedFrom"] == [child, parent]
+    told = loaded_anew(proxied, grandchild, None, FORKS).updates
+    assert users(told) == ["one", "of the child", "of the grandchild"]
+    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["one", "of the child"]
+
+
+def test_a_fork_that_was_never_prompted_is_told_with_its_parents_past(proxied: Proxied) -> None:
+    with proxied.started(agent=FORKS) as editor:
+        parent = editor.new_session()
+        live = editor.prompt(parent, "one")
+        child = fork(editor, parent)
+        assert editor.end() == 0
+    assert tell(loaded_anew(proxied, child, None, FORKS).updates) == [Told("user", "one"), *kept(live)]
+
+
+def test_a_fork_of_what_the_proxy_has_not_seen_is_partial(proxied: Proxied) -> None:
+    parent = begun_elsewhere(proxied)
+    with proxied.started(agent=FORKS) as editor:
+        child = fork(editor, parent)
+        editor.prompt(child, "of the child")
+        assert editor.end() == 0
+    assert entries(proxied.transcript(child))[0]["origin"] == "partial"
+    assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["of the child"]
+
+
+def test_a_fork_during_a_turn_of_its_parent_has_what_had_passed_by_then(proxied: Proxied) -> None:
+    waits = {"turns": [[say("before"), {"wait_cancel": True}, say("after")]]}
+    with proxied.started(waits, agent=FORKS) as editor:
+        parent = editor.new_session()
+        turn = editor.start_prompt(parent, "one")
+        editor.wait_for_text("before")
+        child = fork(editor, parent)
+        editor.notify("session/cancel", {"sessionId": parent})
+        assert editor.result_of(turn)["stopReason"] == "cancelled"
+        assert editor.end() == 0
+    assert texts(loaded_anew(proxied, child, None, FORKS).updates) == ["before"]
+    assert texts(loaded_anew(proxied, parent, None, FORKS).updates) == ["beforeafter"]

@@ -1,0 +1,285 @@
+"""`--list`, `--load`, `--delete` and `--resume`: who answers, when the user says who."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import RequestFailed
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import (
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    Editor,
+    Proxied,
+    Updates,
+    conversation,
+    entries,
+    say,
+    texts,
+)
+
+Offered = dict[str, Any]
+
+TELLS: list[dict[str, Any]] = [
+    {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "told by the agent"}}},
+    say("by the agent as well"),
+]
+COMMANDS: dict[str, Any] = {
+    "sessionUpdate": "available_commands_update",
+    "availableCommands": [{"name": "go", "description": "Go"}],
+}
+HEARD = [{"stderr": "heard load of {session} in {cwd}"}]
+HEARD_RESUME = [{"stderr": "heard resume of {session} in {cwd}"}]
+BOTH: dict[str, Any] = {
+    "methods": {
+        "session/load": {"before": [*HEARD, *TELLS, {"update": COMMANDS}], "result": {"x": 1.0}},
+        "session/resume": {"before": HEARD_RESUME, "result": {"x": 2.0}},
+    }
+}
+
+
+def with_options(proxied: Proxied, *options: str, can: str, script: Any = None) -> Editor:
+    """An editor in front of an agent that can these things; it has initialized."""
+    methods = {f"session/{name}" for name in can.split(",")}
+    if script is not None:
+        used = {name: given for name, given in script.get("methods", {}).items() if name in methods}
+        script = {**script, "methods": used}
+    return proxied.started(script, options=options, agent=["--capabilities", can])
+
+
+def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:
+    with with_options(proxied, can=can) as editor:
+        session = editor.new_session()
+        live = editor.prompt(session, "mend it")
+        assert editor.end() == 0
+    return session, live
+
+
+def offered(proxied: Proxied, options: Sequence[str], can: str) -> tuple[bool, set[str], list[str]]:
+    """What the editor reads: load, the other methods, and what is said to be ours."""
+    editor = proxied.editor(options=options, agent=["--capabilities", can])
+    capabilities = editor.initialize()["agentCapabilities"]
+    meta = capabilities.get("_meta", {}).get("acp-proxy", {})
+    return capabilities["loadSession"], set(capabilities["sessionCapabilities"]), meta.get("serves", [])
+
+
+EVERYTHING = "resume,list,load,delete"
+
+OFFERED: list[tuple[Sequence[str], str, tuple[bool, set[str], list[str]]]] = [
+    ([], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
+    (["--list", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, ["list"])),
+    (["--delete", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, ["delete"])),
+    (["--load", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
+    (["--resume", "store"], EVERYTHING, (True, {"resume", "list", "delete"}, [])),
+    (["--resume", "store"], "load", (True, {"list", "delete", "resume"}, ["list", "delete", "resume"])),
+    ([], "load", (True, {"list", "delete"}, ["list", "delete"])),
+    (["--list", "agent"], "resume", (True, {"resume", "delete"}, ["delete", "load"])),
+    (["--delete", "agent"], "resume", (True, {"resume", "list"}, ["list", "load"])),
+    (["--load", "agent"], "resume", (False, {"resume", "list", "delete"}, ["list", "delete"])),
+    (["--load", "agent"], "none", (False, {"list", "delete"}, ["list", "delete"])),
+    (["--list", "agent", "--load", "agent", "--delete", "agent"], "resume", (False, {"resume"}, [])),
+    (["--no-synthesize"], "resume", (False, {"resume"}, [])),
+]
+
+
+@pytest.mark.parametrize(("options", "can", "expected"), OFFERED)
+def test_what_is_offered(
+    proxied: Proxied, options: Sequence[str], can: str, expected: tuple[bool, set[str], list[str]]
+) -> None:
+    assert offered(proxied, options, can) == expected
+
+
+# --load.
+
+
+def test_load_of_the_agent_is_never_replaced(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "load")
+    script: dict[str, Any] = {"methods": {"session/load": {"result": {}}}}
+    with with_options(proxied, "--load", "agent", can="load", script=script) as editor:
+        assert editor.load(session).told == []
+    with with_options(proxied, can="load", script=script) as editor:
+        assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it"]
+
+
+def test_load_of_the_agent_is_not_added_where_it_has_none(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "resume")
+    with with_options(proxied, "--load", "agent", can="resume") as editor:
+        assert editor.load(session).answer["error"]["code"] == -32601
+
+
+def test_load_of_the_store_asks_an_agent_with_both_to_resume(proxied: Proxied) -> None:
+    session, live = recorded(proxied, "load,resume")
+    editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
+    loaded = editor.load(session)
+    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert loaded.answer["result"] == {"x": 2.0}
+    assert editor.end() == 0
+    assert f"heard resume of {session} in {proxied.project}" in editor.stderr()
+    assert "heard load" not in editor.stderr()
+
+
+def test_load_of_the_store_swallows_what_an_agent_that_can_only_load_tells(proxied: Proxied) -> None:
+    session, live = recorded(proxied, "load")
+    before = proxied.transcript(session).read_bytes()
+    editor = with_options(proxied, "--load", "store", can="load", script=BOTH)
+    loaded = editor.load(session)
+    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert loaded.answer["result"] == {"x": 1.0}
+    editor.sessions()
+    behind = editor.updates(session)[len(loaded.told) :]
+    assert conversation(behind) == []
+    assert COMMANDS in behind
+    assert editor.end() == 0
+    assert f"heard load of {session} in {proxied.project}" in editor.stderr()
+    after = proxied.transcript(session).read_bytes()
+    assert after.startswith(before)
+    assert b"by the agent" not in after[len(before) :]
+
+
+def test_load_of_the_store_leaves_what_is_not_complete_to_the_agent(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "load,resume")
+    path = proxied.transcript(session)
+    path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
+    editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
+    loaded = editor.load(session)
+    assert texts(loaded.updates) == ["by the agent as well"]
+    assert loaded.answer["result"] == {"x": 1.0}
+
+
+def test_an_error_of_the_agent_passes_under_load_of_the_store(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "load")
+    refused = {"code": INTERNAL_ERROR, "message": "no"}
+    script = {"methods": {"session/load": {"before": TELLS, "error": refused}}}
+    with with_options(proxied, "--load", "store", can="load", script=script) as editor:
+        loaded = editor.load(session)
+        assert (loaded.told, loaded.answer["error"]) == ([], refused)
+
+
+# --list.
+
+
+def listed(editor: Editor) -> list[str]:
+    return [one["sessionId"] for one in editor.sessions()]
+
+
+def test_list_of_the_store_shows_what_was_recorded_here(proxied: Proxied) -> None:
+    with Editor(proxied.bare_agent(agent=["--capabilities", "list"])) as direct:
+        direct.project = proxied.project
+        unseen = direct.open()
+    session, _ = recorded(proxied, "list")
+    with with_options(proxied, "--list", "store", can="list") as editor:
+        assert listed(editor) == [session]
+    with with_options(proxied, can="list") as editor:
+        assert set(listed(editor)) == {session, unseen}
+
+
+def test_list_of_the_agent_shows_what_was_deleted_here(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "list")
+    with with_options(proxied, can="list") as editor:
+        editor.request("session/delete", {"sessionId": session})
+        assert listed(editor) == []
+    editor = with_options(proxied, "--list", "agent", "--delete", "agent", can="list")
+    assert listed(editor) == [session]
+    with pytest.raises(RequestFailed, match="-32601"):
+        editor.request("session/delete", {"sessionId": session})
+
+
+# --delete.
+
+
+def test_delete_of_the_store_leaves_the_agent_what_it_has(proxied: Proxied) -> None:
+    can = "list,delete,load"
+    session, _ = recorded(proxied, can)
+    with with_options(proxied, "--delete", "store", can=can) as editor:
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert listed(editor) == []
+        assert editor.load(session).answer["error"]["code"] == NOT_FOUND
+        assert len(list(proxied.memory.glob("*.json"))) == 1
+    assert proxied.transcripts() == []
+
+
+def test_delete_of_the_agent_deletes_ours_as_well(proxied: Proxied) -> None:
+    can = "list,delete,load"
+    session, _ = recorded(proxied, can)
+    with with_options(proxied, can=can) as editor:
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert listed(editor) == []
+        assert list(proxied.memory.glob("*.json")) == []
+        assert editor.end() == 0
+    assert proxied.transcripts() == []
+
+
+# --resume.
+
+
+def test_resume_of_the_store_is_a_load_that_is_not_told(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "load")
+    before = proxied.transcript(session).read_bytes()
+    editor = with_options(proxied, "--resume", "store", can="load", script=BOTH)
+    assert editor.request("session/resume", editor.place(session)) == {"x": 1.0}
+    assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "go on"))
+    assert texts(editor.updates(session), "user_message_chunk") == []
+    assert COMMANDS in editor.updates(session)
+    assert editor.end() == 0
+    assert f"heard load of {session} in {proxied.project}" in editor.stderr()
+    path = proxied.transcript(session)
+    assert path.read_bytes().startswith(before)
+    assert b"by the agent" not in path.read_bytes()[len(before) :]
+    methods = [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
+    assert methods == ["session/new", "session/resume"]
+
+
+def test_resume_is_not_offered_on_top_of_a_load_unasked(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "load")
+    with with_options(proxied, can="load") as editor, pytest.raises(RequestFailed, match="-32601"):
+        editor.request("session/resume", editor.place(session))
+
+
+def test_an_unknown_wish_is_a_usage_error(proxied: Proxied) -> None:
+    editor = proxied.editor(options=["--load", "both"])
+    assert editor.wait() == 2
+    assert "--load" in editor.stderr()
+
+
+# Titles.
+
+
+def titles(updates: Updates) -> list[Any]:
+    return [update.get("title") for update in updates if update["sessionUpdate"] == "session_info_update"]
+
+
+def test_the_title_of_the_list_is_told_once_before_the_first_answer(proxied: Proxied) -> None:
+    with with_options(proxied, can="resume") as editor:
+        session = editor.new_session()
+        first = editor.prompt(session, "/init\nMend it")
+        assert titles(first) == ["/init"]
+        assert first[-1] == {"sessionUpdate": "session_info_update", "title": "/init"}
+        assert titles(editor.prompt(session, "and more")) == []
+        other = editor.new_session()
+        assert titles(editor.prompt(other, "Something else")) == ["Something else"]
+        assert {one["sessionId"]: one["title"] for one in editor.sessions()}[other] == "Something else"
+        assert editor.end() == 0
+    assert not any("session_info_update" in json.dumps(entry) for entry in entries(proxied.transcript(session)))
+
+
+def test_a_title_of_the_agents_is_not_talked_over(proxied: Proxied) -> None:
+    script = {"turns": [[{"update": {"sessionUpdate": "session_info_update", "title": "Its own"}}, say("ok")]]}
+    with with_options(proxied, can="resume", script=script) as editor:
+        session = editor.new_session()
+        assert titles(editor.prompt(session, "Mend it")) == ["Its own"]
+        assert [one["title"] for one in editor.sessions()] == ["Its own"]
+
+
+@pytest.mark.parametrize(("options", "can"), [([], "resume,list"), (["--list", "agent"], "resume")])
+def test_no_title_is_told_where_the_list_is_not_ours(proxied: Proxied, options: Sequence[str], can: str) -> None:
+    with with_options(proxied, *options, can=can) as editor:
+        assert titles(editor.prompt(editor.new_session(), "Mend it")) == []
+
+
+def test_a_session_that_was_loaded_has_its_title_already(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "resume")
+    with with_options(proxied, can="resume") as editor:
+        editor.load(session)
+        assert titles(editor.prompt(session, "and more")) == []

@@ -1,0 +1,262 @@
+"""What a load tells of what was streamed: few messages or all of them, and never what is no longer so."""
+
+import json
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import NO_ANSWER, RequestFailed
+from acp_proxy.demo.telling import Told, tell
+from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
+
+MANY = 5_000
+LONG: dict[str, Any] = {
+    "turns": [[
+        {"flood": {"count": MANY, "text": "{i} ", "batch": True}},
+        {"update": {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Look", "status": "pending"}},
+        *[{"update": {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "in_progress"}}] * 50,
+        {"update": {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}},
+        {"flood": {"count": MANY, "text": "{i} ", "batch": True}},
+    ]]
+}  # fmt: skip
+NUMBERS = "".join(f"{number} " for number in range(MANY))
+FULL = ["--replay", "full"]
+
+
+def load_anew(proxied: Proxied, session: str, *options: str, script: Any = None) -> Loaded:
+    """The load of another process."""
+    with proxied.started(script, options=options) as editor:
+        loaded = editor.load(session)
+        assert "result" in loaded.answer
+        assert editor.end() == 0
+    return loaded
+
+
+def raw(loaded: Loaded) -> list[bytes]:
+    return [line.raw for line in loaded.told]
+
+
+def call_of(updates: Updates) -> dict[str, Any]:
+    """The one tool call of these updates, told once."""
+    [found] = [update for update in updates if update["sessionUpdate"].startswith("tool_call")]
+    assert found["sessionUpdate"] == "tool_call"
+    return found
+
+
+# How much of it.
+
+
+def test_a_turn_of_thousands_of_chunks_is_told_in_a_handful_of_messages(proxied: Proxied) -> None:
+    session = proxied.recorded("count", script=LONG)
+    loaded = load_anew(proxied, session)
+    assert [(one.kind, one.text) for one in tell(loaded.updates)] == [
+        ("user", "count"), ("agent", NUMBERS), ("tool call", "Look (completed)"), ("agent", NUMBERS)
+    ]  # fmt: skip
+    assert len(loaded.updates) == 4
+
+
+def test_a_full_telling_has_every_chunk_as_it_came(proxied: Proxied) -> None:
+    with proxied.started(LONG) as editor:
+        session = editor.new_session()
+        since = editor.mark()
+        editor.prompt(session, "count")
+        lines = editor.update_lines(session, since)
+        live = [line.raw for line in lines if conversation([line.message["params"]["update"]])]
+        assert editor.end() == 0
+    told = load_anew(proxied, session, *FULL)
+    assert texts(told.updates[:1], "user_message_chunk") == ["count"]
+    assert raw(told)[1:] == live
+    assert tell(told.updates) == tell(load_anew(proxied, session).updates)
+
+
+@pytest.mark.parametrize("options", [[], FULL])
+def test_the_same_session_is_the_same_bytes_in_every_load(proxied: Proxied, options: list[str]) -> None:
+    session = proxied.recorded("mend it", "and the other?")
+    first = raw(load_anew(proxied, session, *options))
+    assert raw(load_anew(proxied, session, *options)) == first
+    with proxied.started(options=options) as editor:
+        assert raw(editor.load(session)) == first
+        behind = editor.load(session)  # in the same process: between them stands the state of the first load
+        assert [line.raw for line in behind.told if conversation([line.message["params"]["update"]])] == first
+        assert editor.end() == 0
+    assert raw(load_anew(proxied, session, *options)) == first
+
+
+@pytest.mark.parametrize("options", [[], FULL])
+def test_a_load_that_is_recorded_as_it_is_told_is_told_in_the_same_bytes(proxied: Proxied, options: list[str]) -> None:
+    """An agent that answers as it was told: the user's words come as an echo, the rest as its own."""
+    session = proxied.recorded("mend it")
+    first = load_anew(proxied, session, *options)
+    steps = [{"update": update} for update in first.updates]
+    with proxied.started({"turns": [steps]}) as editor:
+        copy = editor.new_session()
+        editor.prompt(copy, "mend it")
+        assert editor.end() == 0
+    second = load_anew(proxied, copy, *options)
+    assert [json.loads(line.replace(copy.encode(), session.encode())) for line in raw(second)] == [
+        json.loads(line) for line in raw(first)
+    ]
+
+
+def test_a_mode_of_replay_that_does_not_exist_is_a_usage_error(proxied: Proxied) -> None:
+    for options in (["--replay", "short"], ["--replay-tool-limit", "much"], ["--replay-tool-limit", "-1"]):
+        editor = proxied.editor(options=options)
+        assert editor.wait() == 2
+        assert options[0] in editor.stderr()
+
+
+# What is no longer so.
+
+
+def in_a_terminal(request: dict[str, Any]) -> Any:
+    answers: dict[str, Any] = {
+        "terminal/create": {"terminalId": "term-1"},
+        "terminal/output": {"output": "hello\n", "truncated": False, "exitStatus": {"exitCode": 0, "signal": None}},
+        "terminal/wait_for_exit": {"exitCode": 0, "signal": None},
+        "terminal/release": {},
+    }
+    if request["method"] not in answers:
+        raise RequestFailed({"code": -32601, "message": request["method"]})
+    return answers[request["method"]]
+
+
+@pytest.mark.parametrize("options", [[], FULL])
+def test_a_terminal_is_told_as_what_it_showed(proxied: Proxied, options: list[str]) -> None:
+    with proxied.started("terminal", on_request=in_a_terminal) as editor:
+        session = editor.new_session()
+        live = editor.prompt(session, "say hello")
+        assert "term-1" in json.dumps(live)  # which the editor shows while it lives
+        assert editor.end() == 0
+    told = load_anew(proxied, session, *options).updates
+    assert '"terminal"' not in json.dumps(told)
+    [call] = [one.about for one in tell(told) if one.kind == "tool call"]
+    [content] = call["content"]
+    assert content["type"] == "content"
+    assert "hello\n" in content["content"]["text"]
+    assert call["status"] == "completed"
+
+
+def test_a_terminal_of_which_nothing_is_known_leaves_a_line(proxied: Proxied) -> None:
+    shows = {"sessionUpdate": "tool_call", "toolCallId": "run", "title": "Run", "status": "completed"}
+    script = {"turns": [[{"update": {**shows, "content": [{"type": "terminal", "terminalId": "term-9"}]}}]]}
+    call = call_of(load_anew(proxied, proxied.recorded("run it", script=script)).updates)
+    [content] = call["content"]
+    assert content["type"] == "content"
+    assert len(content["content"]["text"].splitlines()) == 1
+
+
+@pytest.mark.parametrize("script", ["crash", "killed"])
+@pytest.mark.parametrize("options", [[], FULL])
+def test_a_call_that_a_crash_cut_off_has_failed(proxied: Proxied, script: str, options: list[str]) -> None:
+    with proxied.started(script) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "one")
+        editor.answer_of(editor.start_prompt(session, "two"))
+        editor.wait()
+    dangling = [
+        one.about["status"] for one in tell(load_anew(proxied, session, *options).updates) if one.about.get("status")
+    ]
+    assert dangling[-1] == "failed"
+    assert not {"pending", "in_progress"} & set(dangling)
+
+
+@pytest.mark.parametrize("options", [[], FULL])
+def test_a_call_of_a_proxy_that_was_killed_has_failed_and_one_of_a_live_turn_has_not(
+    proxied: Proxied, options: list[str]
+) -> None:
+    open_call = {"sessionUpdate": "tool_call", "toolCallId": "open", "title": "Wait", "status": "in_progress"}
+    script = {"turns": [[{"update": open_call}, ASK, say("done")]]}
+    editor = proxied.started(script, options=options, on_request=lambda request: NO_ANSWER)
+    session = editor.new_session()
+    editor.start_prompt(session, "wait")
+    editor.wait_for_method("session/request_permission")
+    assert status_of(editor.load(session).updates, "open") == "in_progress"
+    editor.kill()
+    assert status_of(load_anew(proxied, session, *options).updates, "open") == "failed"
+
+
+def status_of(updates: Updates, call: str) -> Any:
+    [status] = [one.about["status"] for one in tell(updates) if one.about.get("toolCallId") == call]
+    return status
+
+
+# What is too much.
+
+LIMIT = 2_000
+LENGTHY: dict[str, Any] = {
+    "turns": [[
+        {"update": {
+            "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Look", "status": "completed",
+            "content": [{"type": "content", "content": {"type": "text", "text": "BEGIN" + "x" * 5_000 + "END"}}],
+            "rawOutput": {"all": "y" * 5_000},
+        }},
+        say("z" * 5_000),
+    ]]
+}  # fmt: skip
+
+
+def test_what_a_tool_call_carries_is_cut_and_the_command_it_names_shows_it(proxied: Proxied) -> None:
+    session = proxied.recorded("look", script=LENGTHY)
+    loaded = load_anew(proxied, session, "--replay-tool-limit", str(LIMIT))
+    call = call_of(loaded.updates)
+    assert len(json.dumps(call)) < LIMIT * 2
+    assert texts(loaded.updates) == ["z" * 5_000]  # what the agent says is never cut
+    assert "BEGIN" in json.dumps(call)
+    assert "END" not in json.dumps(call)
+    notice = call["content"][-1]["content"]["text"]
+    command = notice.rpartition("To see all of it: ")[2].removesuffix("]")
+    program, *words = shlex.split(command)
+    assert program == "acp-proxy"
+    shown = subprocess.run(
+        [*PROXY, *words], env={"ACP_PROXY_STORE": str(proxied.store)}, capture_output=True, timeout=20, check=True
+    )
+    assert b"END" in shown.stdout
+    assert b"y" * 5_000 in shown.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--replay-tool-limit", "0"], ["--replay-tool-limit", str(LIMIT), *FULL]])
+def test_nothing_is_cut_below_the_limit_without_one_and_in_full(proxied: Proxied, options: list[str]) -> None:
+    session = proxied.recorded("look", script=LENGTHY)
+    call = call_of(load_anew(proxied, session, *options).updates)
+    [step, _] = LENGTHY["turns"][0]
+    assert call == step["update"]
+
+
+# Damage.
+
+
+def test_what_is_good_is_told_of_a_transcript_with_damage(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it", "and the other?")
+    before = tell(load_anew(proxied, session).updates)
+    path = proxied.transcript(session)
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    at, run = "2026-11-20T09:15:02.123Z", "damage"
+    odd: list[Any] = [
+        {"method": "session/update", "params": {"sessionId": session, "update": 7}},
+        {"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": "tool_call_update"}}},
+        {"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": None}}},
+        {"method": "session/update", "params": []},
+        7,
+    ]
+    entries = [
+        json.dumps({"at": at, "run": run, "from": "agent", "message": one}, separators=(",", ":")) for one in odd
+    ]
+    bad = [*(f"{entry}\n".encode() for entry in entries), b"garbage\n", b"\0" * 100 + b"\n", b'{"at":"x","torn\n']
+    bad.append(f'{{"at":"{at}","run":"{run}","from":"nobody","whatever":1}}\n'.encode())
+    path.write_bytes(b"".join([header, *bad, *lines[:4], *bad, *lines[4:], *bad]))
+    assert tell(load_anew(proxied, session).updates) == before
+
+
+def test_what_a_compact_load_tells_is_what_was_told_live(proxied: Proxied) -> None:
+    with proxied.started("conversation") as editor:
+        session = editor.new_session()
+        turns = [editor.prompt(session, text) for text in ("one", "two", "three")]
+        assert editor.end() == 0
+    live = [
+        told
+        for text, turn in zip(("one", "two", "three"), turns, strict=True)
+        for told in [Told("user", text), *kept(turn)]
+    ]
+    assert tell(load_anew(proxied, session).updates) == live

@@ -1,0 +1,311 @@
+"""The compact telling: what is joined, what is told once, what keeps its bytes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.replay.telling import Telling
+from acp_proxy.wire.jsonrpc import Peer
+from tests.replay.entries import (
+    AGENT,
+    IMAGE,
+    RUN,
+    SESSION,
+    THOUGHT,
+    USER,
+    answer,
+    call,
+    changed,
+    chunk,
+    line,
+    lines_of,
+    notification,
+    permission,
+    plan,
+    prompt,
+    said,
+    started,
+    tell,
+    text,
+    update,
+    updates_in,
+)
+
+# --- the user's words
+
+
+def test_each_block_of_a_prompt_is_a_chunk_with_the_id_of_its_prompt() -> None:
+    told = tell(prompt("look", IMAGE), answer(), prompt("and this", id=2))
+    assert [one["content"] for one in told] == [text("look"), IMAGE, text("and this")]
+    assert [one["messageId"] for one in told] == [f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-3"]
+
+
+def test_a_block_keeps_its_bytes() -> None:
+    block = b'{"type" : "text", "text":"\\u00e4", "priority":1.0, "n":123456789012345678901}'
+    raw = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[' + block + b"]}}"
+    [told] = lines_of(line(raw, Peer.CLIENT))
+    assert block in told
+
+
+def test_an_echo_is_told_in_place_of_the_text_it_repeats() -> None:
+    echo = [chunk(" look", USER, messageId="m"), chunk(" here\n", USER, messageId="m")]
+    told = tell(prompt("look here", IMAGE), *echo, chunk("yes"), answer())
+    assert told[:2] == [said(" look", USER, messageId="m"), said(" here\n", USER, messageId="m")]
+    assert [one["content"] for one in told[2:]] == [IMAGE, text("yes")]
+
+
+def test_what_an_agent_says_in_the_users_name_is_kept_beside_the_prompt_and_joined() -> None:
+    told = tell(prompt("look"), chunk("some", USER), chunk("thing", USER), chunk("yes"), answer())
+    assert [one["content"]["text"] for one in told] == ["look", "something", "yes"]
+
+
+def test_a_prompt_without_text_has_no_echo() -> None:
+    told = tell(prompt(IMAGE), update(USER, content=IMAGE), answer())
+    assert [one["content"] for one in told] == [IMAGE, IMAGE]
+
+
+def test_a_prompts_blocks_leave_as_soon_as_nothing_can_be_their_echo() -> None:
+    telling = Telling(SESSION, run=RUN)
+    assert telling.add(1, prompt("look")) == []
+    assert telling.add(2, update("available_commands_update", availableCommands=[])) == []
+    assert updates_in(telling.add(3, chunk("yes"))) == [said("look", USER, messageId=f"acp-proxy-{RUN}-1")]
+    assert telling.add(4, answer()) == []
+    assert updates_in(telling.add(5, prompt("next", id=2))) == [said("yes")]
+
+
+# --- chunks
+
+
+@pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
+def test_chunks_of_one_message_become_one(kind: str) -> None:
+    assert tell(*(chunk(words, kind) for words in ("a", "", "b", "c"))) == [said("abc", kind)]
+
+
+@pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
+def test_a_message_id_stays_and_parts_messages(kind: str) -> None:
+    ids = ["m", "m", "n", None, "n", "n"]
+    told = tell(*(chunk(f"{at}", kind, messageId=id) for at, id in enumerate(ids)))
+    assert [(one["content"]["text"], one.get("messageId")) for one in told] == [
+        ("01", "m"),
+        ("2", "n"),
+        ("3", None),
+        ("45", "n"),
+    ]
+
+
+def test_null_and_absent_are_the_same_in_what_is_joined() -> None:
+    bare = {
+        "sessionUpdate": AGENT,
+        "content": text("a", annotations=None, _meta=None),
+        "_meta": None,
+        "messageId": None,
+    }
+    told = lines_of(line(notification(bare, _meta=None)), chunk("b"))
+    assert updates_in(told) == [said("ab")]
+
+
+def test_another_kind_that_is_told_parts_messages() -> None:
+    between = [chunk("-", THOUGHT), update("new_kind"), plan("x"), call("t", status="completed")]
+    for parting in between:
+        told = tell(chunk("a"), parting, chunk("b"))
+        assert [one["sessionUpdate"] for one in told][::2] == [AGENT, AGENT]
+        assert len(told) == 3
+
+
+def test_what_is_not_told_in_its_place_parts_no_message() -> None:
+    silent = [
+        update("notice", message="x"),
+        update("usage_update", used=1, size=2),
+        update("current_mode_update", currentModeId="ask"),
+        changed("t", status="completed"),
+        permission("t"),
+        answer(),
+    ]
+    told = tell(call("t"), chunk("a"), *(one for entry in silent for one in (entry, chunk("b"))))
+    assert told == [started("t", status="completed"), said("abbbbbb")]
+
+
+@pytest.mark.parametrize(
+    "carrying",
+    [
+        notification({"sessionUpdate": AGENT, "content": text("b", annotations={"priority": 1.0})}),
+        notification({"sessionUpdate": AGENT, "content": text("b", _meta={})}),
+        notification({"sessionUpdate": AGENT, "content": text("b", unknown=1)}),
+        notification({"sessionUpdate": AGENT, "content": text("b"), "_meta": {"x": 1}}),
+        notification({"sessionUpdate": AGENT, "content": text("b"), "unknown": 0}),
+        notification({"sessionUpdate": AGENT, "content": text("b"), "messageId": 7}),
+        notification({"sessionUpdate": AGENT, "content": text("b")}, _meta={"x": 1}),
+        notification({"sessionUpdate": AGENT, "content": text("b")}) | {"unknown": 1},
+        notification({"sessionUpdate": AGENT, "content": IMAGE}),
+        notification({"sessionUpdate": AGENT, "content": {"type": "video", "text": "b"}}),
+    ],
+)
+def test_a_chunk_that_carries_more_than_text_stays_whole_and_apart(carrying: dict[str, Any]) -> None:
+    whole = json.dumps(carrying, indent=None).encode()
+    told = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
+    assert [updates_in([told[0]]), told[1], updates_in([told[2]])] == [[said("aa")], whole + b"\n", [said("cc")]]
+
+
+def test_a_chunk_that_stays_alone_keeps_its_bytes() -> None:
+    raw = (
+        b'{"method": "session/update","jsonrpc":"2.0", "params":{"update":{"content":{"text":"\\u00e9","type":"text"},'
+    )
+    raw += b' "sessionUpdate":"agent_message_chunk"},"sessionId":"s"}}'
+    assert lines_of(line(raw), update("new_kind"))[0] == raw + b"\n"
+
+
+def test_a_character_split_over_two_chunks_is_whole_again() -> None:
+    halves = [json.dumps(notification(said(half))).encode() for half in ("a\ud83d", "\ude00b")]
+    [told] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
+    assert told["content"]["text"] == "a😀b"
+
+
+# --- plans, state, other kinds
+
+
+def test_the_last_plan_of_a_segment_is_told_in_its_place() -> None:
+    told = tell(prompt("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt("on"), plan("z"))
+    assert [one.get("entries", [{}])[0].get("content") or one["content"]["text"] for one in told] == [
+        "go",
+        "a",
+        "y",
+        "b",
+        "on",
+        "z",
+    ]
+
+
+def test_what_stood_around_an_older_plan_is_joined() -> None:
+    told = tell(*(entry for number in range(100) for entry in (plan(f"{number}"), chunk("a"))))
+    assert [one["sessionUpdate"] for one in told] == [AGENT, "plan", AGENT]
+    assert told[0] == said("a" * 99)
+
+
+def test_a_plan_parts_other_messages_still() -> None:
+    told = tell(chunk("a", messageId="m"), plan("x"), chunk("b", messageId="n"), plan("y"), chunk("c", messageId="n"))
+    assert [one.get("messageId") for one in told] == ["m", "n", None, "n"]
+
+
+@pytest.mark.parametrize("mode", ["compact", "full"])
+def test_state_is_not_told_in_between_and_the_latest_is_told_at_the_end(mode: Any) -> None:
+    telling = Telling(SESSION, run=RUN, mode=mode)
+    kinds = ["usage_update", "available_commands_update", "current_mode_update", "config_option_update"]
+    kinds += ["session_info_update", "notice"]
+    states = [update(kind, value=number) for number in range(2) for kind in kinds]
+    assert [told for number, entry in enumerate(states) for told in telling.add(number, entry)] == []
+    assert telling.end() == []
+    latest = updates_in(telling.states())
+    assert [(one["sessionUpdate"], one["value"]) for one in latest] == [
+        ("available_commands_update", 1),
+        ("usage_update", 1),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["compact", "full"])
+def test_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
+    raw = b'{"jsonrpc":"2.0","method":"session/update",'
+    raw += b'"params":{"sessionId":"s", "update":{"sessionUpdate":"plan_update","n":1.0}}}'
+    told = lines_of(chunk("a"), line(raw), line(raw), chunk("b"), mode=mode)
+    assert told[1:3] == [raw + b"\n"] * 2
+    assert len(told) == 4
+
+
+# --- other sessions, bad input, cost
+
+
+@pytest.mark.parametrize("mode", ["compact", "full"])
+def test_what_a_fork_has_of_its_parent_is_told_as_its_own(mode: Any) -> None:
+    odd = b'{"jsonrpc": "2.0","method":"session/update",'
+    odd += b'"params":{"sessionId":"parent","update":{"sessionUpdate":"odd", "n":1.0}}}'
+    parents = [
+        line(notification(said("a"), "parent")),
+        line(odd),
+        line(
+            notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "failed"}, "parent")
+        ),
+    ]
+    told = lines_of(
+        *parents, chunk("b"), line(notification(said("c"), "stranger")), mode=mode, also=frozenset({"parent"})
+    )
+    assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "odd", "tool_call", AGENT]
+    assert told[1] == odd.replace(b'"parent"', b'"s"') + b"\n"
+    assert lines_of(*parents, mode=mode) == []
+
+
+@pytest.mark.parametrize("mode", ["compact", "full"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        notification(None),
+        notification([]),
+        notification("text"),
+        notification({}),
+        notification({"sessionUpdate": 7}),
+        notification({"sessionUpdate": AGENT}),
+        notification({"sessionUpdate": AGENT, "content": "text"}),
+        notification({"sessionUpdate": AGENT, "content": {}}),
+        notification({"sessionUpdate": AGENT, "content": {"type": "text"}}),
+        notification({"sessionUpdate": "plan"}),
+        notification({"sessionUpdate": "plan", "entries": {}}),
+        notification({"sessionUpdate": "tool_call", "title": "T"}),
+        notification({"sessionUpdate": "tool_call_update", "toolCallId": 7}),
+        notification(said("a")) | {"id": 1},
+        {"jsonrpc": "2.0", "method": "session/update", "params": None},
+        {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission", "params": {"sessionId": "s"}},
+        {"jsonrpc": "2.0", "id": 1, "method": "session/request_permission"},
+        [],
+        b"nonsense",
+    ],
+)
+def test_what_makes_no_sense_is_skipped(bad: Any, mode: Any) -> None:
+    told = lines_of(chunk("a"), line(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
+    assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "plan"]
+
+
+@pytest.mark.parametrize("blocks", [None, [], "text", [7, {}, {"type": "text"}, None]])
+def test_a_prompt_without_blocks_is_a_prompt_still(blocks: object) -> None:
+    params = {"sessionId": SESSION, "prompt": blocks}
+    empty = line({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}, Peer.CLIENT)
+    assert tell(call("t"), empty, changed("t", status="completed")) == [
+        started("t", status="failed"),
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"},
+    ]
+
+
+def test_a_hundred_thousand_chunks_are_a_handful_of_messages_and_as_much_memory_as_their_text() -> None:
+    telling = Telling(SESSION, run=RUN)
+    telling.add(1, prompt("go"))
+    words = [chunk("word ", THOUGHT), chunk("word ", AGENT)]
+    tool = changed("t", content=[{"type": "content", "content": text("x" * 100)}])
+    told = 0
+    for number in range(100_000):
+        told += len(telling.add(number + 2, words[number // 50_000]))
+        told += len(telling.add(number + 2, tool))
+        if number == 50_000:
+            held = held_by(telling)
+    assert told == 1
+    assert held < 2 * 50_000 * len("word ")
+    assert [len(one.get("content", {}).get("text", "")) for one in updates_in(telling.end()) if "title" not in one] == [
+        len("word "),
+        49_999 * len("word "),
+        50_000 * len("word "),
+    ]
+
+
+def held_by(thing: object, seen: set[int] | None = None) -> int:
+    """The bytes and characters that a thing holds on to, its parts and their parts counted once."""
+    seen = seen if seen is not None else set()
+    if id(thing) in seen:
+        return 0
+    seen.add(id(thing))
+    if isinstance(thing, bytes | bytearray | str):
+        return len(thing)
+    if isinstance(thing, dict):
+        return sum(held_by(part, seen) for pair in thing.items() for part in pair)
+    if isinstance(thing, list | tuple | set | frozenset):
+        return sum(held_by(part, seen) for part in thing)
+    if not type(thing).__module__.startswith("acp_proxy"):
+        return 0
+    slots = [getattr(thing, name) for name in getattr(type(thing), "__slots__", ())]
+    return held_by([*vars(thing).values(), *slots] if hasattr(thing, "__dict__") else slots, seen)
