@@ -11,9 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,6 @@ from scripts.real_agents import (
 )
 
 PAGE = Path(__file__).parent.parent / "docs" / "agents.md"
-NAMES = ("opencode", "vibe", "gemini", "copilot", "openhands", "deepagents", "pydanticacp", "zedcodex")
 INSTALLATION = 3600.0  # seconds: 2 GB over a slow link
 SPEAKERS = ("user", "agent", "thoughts")
 WORDS = {"user": "the user's words", "agent": "the agent's words", "thoughts": "the thoughts"}
@@ -58,6 +59,31 @@ What was loaded goes on; where it does not, the notes say so.
 HEADER = ("agent", "version", "it offers", "we add", "shown live", "a load without us", "a load behind us")
 
 
+class Opened(Enum):
+    """When the session is opened again, by the clock, for agents that name their files by the minute."""
+
+    AT_ONCE = ""
+    IN_THE_MINUTE = "opened in the same minute"
+    LATER = "opened a minute later"
+
+
+SUBJECTS = (
+    ("opencode", Opened.AT_ONCE),
+    ("vibe", Opened.AT_ONCE),
+    ("gemini", Opened.IN_THE_MINUTE),
+    ("gemini", Opened.LATER),
+    ("copilot", Opened.AT_ONCE),
+    ("openhands", Opened.AT_ONCE),
+    ("deepagents", Opened.AT_ONCE),
+    ("pydanticacp", Opened.AT_ONCE),
+    ("zedcodex", Opened.AT_ONCE),
+)
+NAMES = tuple(dict.fromkeys(name for name, _ in SUBJECTS))
+MINUTE = 60.0
+EARLY = 15.0
+"""Seconds of a minute after which there is not enough left of it for a conversation and two starts."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """One agent, asked once: without the proxy or behind it."""
@@ -72,6 +98,7 @@ class Row:
     """One agent."""
 
     name: str
+    opened: Opened
     package: str
     version: str
     untried: str | None = None
@@ -83,27 +110,35 @@ class Row:
 # Asking.
 
 
-def tried(name: str, recipe: Mapping[str, Any], port: int, handover: bool) -> Row:
+def tried(name: str, opened: Opened, recipe: Mapping[str, Any], port: int, handover: bool) -> Row:
     package, pinned = packaged(recipe)
     with tempfile.TemporaryDirectory(prefix="acp-proxy-agents-", ignore_cleanup_errors=True) as directory:
         base = Path(directory).resolve()
-        alone = attempt(Bench(base / "alone", name, port, None))
+        alone = attempt(Bench(base / "alone", name, port, None), opened)
         options = ("--handover", "always") if handover and refused(alone) else ()
-        behind = attempt(Bench(base / "behind", name, port, options))
+        behind = attempt(Bench(base / "behind", name, port, options), opened)
     about = (alone.lived.initialized.get("agentInfo") if alone.lived else None) or {}
-    return Row(name, package, str(about.get("version") or pinned), None, alone, behind, options)
+    return Row(name, opened, package, str(about.get("version") or pinned), None, alone, behind, options)
 
 
-def attempt(bench: Bench) -> Attempt:
+def attempt(bench: Bench, opened: Opened) -> Attempt:
     lived = None
     try:
+        if opened is Opened.IN_THE_MINUTE and time.time() % MINUTE > EARLY:
+            wait_for_the_next_minute()
         lived = bench.talk()
+        if opened is Opened.LATER:
+            wait_for_the_next_minute()
         return Attempt(lived, bench.reopen(lived.session))
     except (RequestFailed, TimeoutError, OutputEnded, OSError) as problem:
         print(problem, file=sys.stderr)
         where = "the conversation" if lived is None else "the new process"
         what = f"error {problem.code}" if isinstance(problem, RequestFailed) else type(problem).__name__
         return Attempt(lived, None, f"{what} in {where}")
+
+
+def wait_for_the_next_minute() -> None:
+    time.sleep(MINUTE - time.time() % MINUTE + 1.0)
 
 
 def refused(attempt: Attempt) -> bool:
@@ -118,10 +153,10 @@ def packaged(recipe: Mapping[str, Any]) -> tuple[str, str]:
     return name, version
 
 
-def untried(names: Sequence[str]) -> dict[str, str]:
+def untried(names: Iterable[str]) -> dict[str, str]:
     """Install what is missing; which could not be, and why."""
     done = subprocess.run(
-        [sys.executable, AGENTS / "setup", *names],
+        [sys.executable, AGENTS / "setup", *sorted(names)],
         stdout=subprocess.PIPE,
         text=True,
         timeout=INSTALLATION,
@@ -231,7 +266,7 @@ def notes_of_permissions(lived: Lived) -> Iterator[str]:
         yield "Asks for no permission."
     for seen in beginnings.values():
         if set(seen) == {"permission"}:
-            yield "Asks for the permission under an id of its own, of which no tool call is shown."
+            yield "Asks for the permission by a tool call of its own, which never ends."
         elif seen[0] == "permission":
             yield "Asks for the permission before it shows the tool call."
         if "tool_call" not in seen and len(set(seen)) > 1:
@@ -247,12 +282,15 @@ def notes_of_the_return(attempt: Attempt) -> Iterator[str]:
     if found.error:
         yield f"the load is answered {found.error.code} `{found.error.message}`."
     if handed_over(found):
-        yield "the session goes on by handover, in a new session of the agent, which is given the record."
+        yield "by handover: a new session of the agent, which is given the record; a last message of ours says so."
     if found.shown:
-        more = [words for speaker, words in WORDS.items() if found.shown.compared(speaker, lived.shown).has_more]
+        ours = {"agent"} if handed_over(found) else set()  # the message that says so
+        more = [
+            WORDS[name] for name in SPEAKERS if name not in ours and found.shown.compared(name, lived.shown).has_more
+        ]
         more += ["tool calls"] if len(found.shown.tools) > len(lived.shown.tools) else []
         if more:
-            yield f"the load shows more of {' and '.join(more)} than the conversation did."
+            yield f"the load shows what the conversation did not, of: {', '.join(more)}."
     if found.next_error:
         yield f"the load is answered, and then the next prompt refused: {found.next_error.code}."
     elif found.next_turn and not found.next_turn.words("agent"):
@@ -284,9 +322,13 @@ def page(rows: Sequence[Row]) -> str:
     introduction = INTRODUCTION.format(version=__version__, first=PROMPTS[0], second=PROMPTS[1])
     table = [HEADER, ("---",) * len(HEADER), *map(cells, rows)]
     sections = [
-        f"### {row.name}\n\n" + "".join(f"- {note}\n" for note in dict.fromkeys(found)) for row, found in noted(rows)
+        f"### {titled(row)}\n\n" + "".join(f"- {note}\n" for note in dict.fromkeys(found)) for row, found in noted(rows)
     ]
     return "\n".join([introduction, *(f"| {' | '.join(line)} |" for line in table), "", "## Notes", "", *sections])
+
+
+def titled(row: Row) -> str:
+    return ", ".join(filter(None, (row.name, row.opened.value)))
 
 
 def noted(rows: Sequence[Row]) -> Iterator[tuple[Row, list[str]]]:
@@ -297,17 +339,30 @@ def noted(rows: Sequence[Row]) -> Iterator[tuple[Row, list[str]]]:
 
 def cells(row: Row) -> tuple[str, ...]:
     if row.untried:
-        return row.name, row.version, *[""] * 4, f"not tried: {row.untried}"
+        return titled(row), row.version, *[""] * 4, f"not tried: {row.untried}"
     lived = row.alone.lived
     offered = ", ".join(offers(lived.initialized)) if lived else ""
     live = told(lived.shown, lived.shown) if lived else ""
     plus = ", ".join(added(row))
-    return row.name, row.version, offered or "nothing", plus or "nothing", live, loaded(row.alone), loaded(row.behind)
+    return (
+        titled(row),
+        row.version,
+        offered or "nothing",
+        plus or "nothing",
+        live,
+        loaded(row.alone),
+        loaded(row.behind),
+    )
 
 
 def summary(row: Row) -> dict[str, Any]:
     """The row for a program."""
-    about: dict[str, Any] = {"name": row.name, "package": row.package, "version": row.version}
+    about: dict[str, Any] = {
+        "name": row.name,
+        "opened": row.opened.value or "at once",
+        "package": row.package,
+        "version": row.version,
+    }
     if row.untried:
         return about | {"untried": row.untried}
     attempts = {"without": row.alone, "behind": row.behind}
@@ -329,28 +384,28 @@ def main(words: Sequence[str]) -> int:
     if not (AGENTS / "setup").exists():
         print(f"There are no real agents to try: {AGENTS} is not there.", file=sys.stderr)
         return 1
-    rows = table(given.names or NAMES)
+    rows = table([subject for subject in SUBJECTS if subject[0] in (given.names or NAMES)])
     if not given.names:
         PAGE.write_text(page(rows), encoding="utf-8")
     if given.json:
         print(json.dumps({"version": __version__, "agents": [summary(row) for row in rows]}, indent=2))
-    short = {row.name: less for row in rows if not row.untried and (less := lost(row.behind))}
+    short = {titled(row): less for row in rows if not row.untried and (less := lost(row.behind))}
     for name, less in short.items():
         print(f"{name}: a load behind us shows less than was said: {', '.join(less)}", file=sys.stderr)
     return 1 if short else 0
 
 
-def table(names: Sequence[str]) -> list[Row]:
+def table(subjects: Sequence[tuple[str, Opened]]) -> list[Row]:
     with (AGENTS / "agents.toml").open("rb") as file:
         recipes = tomllib.load(file)
-    left_out, handover, rows = untried(names), has_handover(), []
+    left_out, handover, rows = untried({name for name, _ in subjects}), has_handover(), []
     with stand_in_model() as port:
-        for name in names:
+        for name, opened in subjects:
             if name in left_out:
-                rows.append(Row(name, *packaged(recipes[name]), untried=left_out[name]))
+                rows.append(Row(name, opened, *packaged(recipes[name]), untried=left_out[name]))
             else:
-                rows.append(tried(name, recipes[name], port, handover))
-            print(f"{name}: {' | '.join(cells(rows[-1])[-2:])}", file=sys.stderr)
+                rows.append(tried(name, opened, recipes[name], port, handover))
+            print(f"{titled(rows[-1])}: {' | '.join(cells(rows[-1])[-2:])}", file=sys.stderr)
     return rows
 
 

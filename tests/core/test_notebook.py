@@ -469,6 +469,14 @@ def test_no_more_than_the_limit_waits() -> None:
     ]
 
 
+def test_exactly_as_much_as_the_limit_waits() -> None:
+    talk = Talk().begins()
+    talk.client(new(1))
+    most = chunk("s", "x" * (WAITING_LIMIT - len(raw(chunk("s", "")))))
+    assert talk.agent(most).kept == []
+    assert talk.agent(chunk("s", "")).kept != []
+
+
 def test_the_limit_is_for_all_that_waits_and_ends_with_the_waiting() -> None:
     talk = Talk().begins()
     talk.client(new(1), new(2))
