@@ -4,6 +4,7 @@ The last value of every field counts; ``content`` and ``locations`` are replaced
 of a known id states the call anew: title, kind, status, content and locations that it leaves out are gone. Clients
 disagree on its other fields (some keep the earlier value, some do not), so where it leaves one out, two lines are told.
 Holds no more than about ``limit`` bytes and, until ``cut`` or the next update, one line.
+What was let go is gone, also where a later update would have left room for it.
 """
 
 from collections.abc import Mapping

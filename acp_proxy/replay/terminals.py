@@ -50,10 +50,7 @@ class Terminals:
         if id is None:
             return {}
         self._noted[run, id] = _told(note, self._limit)
-        waited = {call: shown for call, shown in self._waiting.items() if shown.run == run and id in _shown_in(shown)}
-        for call in waited:
-            del self._waiting[call]
-        return waited
+        return {call: shown for call, shown in self._waiting.items() if shown.run == run and id in _shown_in(shown)}
 
     def resolved(self, shown: Shown) -> tuple[bytes, int]:
         """The content with outputs in place of terminals, and how many bytes of them are not there."""

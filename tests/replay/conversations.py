@@ -68,7 +68,7 @@ chunks = joined(
         sessionUpdate=st.sampled_from(["agent_message_chunk", "agent_message_chunk", "agent_thought_chunk"]),
         content=blocks,
     ),
-    seldom(maybe(messageId=st.sampled_from(["m", "n"]))),
+    maybe(messageId=st.sampled_from(["m", "n"])),
     seldom(maybe(_meta=metas)),
 )
 strange_user_chunks = fixed(

@@ -88,7 +88,7 @@ def test_what_good_there_is_is_told_and_nothing_fails(found: list[Entry | None],
 
 
 def test_what_is_nested_beyond_all_sense_is_skipped_or_told_whole() -> None:
-    for depth in (200, 400, 900, 970, 980, 985, 990, 995, 1010):
+    for depth in (200, 400, *range(880, 1030)):
         deep = '{"a":' * depth + "1" + "}" * depth
         item = f'{{"type":"terminal","terminalId":"1","x":{deep}}}'
         for field in (f'"rawInput":{deep}', f'"content":[{item}]'):

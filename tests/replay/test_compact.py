@@ -62,7 +62,7 @@ def test_what_an_agent_says_in_the_users_name_is_kept_beside_the_prompt_and_join
 
 def test_a_prompt_without_text_has_no_echo() -> None:
     told = tell(prompt(IMAGE), update(USER, content=IMAGE), answer())
-    assert [one["content"] for one in told] == [IMAGE, IMAGE]
+    assert [one.get("messageId") for one in told] == [f"acp-proxy-{RUN}-1", None]
 
 
 def test_a_prompts_blocks_leave_as_soon_as_nothing_can_be_their_echo() -> None:
@@ -263,6 +263,11 @@ def test_what_makes_no_sense_is_skipped(bad: Any, mode: Any) -> None:
     assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "plan"]
 
 
+def test_a_line_of_ours_never_holds_a_newline() -> None:
+    broken = json.dumps(notification(said("a")), indent=1).encode()
+    assert lines_of(line(broken, plain=False)) == []
+
+
 @pytest.mark.parametrize("blocks", [None, [], "text", [7, {}, {"type": "text"}, None]])
 def test_a_prompt_without_blocks_is_a_prompt_still(blocks: object) -> None:
     params = {"sessionId": SESSION, "prompt": blocks}
@@ -293,19 +298,20 @@ def test_a_hundred_thousand_chunks_are_a_handful_of_messages_and_as_much_memory_
     ]
 
 
-def held_by(thing: object, seen: set[int] | None = None) -> int:
+def held_by(thing: object, seen: dict[int, object] | None = None) -> int:
     """The bytes and characters that a thing holds on to, its parts and their parts counted once."""
-    seen = seen if seen is not None else set()
+    seen = seen if seen is not None else {}
     if id(thing) in seen:
         return 0
-    seen.add(id(thing))
+    seen[id(thing)] = thing
     if isinstance(thing, bytes | bytearray | str):
         return len(thing)
+    parts: list[object] = []
     if isinstance(thing, dict):
-        return sum(held_by(part, seen) for pair in thing.items() for part in pair)
-    if isinstance(thing, list | tuple | set | frozenset):
-        return sum(held_by(part, seen) for part in thing)
-    if not type(thing).__module__.startswith("acp_proxy"):
-        return 0
-    slots = [getattr(thing, name) for name in getattr(type(thing), "__slots__", ())]
-    return held_by([*vars(thing).values(), *slots] if hasattr(thing, "__dict__") else slots, seen)
+        parts = [*thing.keys(), *thing.values()]
+    elif isinstance(thing, list | tuple | set | frozenset):
+        parts = [*thing]
+    elif type(thing).__module__.startswith("acp_proxy"):
+        parts = [*getattr(thing, "__dict__", {}).values()]
+        parts += [getattr(thing, name) for name in getattr(type(thing), "__slots__", ())]
+    return sum(held_by(part, seen) for part in parts)

@@ -80,6 +80,14 @@ def test_fields_keep_their_text_in_any_spelling() -> None:
     raw += b' "sessionUpdate":"tool_call_update" }, "sessionId":"s"}, "method":"session/update" }'
     [told] = lines_of(call("t", **DONE), line(raw))
     assert told.endswith(b'"rawInput":1.0},"_meta":{"p": 1.0}}}\n')
+    nothing = line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, _meta=None))
+    assert lines_of(call("t", **DONE), line(raw), nothing) == [told]
+
+
+def test_a_byte_order_mark_hides_no_update() -> None:
+    raw = json.dumps(notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"})).encode()
+    entry = line(b"\xef\xbb\xbf" + raw, plain=False)
+    assert tell(entry, changed("t", **DONE)) == [started("t", title="T", **DONE)]
 
 
 def test_every_call_has_its_own_fold_and_place() -> None:
@@ -294,6 +302,8 @@ def test_an_output_that_becomes_known_in_a_later_turn_is_told_then(mode: Mode) -
     told = tell(shown, prompt("on"), terminal("1", "ok"), chunk("x"), mode=mode)
     assert told[0]["content"] == [content(PLACEHOLDER)]
     assert "ok" in output_in(told)
+    assert "ok" not in output_in(tell(shown, prompt("on"), terminal("1", "ok", "another run"), mode=mode))
+    assert len(tell(shown, prompt("on"), terminal("1", "ok", "another run"), mode=mode)) == 2
     assert tell(shown, prompt("on"), changed("t", content=[]), terminal("1", "ok"), mode=mode)[-1]["content"] == []
     assert tell(shown, prompt("on"), terminal("1", "ok"), changed("t", content=[]), mode=mode)[-1]["content"] == []
 
@@ -326,14 +336,17 @@ def test_terminals_are_replaced_in_the_live_turn_too(mode: Mode) -> None:
 
 
 @MODES
-def test_what_terminals_leave_for_later_turns_is_bounded(mode: Mode) -> None:
+@pytest.mark.parametrize("what", ["outputs", "contents"])
+def test_what_terminals_leave_for_later_turns_is_bounded(what: str, mode: Mode) -> None:
     telling = Telling(SESSION, run=RUN, mode=mode)
     for number in range(8):
-        big = [shows(f"lost {number}"), content("x" * (CARRIED // 2))]
-        telling.add(1, terminal(f"{number}", "y" * (CARRIED // 2)))
-        telling.add(1, call(f"t{number}", content=big))
+        if what == "outputs":
+            telling.add(1, terminal(f"{number}", f"{number}" * (CARRIED // 2)))
+        else:
+            big = [shows(f"lost {number}"), content(f"{number}" * (CARRIED // 2))]
+            telling.add(1, call(f"t{number}", content=big))
         telling.add(1, prompt("on"))
-    assert held_by(telling) < 3 * CARRIED
+    assert CARRIED // 2 < held_by(telling) < 1.5 * CARRIED
 
 
 # --- the limit
@@ -414,6 +427,16 @@ def test_what_replaces_a_cut_value_is_whole() -> None:
     assert told == [started("t", **DONE, content=[content("y")])]
 
 
+def test_what_was_cut_and_then_replaced_is_not_counted() -> None:
+    told = tell(
+        call("t", **DONE, content=[content("x" * 9000)]),
+        call("another one in between", **DONE),
+        changed("t", content=[content("y")]),
+        tool_limit=LIMIT,
+    )
+    assert told[0] == started("t", **DONE, content=[content("y")])
+
+
 def test_bytes_left_out_are_counted_over_all_updates() -> None:
     told = tell(call("t", **DONE, rawOutput="x" * 9998), changed("t", rawInput="x" * 4998), tool_limit=LIMIT)
     assert notice_in(told[0]).startswith("[15000 bytes ")
@@ -426,6 +449,13 @@ def test_a_call_holds_little_more_than_the_limit_however_much_comes() -> None:
         telling.add(1, line(notification({"sessionUpdate": "tool_call_update", "toolCallId": "t"}, odd="x" * 3000)))
         telling.add(1, changed("t", content=[content("x" * 10_000)]))
         assert held_by(telling) < LIMIT + 10_000 + 4000
+
+
+def test_what_repeated_starts_leave_out_is_bounded_too() -> None:
+    telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
+    for number in range(20):
+        telling.add(1, call("t", **{f"odd {number}": "x" * 3000}))
+    assert held_by(telling) < 3 * LIMIT
 
 
 def test_of_all_calls_only_the_last_holds_a_line_uncut() -> None:
@@ -446,6 +476,8 @@ def test_zero_is_no_limit_and_full_cuts_nothing() -> None:
     big = {"content": [content("x" * 3_000_000)], "rawOutput": "x" * 3_000_000}
     assert tell(call("t", **DONE, **big), tool_limit=0) == [started("t", **DONE, **big)]
     assert tell(call("t", **DONE, **big), mode="full", tool_limit=LIMIT) == [started("t", **DONE, **big)]
+    shown = [call("t", **DONE, content=[shows("1")]), terminal("1", "x" * 9000)]
+    assert len(output_in(tell(*shown, mode="full", tool_limit=LIMIT))) > 9000
 
 
 def test_text_of_user_and_agent_is_never_cut() -> None:
@@ -470,6 +502,13 @@ def test_a_terminals_output_counts_and_how_it_ended_is_kept(size: int) -> None:
     assert (len(one["content"]) == 2) == (size > 3000)
     if size > 3000:
         assert size - LIMIT < int(notice_in(one).split()[0].strip("[")) < size
+
+
+def test_an_output_shares_the_limit_with_the_other_fields() -> None:
+    shown = call("t", **DONE, content=[shows("1")], rawInput="x" * 2000)
+    [one] = tell(shown, terminal("1", "x" * 3000), tool_limit=LIMIT)
+    assert carried(one) < LIMIT + 400
+    assert notice_in(one)
 
 
 def test_a_session_id_is_quoted_for_the_shell() -> None:
