@@ -71,6 +71,12 @@ chunks = joined(
     maybe(messageId=st.sampled_from(["m", "n"])),
     seldom(maybe(_meta=metas)),
 )
+spoken = joined(
+    fixed(sessionUpdate="agent_message_chunk", content=fixed(type="text", text=words)),
+    maybe(messageId=st.sampled_from(["m", "n"])),
+)
+bursts = st.lists(st.one_of(spoken, chunks, fixed(sessionUpdate="plan", entries=[])), min_size=2, max_size=4)
+"""What is said in one breath, so that it matters what can be joined."""
 strange_user_chunks = fixed(
     sessionUpdate="user_message_chunk", content=fixed(type="text", text=words.map("not the prompt: {}".format))
 )
@@ -121,8 +127,9 @@ def conversations(draw: st.DrawFn) -> list[Step]:
 
 @st.composite
 def activity(draw: st.DrawFn, run: str, most: int = 10) -> list[Step]:
-    found = draw(st.lists(st.one_of(updates, updates, updates, asking(), notes()), max_size=most))
-    return [Step(entry(draw, run, value)) for value in found]
+    single = st.one_of(updates, updates, updates, asking(), notes()).map(lambda value: [value])
+    found = draw(st.lists(st.one_of(single, single, single, bursts), max_size=most))
+    return [Step(entry(draw, run, value)) for values in found for value in values]
 
 
 def asking() -> st.SearchStrategy[Value]:
