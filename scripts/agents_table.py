@@ -54,7 +54,8 @@ A client opens a session and says "{first}", which makes the model think and use
 In new processes the client asks for the list and loads the session, where that is offered, and says one thing more.
 
 "user", "agent" and "thoughts" are all the words of that speaker. A tool call has the last status that was shown of it.
-What was loaded goes on; where it does not, the notes say so.
+What was loaded goes on; where it does not, the notes say so. gemini is asked twice, since it refuses to load a session
+in the minute in which it was made.
 """
 HEADER = ("agent", "version", "it offers", "we add", "shown live", "a load without us", "a load behind us")
 

@@ -249,6 +249,7 @@ class Bench:
     """Where the processes of one conversation live. ``options`` are the proxy's; None: the agent alone."""
 
     def __init__(self, base: Path, name: str, port: int, options: Sequence[str] | None = ()) -> None:
+        self._base = base
         self.project = base / "project"
         self.project.mkdir(parents=True)
         proxy = [] if options is None else [*PROXY, "--store", str(base / "store"), *options, "--"]
@@ -263,7 +264,7 @@ class Bench:
             try:
                 yield client
             finally:
-                kill_all(client)
+                kill_all(client, self._base)
 
     def talk(self, prompts: Sequence[str] = PROMPTS) -> Lived:
         """Hold a conversation. Proxy and agent are dead when this returns."""
@@ -339,17 +340,25 @@ def settle(client: Client) -> None:
             client.wait_for(lambda _: True, QUIET, since=client.mark())
 
 
-def kill_all(client: Client) -> None:
-    """SIGKILL to the command, and to all that it started."""
+def kill_all(client: Client, base: Path) -> None:
+    """SIGKILL to the command and to all that it started, also to what has left its tree and names its directory."""
     with suppress(psutil.NoSuchProcess):
         started = psutil.Process(client.pid).children(recursive=True)
         client.kill()
+        started += [process for process in psutil.process_iter() if names(process, base)]
         for process in started:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         deadline = time.monotonic() + DEATH
         while any(map(lives, started)) and time.monotonic() < deadline:
             time.sleep(0.02)
+
+
+def names(process: psutil.Process, base: Path) -> bool:
+    """Whether a process was started for this directory: openhands leaves a tmux server behind, which is a daemon."""
+    with suppress(psutil.Error):
+        return any(str(base) in word for word in process.cmdline())
+    return False
 
 
 def lives(process: psutil.Process) -> bool:

@@ -366,10 +366,11 @@ def test_an_index_that_is_lost_under_a_running_proxy_is_made_again_and_what_was_
         assert listed(editor) == [new, kept]
         assert editor.end() == 0
     assert warnings(editor) == []
-    if damage is not emptied:  # SQLite has all of it in its log, and goes on
-        check_index(proxied.store / "index.sqlite3", damage)
+    # A connection that has all of it in its memory and its log may go on over a broken file: the next mends that.
     with initialized(proxied) as later:
         assert listed(later) == [new, kept]
+        assert later.end() == 0
+    check_index(proxied.store / "index.sqlite3", damage)
 
 
 def check_index(index: Path, damage: Callable[[Path], None]) -> None:
