@@ -54,3 +54,28 @@ def with_brief(line: bytes, brief: str) -> bytes:
     block = jsonrpc.dump({"type": "text", "text": brief}).decode()
     at = blocks[0][0] if blocks else start + 1
     return splice.encode(splice.replaced(text, [((at, at), f"{block}," if blocks else block)]))
+
+
+class Briefed:
+    """What an agent that was given a brief may say of it: clients never hear that."""
+
+    def __init__(self, brief: str) -> None:
+        self._folded = " ".join(brief.split())
+        self._left = brief
+        self._heard = ""
+
+    def words(self, text: str) -> str:
+        """What is left of a user chunk's text without the brief: agents echo prompts, whole or in pieces."""
+        left, heard = self._left, self._heard
+        if left and left.startswith(text):
+            self._left, self._heard = left[len(text) :], heard + text
+            return ""
+        self._left = self._heard = ""
+        if left and text.startswith(left):
+            return text[len(left) :].lstrip()
+        return heard + text if left else text  # it only began like the brief
+
+    def is_title(self, title: str) -> bool:
+        """Whether a title is made of the brief: agents take the first words of a prompt."""
+        words = " ".join(title.split()).rstrip(".… ")
+        return bool(words) and self._folded.startswith(words)

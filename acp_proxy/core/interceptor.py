@@ -31,6 +31,7 @@ from acp_proxy.core.effects import (
     ToStderr,
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.handover import Briefed
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
 from acp_proxy.core.planning import Plan, Refused, plan
@@ -182,6 +183,7 @@ class Interceptor:
             brief = self._restores.briefs.pop(session or "")
             with contextlib.suppress(ValueError, KeyError):  # a prompt that is none: the agent will say so
                 line = handover.with_brief(line, brief)
+                self._restores.briefed[session or ""] = handover.Briefed(brief)
         return self._names.to_agent(line, message)
 
     # --- from the agent
@@ -223,7 +225,9 @@ class Interceptor:
             return None
         if not self._notebook.records:
             return session
-        if not self._notebook.is_plain(session) or self._restores.holder(session) or self._is_reopening(session):
+        if not self._notebook.is_plain(session) or session in self._restores.briefed:
+            return None
+        if self._restores.holder(session) or self._is_reopening(session):
             return None
         return session
 
@@ -261,6 +265,11 @@ class Interceptor:
             return [] if self._unnamed_size <= HELD_LIMIT else self._let_go()
         if session in self._restores.unwanted:
             return []
+        if (briefed := self._restores.briefed.get(session or "")) is not None:
+            said = _without_brief(line, message, briefed)
+            if said is None:
+                return []
+            line, message = said
         restore = self._restores.holder(session) if session is not None else None
         if restore is not None and restore.awaits_past:
             return self._restores.past_update(restore, line, message)
@@ -443,6 +452,23 @@ class Interceptor:
             if isinstance(effect, BeginTurn) or self._unfiled_size > WAITING_LIMIT:
                 out += [Identify(None, None), *self._file()]
         return out
+
+
+def _without_brief(line: bytes, message: Notification, briefed: Briefed) -> tuple[bytes, Notification] | None:
+    """An update less what it tells of the brief; None where nothing else is in it."""
+    update = acp.member(message.params, "update")
+    kind, title = acp.update_kind(update), acp.text(update, "title")
+    if kind == acp.SESSION_INFO and title is not None and briefed.is_title(title):
+        return None
+    text = acp.text(acp.member(update, "content"), "text") if kind == acp.USER_CHUNK else None
+    if text is None or (left := briefed.words(text)) == text:
+        return line, message
+    try:
+        line = acp.with_chunk_text(line, left)
+    except (ValueError, KeyError):
+        return line, message
+    told = jsonrpc.read_message(line)
+    return (line, told) if left and isinstance(told, Notification) else None
 
 
 def _size(effect: Recording) -> int:

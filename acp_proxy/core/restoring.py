@@ -81,6 +81,8 @@ class Restores:
     def __init__(self, notebook: Notebook, names: Aliases) -> None:
         self.briefs: dict[str, str] = {}
         """What the next prompt of a session that was handed over carries."""
+        self.briefed: dict[str, handover.Briefed] = {}
+        """What has been carried, by session."""
         self.moved: set[str] = set()
         """Sessions that were handed over in this process."""
         self.unwanted: set[str] = set()

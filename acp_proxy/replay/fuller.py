@@ -12,8 +12,8 @@ from acp_proxy.wire import acp, jsonrpc
 
 _SPEAKERS = (acp.USER_CHUNK, acp.AGENT_CHUNK)
 _TOOLS = ("tool_call", "tool_call_update")
-_PLACES = 10_000
-"""Ways of matching one speaker's text that are followed at once; a text with more is not ours to judge."""
+_STEPS = 20_000_000
+"""Comparisons that one speaker's text is worth, a second or two; a text that wants more is not ours to judge."""
 
 
 @dataclass(slots=True)
@@ -65,9 +65,12 @@ def ours_is_fuller(ours: Told, theirs: Told) -> bool:
 
 def _is_made_of(text: str, messages: list[str]) -> bool:
     """Whether a text is some of these messages, in order, one behind the other."""
-    places = {0}
+    if text == "".join(messages):
+        return True
+    places, steps = {0}, 0
     for message in messages:
-        places |= {at + len(message) for at in places if text.startswith(message, at)}
-        if len(places) > _PLACES:
+        steps += len(places)
+        if steps > _STEPS:
             return False
+        places |= {at + len(message) for at in places if text.startswith(message, at)}
     return len(text) in places

@@ -14,7 +14,7 @@ from acp_proxy.core import answers
 from acp_proxy.errors import errno_name
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.fuller import Told, ours_is_fuller, told
-from acp_proxy.replay.telling import Telling
+from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Reading
@@ -44,9 +44,9 @@ class Replay:
         end: Callable[[Ended], None],
         warn: Callable[[str], None],
         *,
-        telling: Callable[[], Telling],
+        telling: Callable[..., Telling],
     ) -> None:
-        """``telling`` begins a new telling of this session."""
+        """``telling`` begins a new telling of this session, in the mode that it is given or else the user's."""
         self._session = session
         self._reading = reading
         self._client = client
@@ -87,7 +87,7 @@ class Replay:
         ours = True
         try:
             if self._weigh is not None:
-                ours = ours_is_fuller(self._told(), told(self._weigh))
+                ours = self._is_fuller(told(self._weigh))
             for line in self._reading.lines() if ours else ():
                 if self._stopped or self._client.is_gone:
                     break
@@ -108,9 +108,13 @@ class Replay:
             self._take_locked()
             self._end(Ended(_states(self._session, telling, summary) if ours else [], ours, brief))
 
-    def _told(self) -> Told:
+    def _is_fuller(self, theirs: Told) -> bool:
+        """Whether ours has all of theirs, and more: by messages, else by the pieces in which they were streamed."""
+        return ours_is_fuller(self._told("compact"), theirs) or ours_is_fuller(self._told("full"), theirs)
+
+    def _told(self, mode: Mode) -> Told:
         """What a client would hear of ours."""
-        out, telling = Told(), self._begin_telling()
+        out, telling = Told(), self._begin_telling(mode=mode)
         for line in self._reading.lines():
             if line.entry is not None:
                 out.take(telling.add(line.number, line.entry))

@@ -147,6 +147,16 @@ def with_session(raw: bytes, session: str) -> bytes:
     return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(session).decode())]))
 
 
+def with_chunk_text(raw: bytes, new: str) -> bytes:
+    """The same chunk with another text; every other byte stays. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    start = splice.whole(line)[0]
+    for key in ("params", "update", "content"):
+        start = splice.members(line, start)[key][0]
+    span = splice.members(line, start)["text"]
+    return splice.encode(splice.replaced(line, [(span, jsonrpc.dump(new).decode())]))
+
+
 def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
     """A block of a prompt, told as a client hears it."""
     return b"".join(

@@ -181,6 +181,16 @@ def test_a_result_that_is_none_passes(value: object) -> None:
     assert talk.agent(result(0, value)).to_client == line(result(0, value))
 
 
+def test_a_line_that_cannot_be_amended_passes_and_promises_nothing() -> None:
+    """Nested too deeply to be measured, though it can be read."""
+    deep = b"[" * 1000 + b"]" * 1000
+    answer = b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"_meta":{"x":%s}}}}\n' % deep
+    talk = Talk()
+    talk.client(request(0, "initialize"))
+    assert talk.agent(answer).to_client == answer
+    assert talk.client(request(1, "session/list")).to_agent == line(request(1, "session/list"))
+
+
 def test_only_the_answer_to_initialize_is_amended() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"), request("0", "other/method"))

@@ -362,3 +362,47 @@ def test_updates_of_a_load_under_way_do_not_wait_for_another_sessions_handover()
     talk.agent(error(1, -32603))
     talk.agent(update("t", "plan"), result(2, {}))
     assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))
+
+
+# What the agent says of the record.
+
+
+def user_chunk(session: str, text: str) -> dict[str, Any]:
+    return update(session, "user_message_chunk", content={"type": "text", "text": text})
+
+
+def prompted() -> Talk:
+    """The first prompt after the handover is with the agent, and the record with it."""
+    talk = replaying()
+    talk.replay_ends(1, brief=BRIEF)
+    talk.client(prompt(5, "s", "go on"))
+    return talk
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        [BRIEF, "go on"],
+        [BRIEF + "\n\ngo on"],
+        [BRIEF[:7], BRIEF[7:], "go on"],
+        [BRIEF[:7], BRIEF[7:] + "\ngo on"],
+    ],
+)
+def test_an_echo_of_the_record_is_neither_heard_nor_kept(echo: list[str]) -> None:
+    talk = prompted()
+    step = talk.agent(*(user_chunk("n", text) for text in echo))
+    assert step.to_client == line(user_chunk("s", "go on"))
+    assert step.kept == [Keep("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+
+
+def test_words_that_only_begin_like_the_record_are_heard() -> None:
+    talk = prompted()
+    said = [user_chunk("n", "# what was"), user_chunk("n", " left?"), user_chunk("n", "# what was")]
+    assert talk.agent(*said).to_client == line(user_chunk("s", "# what was left?"), user_chunk("s", "# what was"))
+
+
+def test_a_title_made_of_the_record_is_not_heard_and_others_are() -> None:
+    talk = prompted()
+    assert talk.agent(update("n", "session_info_update", title="# what was said über…")).to_client == b""
+    named = talk.agent(update("n", "session_info_update", title="Mend it"))
+    assert named.to_client == line(update("s", "session_info_update", title="Mend it"))

@@ -137,6 +137,11 @@ def test_a_torn_update_at_the_very_end_goes_to_stderr() -> None:
     assert (step.to_client, step.stderr) == (line(chunk("s", "a")), torn)
 
 
+def test_another_torn_line_behind_an_update_goes_to_stderr() -> None:
+    step = serving().agent(chunk("s", "a"), b"npm no")
+    assert (step.to_client, step.stderr) == (line(chunk("s", "a")), b"npm no")
+
+
 def test_updates_leave_before_they_are_kept_and_everything_else_after() -> None:
     talk = serving()
     talk.client(prompt(1, "s"))
@@ -423,6 +428,14 @@ def test_a_delete_of_the_agents_own_is_ours_too_once_it_succeeds(how: dict[str, 
     step = talk.agent(result(2, {"agent": 1.5}))
     assert (step.to_client, step.asked) == (line(result(2, {"agent": 1.5})), [DeleteSession("s")])
     assert talk.agent(chunk("s", "a")).kept == []
+
+
+@pytest.mark.parametrize("params", [None, {}, {"sessionId": 5}])
+def test_a_delete_of_no_session_is_the_agents_own(params: object) -> None:
+    talk = serving({"sessionCapabilities": {"delete": {}}})
+    talk.client(request(1, "session/delete", params))
+    step = talk.agent(result(1, {}))
+    assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
 def test_a_delete_of_the_agents_own_is_its_own_where_nothing_is_recorded() -> None:

@@ -139,6 +139,12 @@ def test_a_prompt_that_the_agent_never_answers_is_kept_with_the_agents_end() -> 
     assert talk.agent_ends().kept == [KeepNote("s", note), EndTurn("s")]
 
 
+def test_of_what_is_open_at_the_agents_end_only_prompts_are_kept() -> None:
+    talk = in_a_session()
+    talk.client(request(1, "session/set_mode", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
+    assert talk.agent_ends().kept == []
+
+
 def test_a_prompt_in_a_session_that_nobody_opened_here_begins_a_partial_transcript() -> None:
     talk = Talk().begins()
     assert talk.client(prompt(1, "s")).kept == [
@@ -254,6 +260,10 @@ def test_an_update_that_the_client_sends_is_not_the_agents() -> None:
     assert in_a_session().client(chunk("s", "x")).kept == []
 
 
+def test_a_prompt_that_the_agent_sends_begins_no_turn() -> None:
+    assert BeginTurn("s") not in in_a_session().agent(prompt(1, "s")).kept
+
+
 def test_initialize_is_not_kept() -> None:
     talk = Talk()
     secret = {"protocolVersion": 1, "_meta": {"token": SECRET}}
@@ -327,6 +337,12 @@ def test_a_session_that_the_agent_does_not_open_begins_nothing(answer: dict[str,
     talk.client(new(1))
     step = talk.agent(answer)
     assert (step.kept, step.to_client) == ([], line(answer))
+
+
+def test_a_load_that_the_agent_refuses_begins_nothing() -> None:
+    talk = Talk().begins({"loadSession": True})
+    talk.client(load(1, "s"))
+    assert talk.agent(error(1, -32603)).kept == []
 
 
 @pytest.mark.parametrize("params", [None, [], {"cwd": 5, "mcpServers": 7, "additionalDirectories": [1, "/x", None]}])

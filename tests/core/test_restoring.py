@@ -52,6 +52,8 @@ from tests.conversation import (
 )
 
 ONE = requested(1)
+DEEP = 1000
+"""Levels that can be read, but not measured."""
 STATES = [
     "available_commands_update",
     "current_mode_update",
@@ -259,6 +261,19 @@ def test_a_question_before_the_agents_answer_is_passed_at_once() -> None:
     assert talk.replay_ends(1).to_client == line(result(1, {}), commands("s", "x"))
 
 
+def test_a_batch_before_the_agents_answer_passes_and_the_past_in_it_is_not_recorded_again() -> None:
+    step = loading().agent([chunk("s", "told")])
+    assert (step.to_client, step.kept) == (line([chunk("s", "told")]), [])
+
+
+def test_a_load_that_is_nested_too_deeply_to_be_renamed_is_refused() -> None:
+    talk = about_to_load()
+    deep = b"[" * DEEP + b"]" * DEEP
+    said = b'{"id":1,"method":"session/load","params":{"sessionId":"s","_meta":%s}}\n' % deep
+    step = talk.client(said)
+    assert (step.refusals, step.to_agent, talk.replays_left) == ([(1, -32602)], b"", [])
+
+
 # Refusals.
 
 
@@ -379,6 +394,12 @@ def test_a_cancel_of_something_else_only_passes(id: object) -> None:
     assert (step.to_agent, step.to_client) == (line(cancel(id)), b"")
     talk.agent(result(1, {}))
     assert talk.replay_ends(1).to_client == line(result(1, {}))
+
+
+def test_a_notification_that_only_looks_like_a_cancel_passes() -> None:
+    said = cancel(1) | {"method": "$/progress"}
+    step = loading().client(said)
+    assert (step.to_agent, step.to_client) == (line(said), b"")
 
 
 @pytest.mark.parametrize("params", [None, {}, [1], {"id": 1}, 1])
@@ -597,6 +618,13 @@ def test_other_sessions_flow_while_the_store_looks_one_up() -> None:
     others: list[Said] = [prompt(3, "t"), result(0, {}), request(4, "authenticate"), b"no JSON\n"]
     assert talk.client(load(1, "s"), *others).to_agent == line(*others)
     assert talk.finds(1).to_agent == line(resume(1, "s"))
+
+
+def test_an_id_that_is_being_looked_up_is_in_use() -> None:
+    talk = about_to_load(Stored(slow=True))
+    talk.client(load(1, "s"))
+    assert talk.client(load(1, "s")).refusals == [(1, -32600)]
+    assert talk.client(resume(1, "s")).to_agent == line(resume(1, "s"))
 
 
 def test_an_answer_of_the_store_that_comes_twice_counts_once() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.replay import fuller
 from acp_proxy.replay.fuller import Told, ours_is_fuller, told
 from tests.strategies import messages, one_line, values
 
@@ -78,7 +79,8 @@ def test_theirs_is_sent_where_nothing_is_missing_or_ours_has_not_all_of_it(their
     assert not is_ours(theirs)
 
 
-def test_a_telling_with_more_ways_than_are_followed_is_not_ours_to_judge() -> None:
+def test_a_telling_with_more_ways_than_are_followed_is_not_ours_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuller, "_STEPS", 10_000)
     ours = [said("a" * (2**n)) for n in range(16)]
     assert not is_ours([said("a" * 2**15)], ours)
 
