@@ -7,6 +7,7 @@ A bug in deciding is a warning: the lines it was about pass as they came.
 
 import contextlib
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -284,8 +285,7 @@ class Relay:
             if not wanted.only_here:
                 return self._decide(Found(request))
             # Only the index can tell whether there was one; it is not asked on this thread.
-            self._worker.put(lambda: self._find_indexed(request, session))
-            return []
+            return self._decide(Found(request, trouble=self._trouble_of_missing(session)))
         except (OSError, NewerFormat) as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
 
@@ -316,13 +316,25 @@ class Relay:
             reading.close()
             return self._decide(Found(request, trouble=errno_name(problem)))
 
-    def _find_indexed(self, request: RequestId, session: str) -> None:
+    def _trouble_of_missing(self, session: str) -> str | None:
+        """Why a transcript that is not there should be; None where the index knows of none, or does not say in time.
+
+        What stands behind the load waits with it, so that nothing overtakes it.
+        """
         recorder = self._the_recorder()
+        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                said.put("ENOENT" if recorder.store.knows(recorder.agent, session) else None)
+            except Unreadable as problem:
+                said.put(problem.name)
+
+        self._worker.put(ask)
         try:
-            trouble = "ENOENT" if recorder.store.knows(recorder.agent, session) else None
-        except Unreadable as problem:
-            trouble = problem.name
-        self._perform_all(self._decide(Found(request, trouble=trouble)))
+            return said.get(timeout=STALL_SECONDS)
+        except queue.Empty:
+            return None
 
     def _turn_ended(self, session: str) -> None:
         """Off the relay's path: to the disk, and into the index."""
@@ -338,11 +350,6 @@ class Relay:
                 return  # the mark stays; the next list brings it in, and doctor tells why not
 
         self._worker.put(put_away)
-
-    def _perform_all(self, effects: Iterable[Acting]) -> None:
-        for effect in effects:
-            self.flush()
-            self._perform_all(self.perform(effect))
 
     # --- replays
 

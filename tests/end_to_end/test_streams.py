@@ -1,5 +1,6 @@
 """Whatever an editor gives the proxy as stdin and stdout, what passes through the process is what came."""
 
+import json
 import os
 import pty
 import re
@@ -172,3 +173,20 @@ def test_pipelined_requests_are_answered_out_of_order_and_only_the_answers_to_in
     assert (tmp_path / "asked").read_bytes() == ASKED
     amended = re.sub("§.*?§|[«»]", "", ANSWERED.replace("VERSION", __version__))
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())
+
+
+def test_what_stands_behind_a_load_of_a_session_that_nobody_knows_does_not_overtake_it(tmp_path: Path) -> None:
+    able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
+    (tmp_path / "able").write_text(json.dumps({"jsonrpc": "2.0", "id": 0, "result": able}) + "\n")
+    script = f"cd '{tmp_path}' && read -r first && cat able && cat >asked"
+    with Client([*PROXY, "run", "--store", str(tmp_path / "store"), "sh", "-c", script]) as client:
+        client.request("initialize", {"protocolVersion": 1})
+        load = {"sessionId": "s", "cwd": "/", "mcpServers": []}
+        behind = {"sessionId": "s", "prompt": []}
+        asked = [("session/load", load), ("session/prompt", behind)]
+        said = [{"jsonrpc": "2.0", "id": id, "method": method, "params": p} for id, (method, p) in enumerate(asked, 1)]
+        client.send_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in said))
+        client.close_stdin()
+        client.wait_for_end()
+    heard = [json.loads(line)["method"] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert heard == ["session/resume", "session/prompt"]
