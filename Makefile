@@ -11,7 +11,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs agents bench-replay clean real-agents
+.PHONY: demo test check format docs agents bench-replay torture clean real-agents
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -36,13 +36,17 @@ docs: $(VENV)
 bench-replay: $(VENV)
 	@.venv/bin/python -m benchmarks.replay $(if $(QUICK),--quick)
 
+# Breaks things for minutes, and makes the tables of docs/reliability.md: make torture [CASE=crash] [SHORT=1] [SEED=7]
+torture: $(VENV)
+	@.venv/bin/python -m torture $(CASE) $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED))
+
 # Asks every real agent we know, for some minutes; installs what is missing (2 GB).
 agents: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table
 
 clean:
 	rm -rf .venv tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find acp_proxy tests scripts -name __pycache__ -prune -exec rm -rf {} +
+	find acp_proxy benchmarks scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

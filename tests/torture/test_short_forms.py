@@ -1,0 +1,16 @@
+"""The short form of every kind of fault that `make torture` tries for minutes."""
+
+from pathlib import Path
+
+import pytest
+
+from torture.outcome import Scale, names, run
+
+
+@pytest.mark.parametrize("case", names())
+def test_nothing_is_lost_and_nothing_is_left(case: str, tmp_path: Path) -> None:
+    outcomes = list(run(case, Scale(short=True, seed=0, place=tmp_path)))
+
+    assert outcomes
+    for outcome in outcomes:
+        assert outcome.is_well, (outcome, outcome.trouble)

@@ -1,0 +1,104 @@
+"""`make torture [CASE=crash] [SHORT=1] [SEED=7]`: run the cases, print what came of them, keep the figures.
+
+The figures of a whole run go to torture/results.json, case by case, and the tables of docs/reliability.md are made from
+that. Ends with 1 if anything was lost or left.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from acp_proxy import __version__
+from torture.outcome import Outcome, Scale, about, names, run
+
+RESULTS = Path(__file__).with_name("results.json")
+PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+BEGIN, END = "<!-- figures: made by `make torture` -->\n", "<!-- end of the figures -->\n"
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(prog="make torture", description=(__doc__ or "").split("\n\n")[0])
+    asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; all of them where none is named")
+    asked.add_argument("--short", action="store_true", help="the form that `make test` runs; the figures are not kept")
+    asked.add_argument("--seed", type=int, default=0, help="another course of chance")
+    asked.add_argument("--page", action="store_true", help="only make the page's tables again from the figures kept")
+    given = asked.parse_args()
+    if unknown := set(given.case) - set(names()):
+        asked.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    well = True
+    for case in [] if given.page else given.case or names():
+        print(f"\n{case}: {about(case)}", flush=True)
+        began, outcomes = time.monotonic(), []
+        with tempfile.TemporaryDirectory(prefix="acp-proxy-torture-", ignore_cleanup_errors=True) as place:
+            for outcome in run(case, Scale(given.short, given.seed, Path(place).resolve())):
+                outcomes.append(outcome)
+                print(f"  {line(outcome)}", flush=True)
+                for text in outcome.trouble[:20]:
+                    print(f"    {text}", file=sys.stderr, flush=True)
+        well = well and all(outcome.is_well for outcome in outcomes)
+        if not given.short:
+            keep(case, outcomes, time.monotonic() - began, given.seed)
+    if not given.short and PAGE.exists():
+        PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
+    return 0 if well else 1
+
+
+def line(outcome: Outcome) -> str:
+    also = f" · {outcome.also}" if outcome.also else ""
+    return (
+        f"{outcome.fault}: {outcome.tried:,} times · {outcome.checked:,} {outcome.what} looked at, "
+        f"{outcome.lost:,} lost · {outcome.left:,} processes left{also}"
+    )
+
+
+def kept() -> dict[str, Any]:
+    return dict(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else {}
+
+
+def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
+    told = [{key: value for key, value in asdict(outcome).items() if key != "trouble"} for outcome in outcomes]
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    figures = kept()
+    figures[case] = {
+        "version": __version__,
+        "machine": machine,
+        "seed": seed,
+        "seconds": round(seconds),
+        "about": about(case),
+        "outcomes": told,
+    }
+    RESULTS.write_text(json.dumps(dict(sorted(figures.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def with_figures(page: str, figures: dict[str, Any]) -> str:
+    """The page, with its tables made again."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return (
+        before + BEGIN + "\n" + "\n".join(table(case, figures[case]) for case in sorted(figures)) + "\n" + END + after
+    )
+
+
+def table(case: str, figures: dict[str, Any]) -> str:
+    rows = [
+        f"| {one['fault']} | {one['tried']:,} | {one['checked']:,} {one['what']} | {one['lost']:,} | {one['left']:,} "
+        f"| {one['also']} |\n"
+        for one in figures["outcomes"]
+    ]
+    return (
+        f"### {case}: {figures['about']}\n\n"
+        f"`make torture CASE={case}`, {figures['seconds']:,} s; {figures['machine']}, "
+        f"acp-proxy {figures['version']}, seed {figures['seed']}.\n\n"
+        "| what was done | how often | looked at | lost | processes left | also |\n|---|---|---|---|---|---|\n"
+        + "".join(rows)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
