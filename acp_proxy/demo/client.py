@@ -23,6 +23,7 @@ TIMEOUT = 20.0  # seconds; a first start on a busy machine takes a few
 READ_BYTES = 1024 * 1024  # one system call for many short updates, few for a line of 64 MiB
 LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
 LINE_SHOWN = 300  # characters of each
+STDERR_SECONDS = 1.0  # what outlives the command may hold it open
 STDERR_LINES = 1000  # what is kept of stderr: the end of it, with room for a traceback
 
 NO_ANSWER = object()  # what an `on_request` returns to leave the request open
@@ -159,6 +160,9 @@ class Client:
         return next(position for position, line in enumerate(self.lines) if line.message is answer)
 
     def stderr(self) -> str:
+        """What the command has said there; all of it, once it has exited."""
+        if self.process.returncode is not None:
+            self._threads[2].join(STDERR_SECONDS)
         return b"".join(self._stderr).decode(errors="replace")
 
     # What is awaited.
