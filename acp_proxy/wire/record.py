@@ -5,6 +5,7 @@ Encoding embeds the original bytes of a message; decoding hands them back. Decod
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,8 +23,11 @@ HANDOVER = "handover"
 GAP_MARK = b'"note":{"type":"gap"'
 """How a note of a gap is written: enough to find one without reading the rest."""
 
-_MESSAGE = b',"message":'
-_OURS = (("at", "run", "from", "message"), ("at", "run", "from", "of", "message"))
+# How an entry of ours begins. What stands in it holds, whatever the message behind it says: that is somebody else's.
+_TEXT = rb'"([ !#-\[\]-~]*)"'
+_ENVELOPE = re.compile(
+    rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"(client|agent)",(?:"of":' + _TEXT + rb',)?"message":'
+)
 # Where a line of ours begins, for finding it again behind a torn one.
 _ENTRY_START = b'{"at":"'
 _TRIES = 8  # a message may contain the same bytes; damage is rare, and its cost must stay linear
@@ -83,7 +87,7 @@ def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = N
     method = f'"of":{json.dumps(of)},' if of else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}'.encode()
     if plain:
-        return b"".join((start, _MESSAGE[1:], raw, b"}\n"))
+        return b"".join((start, b'"message":', raw, b"}\n"))
     return b"".join((start, b'"line":', json.dumps(splice.decode(raw)).encode(), b"}\n"))
 
 
@@ -137,10 +141,28 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
 
 def _decode(line: bytes, version: int) -> Entry | None:
     line = line.rstrip(b"\r\n")
+    envelope = _ENVELOPE.match(line) if version == VERSION else None
     try:
-        value = jsonrpc.parse(line)
+        return _enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse(line), line, version)
     except (ValueError, RecursionError):
         return None
+
+
+def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
+    """An entry of ours. Raises ValueError, RecursionError."""
+    at, run, peer, of = (part.decode() if part is not None else None for part in envelope.groups())
+    raw = line[envelope.end() : -1]
+    try:
+        value = jsonrpc.parse(raw if line.endswith(b"}") else b"")
+    except ValueError:  # keys that we do not know may follow
+        jsonrpc.parse(line)
+        raw = splice.encode(splice.first(splice.decode(line[envelope.end() :])))
+        value = jsonrpc.parse(raw)
+    return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value)
+
+
+def _read(value: object, line: bytes, version: int) -> Entry | None:
+    """Any other entry. Raises ValueError, RecursionError."""
     if not isinstance(value, dict):
         return None
     for step in range(version, VERSION):
@@ -155,25 +177,13 @@ def _decode(line: bytes, version: int) -> Entry | None:
     if sender not in ("client", "agent"):
         return None
     if "message" in value:
-        raw = _embedded(line, value)
-        return Entry(at, run, Peer(sender), of, raw=raw, value=value["message"]) if raw is not None else None
+        whole = splice.decode(line)
+        start, end = splice.members(whole, splice.whole(whole)[0])["message"]
+        return Entry(at, run, Peer(sender), of, raw=splice.encode(whole[start:end]), value=value["message"])
     if isinstance(text := value.get("line"), str):
         raw = splice.encode(text) if _is_encodable(text) else b""
         return Entry(at, run, Peer(sender), of, raw=raw, value=_lenient(raw))
     return None
-
-
-def _embedded(line: bytes, value: Mapping[str, object]) -> bytes | None:
-    """The message's own bytes. In an entry of ours nothing before it can contain the key; others are looked into."""
-    is_ours = tuple(value) in _OURS and isinstance(value.get("of", ""), str) and line.endswith(b"}")
-    if is_ours and (at := line.find(_MESSAGE)) > 0:
-        return line[at + len(_MESSAGE) : -1]
-    text = splice.decode(line)
-    try:
-        start, end = splice.members(text, splice.whole(text)[0])["message"]
-    except ValueError:
-        return None
-    return splice.encode(text[start:end])
 
 
 def _is_encodable(text: str) -> bool:

@@ -33,6 +33,11 @@ def whole(text: str) -> Span:
     return start, end
 
 
+def first(text: str) -> str:
+    """The value that a text begins with, whatever follows. Raises ValueError."""
+    return text[: _end_of(text, 0)]
+
+
 def members(text: str, start: int = 0) -> dict[str, Span]:
     """The spans of an object's values, by key; the object begins at ``start`` (white space before it is fine)."""
     at = _expect(text, _skip(text, start), "{")

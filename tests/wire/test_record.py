@@ -345,3 +345,15 @@ def assert_read(line: bytes) -> None:
     if header is not None:
         header.created_at.encode()
         assert header.version == 1
+
+
+@pytest.mark.parametrize("behind", [b',"from":"client"', b',"message":{"a":1}', b',"at":7', b',"note":{},"of":"x"'])
+def test_what_a_message_brings_behind_itself_changes_nothing_of_its_entry(behind: bytes) -> None:
+    update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
+    hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is no JSON
+
+    entry = decoded(record.encode_messages("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, hostile + b"\n"))
+
+    assert (entry.at, entry.run, entry.peer, entry.of) == ("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, None)
+    assert entry.raw == update
+    assert entry.value == json.loads(update)
