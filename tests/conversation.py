@@ -257,8 +257,15 @@ class Talk:
         return self._step(Lines(Peer.CLIENT, self._said(said)))
 
     def agent(self, *said: Said) -> Step:
-        """One read of the agent's."""
-        return self._step(Lines(Peer.AGENT, self._said(said)))
+        """One read of the agent's. What may pass without being decided on is what a decision lets pass."""
+        lines = self._said(said)
+        data = b"".join(lines)
+        passes = self.core.passes(data) if data.endswith(b"\n") else None
+        step = self._step(Lines(Peer.AGENT, lines))
+        if passes is not None:
+            assert step.done == [Forward(Peer.CLIENT, data, first=True)]
+            assert step.kept == _kept(KeepUpdates(passes, data))
+        return step
 
     def finds(self, id: object, stored: Stored | None = None) -> Step:
         """The store has found out at last."""

@@ -12,8 +12,14 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 # --- for the transcript
 
 
+class Kept:
+    """What they have in common: one question tells them from the rest."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Identify:
+class Identify(Kept):
     """What the agent calls itself (None: nothing); the store's folder is chosen by it."""
 
     name: str | None
@@ -21,7 +27,7 @@ class Identify:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Kept):
     """From here on this session is recorded: in the transcript it has, or in a new one with this header."""
 
     session: str
@@ -33,14 +39,14 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class BeginTurn:
+class BeginTurn(Kept):
     """A prompt follows: the session counts from now on, even if it was deleted before."""
 
     session: str
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Kept):
     """One line, exactly. ``of`` is the method that a response answers."""
 
     session: str
@@ -50,7 +56,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepUpdates:
+class KeepUpdates(Kept):
     """Updates of the agent that were not looked into: whole lines."""
 
     session: str
@@ -58,13 +64,13 @@ class KeepUpdates:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepNote:
+class KeepNote(Kept):
     session: str
     note: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class EndTurn:
+class EndTurn(Kept):
     """A turn is over, or the title changed: what was kept is worth an fsync and a place in the index."""
 
     session: str

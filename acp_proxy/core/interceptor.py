@@ -66,6 +66,7 @@ class Interceptor:
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         self._names = Aliases()
         self._restores = Restores(self._notebook, self._names)
+        self._passing: tuple[str, bytes] | None = None
         self._unnamed: list[bytes] = []
         self._unnamed_size = 0
 
@@ -74,24 +75,39 @@ class Interceptor:
         """Whether the agent should not be read until a replay has ended."""
         return self._restores.hold_too_much
 
+    def passes(self, lines: bytes) -> str | None:
+        """The session, where these whole lines are updates of the session that was updated last, and nothing has
+        happened since that they could depend on: they go to the client and into the transcript as they are."""
+        if self._passing is None:
+            return None
+        session, beginning = self._passing
+        if not lines.startswith(beginning) or _SESSION_INFO in lines:
+            return None
+        more = lines.count(b"\n") - 1
+        return session if not more or lines.count(b"\n" + beginning) == more else None
+
     def handle(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
         match event:
             case Lines(Peer.CLIENT, lines):
                 for at, line in enumerate(lines, 1):
-                    effects += self._filed(self._from_client(line, jsonrpc.read_message(line)))
+                    message = jsonrpc.read_message(line)
+                    if not isinstance(message, Notification):
+                        self._passing = None
+                    effects += self._filed(self._from_client(line, message))
                     if isinstance(effects[-1], FindSession) and at < len(lines):
                         effects.append(DecideNext(lines[at:]))
                         break
             case Lines(Peer.AGENT, lines):
                 effects = self._agent_lines(lines)
             case Found():
+                self._passing = None
                 effects = self._found(event)
             case ReplayEnded():
                 effects = self._restores.replay_ended(event)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
-        return self._filed(effects)
+        return self._filed(effects) if effects else effects
 
     # --- from the client
 
@@ -198,6 +214,7 @@ class Interceptor:
             id = acp.plain_update_session(line)
             session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
             if session is None or id is None:
+                self._passing = None
                 effects += self._filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
                 continue
@@ -207,8 +224,10 @@ class Interceptor:
                 end += 1
             if end == count and not lines[-1].endswith(b"\n"):
                 end -= 1
-            data = b"".join(lines[at:end])
+            data = line if end == at + 1 else b"".join(lines[at:end])
             at = end
+            if self._identified and self._notebook.records and not self._names:
+                self._passing = session, prefix
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
                 effects += self._filed([self._notebook.updates(session, data)])

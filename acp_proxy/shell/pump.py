@@ -7,12 +7,12 @@ what was left to do, and the old one ends when it comes back.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from acp_proxy.core.effects import Acting
+from acp_proxy.core.effects import Acting, Forward
 from acp_proxy.shell import output
-from acp_proxy.wire.framing import LineFramer
+from acp_proxy.wire.framing import LineFramer, cut
 from acp_proxy.wire.jsonrpc import Peer
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
@@ -21,9 +21,10 @@ READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double t
 class Performer(Protocol):
     """What a pump needs of the relay."""
 
+    def pass_updates(self, lines: bytes) -> bool: ...
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]: ...
-    def perform(self, effect: Acting) -> Iterable[Acting]: ...
-    def instead(self, effect: Acting) -> Iterable[Acting]: ...
+    def perform(self, effect: Acting) -> Sequence[Acting]: ...
+    def instead(self, effect: Acting) -> Sequence[Acting]: ...
     def flush(self) -> None: ...
     def wait_for_room(self, peer: Peer) -> None: ...
 
@@ -33,12 +34,12 @@ class Pump:
         self.peer = peer
         self.ended = threading.Event()
         self.is_reading = False
-        self.reads = 0
         self._fd = fd
         self._relay = relay
         self._on_end = on_end
         self._framer = LineFramer()
-        self._todo: deque[tuple[bool, Acting | None]] = deque()
+        self._todo: deque[Acting] = deque()
+        self._flushed = True
         self._doing: Acting | None = None
         self._turn = 0
         self._thread = threading.Thread()
@@ -60,46 +61,46 @@ class Pump:
         self.start()
 
     def _run(self, turn: int) -> None:
-        while True:
-            if not self._do_all(turn):
-                return
+        while self._do_all(turn):
             self._relay.wait_for_room(self.peer)
             self.is_reading = True
             data = output.read(self._fd, READ_SIZE)
             self.is_reading = False
-            self.reads += 1
             if not data:
-                break
-            self._put(self._framer.feed(data))
+                self._put_rest(turn)
+                return
+            lines = self._framer.take(data)
+            if not lines or (self.peer is Peer.AGENT and self._relay.pass_updates(lines)):
+                continue
+            self._put(cut(lines))
+
+    def _put_rest(self, turn: int) -> None:
         if rest := self._framer.rest():
             self._put([rest])
-            if not self._do_all(turn):
-                return
-        self.ended.set()
-        self._on_end()
+        if self._do_all(turn):
+            self.ended.set()
+            self._on_end()
 
     def _put(self, lines: list[bytes]) -> None:
-        if lines:
-            self._todo.extend((False, effect) for effect in self._relay.decide_lines(self.peer, lines))
-            self._todo.append((False, None))
+        self._todo.extend(self._relay.decide_lines(self.peer, lines))
+        self._flushed = False
 
-    def _put_first(self, effects: Iterable[Acting]) -> None:
-        self._todo.extendleft([(False, effect) for effect in effects][::-1])
+    def _put_first(self, effects: Sequence[Acting]) -> None:
+        if effects:
+            self._todo.extendleft(effects[::-1])
+            self._flushed = False
 
     def _do_all(self, turn: int) -> bool:
         """Do what was decided, in order; False where another thread has taken over meanwhile."""
-        while self._todo:
-            flushed, effect = self._todo.popleft()
-            if not flushed and not getattr(effect, "first", False):
-                # On its own, so that a thread that takes over goes on behind it.
-                self._todo.appendleft((True, effect))
+        while self._turn == turn and (self._todo or not self._flushed):
+            effect = self._todo[0] if self._todo else None
+            if effect is None or not (self._flushed or (isinstance(effect, Forward) and effect.first)):
+                self._flushed = True  # at once, so that a thread that takes over goes on behind it
                 self._relay.flush()
-            elif effect is not None:
-                self._doing = effect
+            else:
+                self._doing = self._todo.popleft()
                 more = self._relay.perform(effect)
                 if self._turn == turn:
                     self._doing = None
                     self._put_first(more)
-            if self._turn != turn:
-                return False
-        return True
+        return self._turn == turn

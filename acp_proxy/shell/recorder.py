@@ -38,6 +38,8 @@ STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less th
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
 _OPEN_FILES = 64
 
+_LINES = (Keep, KeepUpdates, KeepNote)
+
 T = TypeVar("T")
 
 
@@ -109,8 +111,16 @@ class Recorder:
 
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
-        with contextlib.suppress(Stalled):
-            self.at_store(lambda: None)
+        if not self._pending and not self._writing.locked():
+            return
+        try:
+            self._enter()
+        except Stalled:
+            return
+        try:
+            self._drain()
+        finally:
+            self._leave()
 
     def at_store(self, action: Callable[[], T]) -> T:
         """Do something with the store, behind all that was added. Raises Stalled, and what the action raises."""
@@ -162,7 +172,7 @@ class Recorder:
 
     def _enter(self) -> None:
         """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
-        if self._stalled or not self._writing.acquire(timeout=STALL_SECONDS):
+        if self._stalled or not (self._writing.acquire(blocking=False) or self._writing.acquire(timeout=STALL_SECONDS)):
             self._drop()
             raise Stalled
         self.busy_thread = threading.get_ident()
@@ -192,19 +202,19 @@ class Recorder:
         while self._pending:
             batch.append(self._pending.popleft())
         turns: list[str] = []
-        session, data = "", bytearray()
+        session, data = "", list[bytes]()
         for at, effect in batch:
-            if not isinstance(effect, Keep | KeepUpdates | KeepNote) or effect.session != session:
+            if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
-                data = bytearray()
+                data = []
             match effect:
                 case Keep(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
-                    data += record.encode_message(at, self.run, peer, raw, of, plain=plain)
+                    data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
                 case KeepUpdates(session, lines):
-                    data += record.encode_messages(at, self.run, Peer.AGENT, lines)
+                    data.append(record.encode_messages(at, self.run, Peer.AGENT, lines))
                 case KeepNote(session, note):
-                    data += record.encode_note(at, self.run, note)
+                    data.append(record.encode_note(at, self.run, note))
                 case Identify():
                     self._identify(effect)
                 case Begin():
@@ -254,22 +264,21 @@ class Recorder:
 
         self._attempt(session, at, check)
 
-    def _append(self, session: str, data: bytearray, at: str) -> None:
-        def write(known: _Session) -> None:
-            if known.gone:
-                return
-            transcript = self._transcript(known)
-            gap = self._gaps.get(session)
-            if gap is not None:
-                note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
-                transcript.append(record.encode_note(at, self.run, note))
-                del self._gaps[session]
-            transcript.append(bytes(data))
-            if self.fsync == "always":
-                transcript.sync()
-
+    def _append(self, session: str, data: list[bytes], at: str) -> None:
         if data:
-            self._attempt(session, at, write)
+            self._attempt(session, at, lambda known: self._write(known, b"".join(data), at))
+
+    def _write(self, known: _Session, data: bytes, at: str) -> None:
+        if known.gone:
+            return
+        transcript = self._transcript(known)
+        if self._gaps and (gap := self._gaps.get(known.header.session)) is not None:
+            note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
+            transcript.append(record.encode_note(at, self.run, note))
+            del self._gaps[known.header.session]
+        transcript.append(data)
+        if self.fsync == "always":
+            transcript.sync()
 
     def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
         """Trouble with the store suspends this session; it is tried again a little later."""

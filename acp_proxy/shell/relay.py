@@ -10,7 +10,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import assert_never
@@ -23,8 +23,9 @@ from acp_proxy.core.effects import (
     FindSession,
     ForgetReplay,
     Forward,
+    KeepUpdates,
+    Kept,
     ListSessions,
-    Recording,
     StartReplay,
     StopReplay,
     StripDeleted,
@@ -131,6 +132,18 @@ class Relay:
             self.stirred.set()
         return self._decide(Lines(peer, lines))
 
+    def pass_updates(self, lines: bytes) -> bool:
+        """What an agent says most: updates that nothing waits for. False for everything else."""
+        with self._core:
+            session = self._interceptor.passes(lines)
+            if session is None:
+                return False
+            if self._recorder is not None:
+                self._recorder.add(KeepUpdates(session, lines))
+        self._outputs[Peer.CLIENT].write(lines)
+        self.flush()
+        return True
+
     def flush(self) -> None:
         if self._recorder is not None:
             if not self._watching:
@@ -142,10 +155,10 @@ class Relay:
                 self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def wait_for_room(self, peer: Peer) -> None:
-        if peer is Peer.AGENT:
+        if peer is Peer.AGENT and not self._room.is_set():
             self._room.wait()
 
-    def perform(self, effect: Acting) -> Iterable[Acting]:
+    def perform(self, effect: Acting) -> list[Acting]:
         """Do it; what has to be done next is returned."""
         try:
             return self._perform(effect)
@@ -153,7 +166,7 @@ class Relay:
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
             return self.instead(effect)
 
-    def _perform(self, effect: Acting) -> Iterable[Acting]:
+    def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
             case Forward(to, data, own=own):
                 self._outputs[to].write(data, own=own)
@@ -183,7 +196,7 @@ class Relay:
                 assert_never(effect)
         return []
 
-    def instead(self, effect: Acting) -> Iterable[Acting]:
+    def instead(self, effect: Acting) -> list[Acting]:
         """What is done about an effect that cannot be: a thread hangs in the store, or failed."""
         match effect:
             case FindSession(request):
@@ -211,7 +224,7 @@ class Relay:
             self._room.clear()
         acting: list[Acting] = []
         for effect in effects:
-            if not isinstance(effect, Recording):
+            if not isinstance(effect, Kept):
                 acting.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
@@ -243,7 +256,7 @@ class Relay:
         except (OSError, ValueError):
             return raw
 
-    def _delete(self, session: str, request: RequestId | None) -> Iterable[Acting]:
+    def _delete(self, session: str, request: RequestId | None) -> list[Acting]:
         recorder = self._the_recorder()
         agent = recorder.agent
         try:
@@ -266,7 +279,7 @@ class Relay:
         self._worker.put(forget_and_answer)
         return []
 
-    def _find(self, wanted: FindSession) -> Iterable[Acting]:
+    def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         recorder = self._the_recorder()
         request, session = wanted.request, wanted.session

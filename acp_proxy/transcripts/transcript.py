@@ -41,10 +41,11 @@ class Transcript:
 
     def append(self, data: bytes) -> None:
         """Write whole lines. Raises OSError; what was written until then stays, and its torn end is closed later."""
-        view = memoryview(b"\n" + data if self._torn else data)
+        if self._torn:
+            data = b"\n" + data
         self._torn = True
-        while view:
-            view = view[os.write(self._fd, view) :]
+        if (written := os.write(self._fd, data)) < len(data):
+            self.append_bytes(memoryview(data)[written:])
         self._torn = False
 
     @property
@@ -52,7 +53,7 @@ class Transcript:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
         return repr(self._inode).encode() + read_at(self._fd, _IDENTITY_SIZE, 0).split(b"\n")[0]
 
-    def append_bytes(self, data: bytes) -> None:
+    def append_bytes(self, data: bytes | memoryview) -> None:
         """Write a piece of what will be whole lines. Raises OSError."""
         view = memoryview(data)
         while view:

@@ -4,11 +4,18 @@ Clients sort them as text, so all of them have the form ``2026-11-20T09:15:02.12
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def stamp(seconds: float) -> str:
     """A time in seconds since 1970, as text."""
-    return normal(datetime.fromtimestamp(seconds, UTC))
+    second, millisecond = divmod(round(seconds * 1_000_000) // 1000, 1000)
+    return f"{_second(second)}{millisecond:03d}Z"
+
+
+@lru_cache(2)  # many are asked for in one second
+def _second(second: int) -> str:
+    return normal(datetime.fromtimestamp(second, UTC))[:-4]
 
 
 def normal(moment: datetime) -> str:

@@ -13,23 +13,32 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what one read brought; return the lines that it completed, each ending in ``\\n``."""
+        return cut(self.take(data))
+
+    def take(self, data: bytes) -> bytes:
+        """The same, with the lines in one piece."""
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
                 self._open.append(data)
-            return []
-        complete = data[:end]
+            return b""
+        complete = data if end == len(data) else data[:end]
         if self._open:
             complete = b"".join([*self._open, complete])
             self._open.clear()
         if end < len(data):
             self._open.append(data[end:])
-        lines = complete.split(b"\n")
-        lines.pop()
-        return [line + b"\n" for line in lines]
+        return complete
 
     def rest(self) -> bytes:
         """What stands after the last newline; it is handed out once."""
         rest = b"".join(self._open)
         self._open.clear()
         return rest
+
+
+def cut(lines: bytes) -> list[bytes]:
+    """Whole lines, one by one."""
+    found = lines.split(b"\n")
+    found.pop()
+    return [line + b"\n" for line in found]

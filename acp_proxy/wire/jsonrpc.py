@@ -125,6 +125,8 @@ def request_id(value: object, raw: bytes, *path: str) -> RequestId:
 
     Raises ValueError on what is nested too deeply.
     """
+    if type(value) is int:
+        return RequestId(str(value))
     if isinstance(value, float | list | dict):
         text = splice.decode(raw)
         start, end = splice.whole(text)

@@ -1,0 +1,103 @@
+"""Updates that pass without being decided on one by one: only where a decision would let them pass, and keep them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conversation import (
+    RESUMES,
+    Said,
+    Stored,
+    Talk,
+    chunk,
+    delete,
+    line,
+    load,
+    new,
+    notification,
+    prompt,
+    request,
+    result,
+    update,
+)
+
+SAID = line(chunk("s", "one"), chunk("s", "two"))
+
+
+def talking(**settings: bool) -> Talk:
+    """A session, of which an update has passed."""
+    talk = Talk(**settings).begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.opens("s")
+    talk.agent(chunk("s", "before"))
+    return talk
+
+
+def test_updates_of_the_session_that_was_updated_last_pass() -> None:
+    talk = talking()
+    assert talk.core.passes(SAID) == "s"
+    talk.client(notification("session/cancel", {"sessionId": "s"}))
+    assert talk.core.passes(SAID) == "s"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        line(chunk("t", "one")),
+        line(chunk("ss", "one")),
+        line(chunk("s", "one"), chunk("t", "two")),
+        line(chunk("s", "one"), result(1)),
+        line(chunk("s", "one"), {"more": 'x\n{"jsonrpc"'}),
+        line(result(1), chunk("s", "one")),
+        line(update("s", "session_info_update", title="a title")),
+        line(chunk("s", "one"), update("s", "session_info_update", title="a title")),
+        b"a stray line\n",
+        b"\n",
+    ],
+)
+def test_other_lines_do_not(lines: bytes) -> None:
+    assert talking().core.passes(lines) is None
+
+
+def terminal(talk: Talk) -> None:
+    talk.agent(request(7, "terminal/create", {"sessionId": "s"}))
+    talk.client(result(7, {"terminalId": "t"}))
+
+
+def load_in_the_making(talk: Talk) -> None:
+    talk.stored["s"] = Stored(slow=True)
+    talk.client(load(7, "s"))
+    talk.agent(chunk("s", "meanwhile"))
+    assert talk.core.passes(SAID) == "s"
+    talk.finds(7)
+
+
+def says(*said: Said) -> Callable[[Talk], object]:
+    return lambda talk: talk.client(*said)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        says(load(7, "s")),
+        says(delete(7, "s")),
+        says(prompt(7, "s")),
+        says(new(7)),
+        says([load(7, "s")]),
+        lambda talk: talk.agent(request(7, "terminal/create", {"sessionId": "s"})),
+        terminal,
+        load_in_the_making,
+        lambda talk: talk.agent(chunk("t", "another session's")),
+    ],
+)
+def test_what_they_could_depend_on_has_them_decided_on_again(happens: Callable[[Talk], object]) -> None:
+    talk = talking()
+    happens(talk)
+    assert talk.core.passes(SAID) is None
+
+
+def test_nothing_passes_before_there_is_a_transcript_to_keep_it() -> None:
+    unnamed = Talk()
+    unnamed.agent(chunk("s", "one"), chunk("s", "two"))
+    assert unnamed.core.passes(SAID) is None
+    assert talking(records=False).core.passes(SAID) is None
