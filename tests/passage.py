@@ -21,8 +21,9 @@ from typing import Self
 
 from acp_proxy import __version__
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.recorder import Recorder
-from acp_proxy.shell.relay import STDERR, Relay
+from acp_proxy.shell.relay import STDERR, Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire.jsonrpc import Peer
@@ -65,6 +66,7 @@ class Passage:
             from_agent=from_agent,
             to_agent=self._heard_by[Peer.AGENT].speaking_end,
             warn=self._warnings.append,
+            replay=ReplayOptions("compact", TOOL_LIMIT),
         )
         self._ended = False
         self._cleanup = ExitStack()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from acp_proxy.core import answers
 from acp_proxy.core.effects import (
@@ -35,15 +35,17 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
-from acp_proxy.replay.telling import TOOL_LIMIT, Mode, Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.replaying import Ended, Replay
 from acp_proxy.shell.worker import Worker
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+
+if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
+    from acp_proxy.replay.telling import Mode
+    from acp_proxy.shell.replaying import Ended, Replay
 
 STDERR = 2
 _WATCH_SECONDS = 0.2
@@ -54,8 +56,8 @@ _WATCH_SECONDS = 0.2
 class ReplayOptions:
     """How the past is told. ``tool_limit``: bytes of one tool call that a compact replay tells; 0: all."""
 
-    mode: Mode = "compact"
-    tool_limit: int = TOOL_LIMIT
+    mode: "Mode"
+    tool_limit: int
 
 
 class Relay:
@@ -71,7 +73,7 @@ class Relay:
         from_agent: int,
         to_agent: int,
         warn: Callable[[str], None],
-        replay: ReplayOptions = ReplayOptions(),
+        replay: ReplayOptions,
     ) -> None:
         self.notify: Callable[[], None] = lambda: None
         self.stirred = threading.Event()
@@ -281,6 +283,9 @@ class Relay:
 
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
+        from acp_proxy.replay.telling import Telling
+        from acp_proxy.shell.replaying import Replay
+
         recorder = self._the_recorder()
         request, session = wanted.request, wanted.session
 
@@ -308,7 +313,6 @@ class Relay:
 
         def found() -> list[Acting]:
             reading.measure()
-            client = self._outputs[Peer.CLIENT]
             also = frozenset(reading.header.forked_from if reading.header is not None else ())
             telling = partial(
                 Telling,
@@ -366,7 +370,7 @@ class Relay:
 
     # --- replays
 
-    def _end_replay(self, request: RequestId, ended: Ended) -> None:
+    def _end_replay(self, request: RequestId, ended: "Ended") -> None:
         """The last take: called with the client's output held, so that nothing comes before the answer."""
         effects = self._decide(ReplayEnded(request, ended.states, ended.ours, ended.brief))
         self._replays.pop(request, None)

@@ -5,12 +5,12 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Literal
 
 from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused
-from acp_proxy.replay.telling import Mode
 from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
@@ -22,7 +22,7 @@ from acp_proxy.wire import jsonrpc
 
 STDIN, STDOUT = 0, 1
 _FIRST_ANSWER_SECONDS = 1.0
-"""anyio's import would compete with the first exchange: it waits for that, for so long at most."""
+"""What is not needed yet would compete with the first exchange: its import waits for that, for so long at most."""
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
 
@@ -35,7 +35,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     recorder = _recorder(command, given)
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     settings = Settings(recorder is not None, not given["no-synthesize"], __version__, modes)
-    mode: Mode = "full" if given["replay"] == "full" else "compact"
+    mode: Literal["full", "compact"] = "full" if given["replay"] == "full" else "compact"
     relay = Relay(
         Interceptor(settings),
         recorder,
@@ -48,6 +48,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     )
     relay.start()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
+    from acp_proxy.shell import replaying  # noqa: F401 - for loads: not later, when an upgrade may have replaced it
     from acp_proxy.shell.supervise import supervise
 
     return supervise(agent, relay, options.seconds(given["grace"]))

@@ -24,9 +24,9 @@ from tests.conversation import (
 SAID = line(chunk("s", "one"), chunk("s", "two"))
 
 
-def talking(**settings: bool) -> Talk:
+def talking(*, records: bool = True) -> Talk:
     """A session, of which an update has passed."""
-    talk = Talk(**settings).begins(RESUMES)
+    talk = Talk(records=records).begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.opens("s")
     talk.agent(chunk("s", "before"))

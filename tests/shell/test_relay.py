@@ -12,8 +12,9 @@ import pytest
 from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.recorder import Recorder
-from acp_proxy.shell.relay import Relay
+from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from tests.shell.hanging import HangingStore
 
@@ -83,6 +84,7 @@ class Talk:
             from_agent=self.agent.heard_from,
             to_agent=self.agent.told_by,
             warn=self.warnings.append,
+            replay=ReplayOptions("compact", TOOL_LIMIT),
         )
         self.relay.start()
         self._next = 100
