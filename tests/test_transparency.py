@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from acp_proxy.shell import pump
 from acp_proxy.wire.jsonrpc import Peer
 from tests.passage import PACKET, Passage, Passed, is_for_the_client, lines, value_of
 from tests.strategies import chunked, messages, spelled, values
@@ -244,6 +245,36 @@ def test_whatever_the_peers_say_that_is_not_ours_to_answer_passes_when_list_load
     with Passage(tmp_path_factory.mktemp("store"), packets=True) as passage:
         before = introduced(passage)
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]), before)
+
+
+# --- lines that pass in pieces: as soon as they can be known, here, and not only when they are long
+
+
+def passed_with(limit: int, sent: Sent, store: Path, monkeypatch: pytest.MonkeyPatch) -> Passed:
+    monkeypatch.setattr(pump, "LONG_LINE", limit)
+    with Passage(store, serves=False, packets=True) as passage:
+        return passage.end(*sent)
+
+
+@pytest.mark.parametrize("limit", [0, 90, 150])
+@each(LINES_OF_PEERS)
+def test_every_fixture_passes_and_is_kept_in_pieces_as_it_is_whole(
+    file: Path, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = file.read_bytes()
+    for number, sides in enumerate([(data, b""), (b"", data)]):  # one by one, so that the order is certain
+        sent = (in_random_pieces(sides[0]), in_random_pieces(sides[1]))
+        whole, pieces = (passed_with(each, sent, tmp_path / f"{number}-{each}", monkeypatch) for each in (10**9, limit))
+        assert pieces == whole
+
+
+@given(sent=raw_bytes() | shaped(LINES), limit=st.integers(0, 120))
+@settings(max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_the_peers_say_passes_in_pieces(
+    sent: Sent, limit: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = passed_with(limit, sent, tmp_path_factory.mktemp("store"), monkeypatch)
+    unchanged(passed, b"".join(sent[0]), b"".join(sent[1]))
 
 
 # --- lines of any length

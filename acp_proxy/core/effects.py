@@ -64,6 +64,17 @@ class KeepUpdates(Kept):
 
 
 @dataclass(frozen=True, slots=True)
+class KeepPiece(Kept):
+    """A piece of one line that is too long to be held: nothing else of its session comes between them."""
+
+    session: str
+    peer: Peer
+    data: bytes
+    first: bool
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class KeepNote(Kept):
     session: str
     note: Mapping[str, object]
@@ -81,12 +92,18 @@ class EndTurn(Kept):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours."""
+    """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours.
+
+    ``begins`` and ``ends``: whole lines. Of a line that passes in pieces the first begins it and the last ends it;
+    nothing else goes to that peer meanwhile.
+    """
 
     to: Peer
     data: bytes
     first: bool = False
     own: bool = False
+    begins: bool = True
+    ends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +190,7 @@ class ForgetReplay:
     request: RequestId
 
 
-Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepNote | EndTurn
+Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn
 Acting = (
     Forward
     | ToStderr

@@ -14,6 +14,15 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """More of a line that passes in pieces; ``last``: up to its newline, or to the end of what the peer said."""
+
+    peer: Peer
+    data: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What the store has of a session that the client wants to open. ``trouble`` is an errno's name."""
 
@@ -44,4 +53,4 @@ class AgentEnded:
     how: str
 
 
-Event = Lines | Found | ReplayEnded | AgentEnded
+Event = Lines | Piece | Found | ReplayEnded | AgentEnded

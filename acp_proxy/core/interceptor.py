@@ -24,13 +24,14 @@ from acp_proxy.core.effects import (
     Identify,
     Keep,
     KeepNote,
+    KeepPiece,
     KeepUpdates,
     ListSessions,
     Recording,
     StripDeleted,
     ToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, ReplayEnded
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
@@ -67,6 +68,8 @@ class Interceptor:
         self._names = Aliases()
         self._restores = Restores(self._notebook, self._names)
         self._passing: tuple[str, bytes] | None = None
+        self._long: dict[Peer, str | None] = {}
+        """Whose lines pass in pieces now, and for which transcript."""
         self._unnamed: list[bytes] = []
         self._unnamed_size = 0
 
@@ -100,6 +103,8 @@ class Interceptor:
                         break
             case Lines(Peer.AGENT, lines):
                 effects = self._agent_lines(lines)
+            case Piece(peer, data, last):
+                effects = self._piece(peer, data, first=False, last=last)
             case Found():
                 self._passing = None
                 effects = self._found(event)
@@ -108,6 +113,34 @@ class Interceptor:
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         return self._filed(effects) if effects else effects
+
+    # --- lines that are too long to be held
+
+    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
+        """What is done about the beginning of a line that nothing has to be known of but what stands there: updates
+        that pass as they are, and prompts. None: it is waited for, and decided on whole."""
+        recorded: list[Recording] = []
+        if peer is Peer.AGENT:
+            id = acp.plain_update_session(data)
+            session = self._plain_session(id) if id is not None and not self._names else None
+            if session is None or _SESSION_INFO in data or not (self._identified or not self._notebook.records):
+                return None
+        else:
+            request = acp.prompt_beginning(data) if not self._names else None
+            session = acp.session_id(request.params) if request is not None else None
+            if request is None or session is None:
+                return None
+            self._passing = None
+            recorded = self._recorded(Peer.CLIENT, request)[:-1]  # the last would keep the line
+        self._long[peer] = session if self._notebook.records else None
+        return self._filed([*recorded, *self._piece(peer, data, first=True, last=False)])
+
+    def _piece(self, peer: Peer, data: bytes, *, first: bool, last: bool) -> list[Effect]:
+        if peer not in self._long:  # its end was taken for certain: the agent is gone
+            return []
+        session = self._long.pop(peer) if last else self._long[peer]
+        forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
+        return [KeepPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
     # --- from the client
 
@@ -363,7 +396,7 @@ class Interceptor:
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
-        effects: list[Effect] = []
+        effects = self._piece(Peer.AGENT, b"", first=False, last=True)
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
@@ -494,6 +527,8 @@ def _size(effect: Recording) -> int:
     match effect:
         case Keep(raw=raw):
             return len(raw)
+        case KeepPiece(data=data):
+            return len(data)
         case KeepUpdates(data=data):
             return len(data)
         case Identify() | Begin() | BeginTurn() | KeepNote() | EndTurn():

@@ -16,11 +16,28 @@ class Output:
         self._fd = fd
         self._on_gone = on_gone
         self._unfinished = False
+        self._in_line = False
         self.is_gone = False
 
     def write(self, data: bytes, *, own: bool = False) -> None:
         with self.lock:
             self.write_locked(data, own=own)
+
+    def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
+        """A piece of a long line: the lock is held from the first to the last, whichever threads write them."""
+        if begins:
+            self.lock.acquire()
+            self._in_line = True
+        if self._in_line:
+            self.write_locked(data)
+        if ends:
+            self.break_line()
+
+    def break_line(self) -> None:
+        """No more pieces of a line under way are written: what else there is may follow, on a line of its own."""
+        if self._in_line:
+            self._in_line = False
+            self.lock.release()
 
     def write_locked(self, data: bytes, *, own: bool = False) -> None:
         """With the lock held. ``own``: a message of ours, which begins on a line of its own."""

@@ -16,12 +16,16 @@ from acp_proxy.wire.framing import LineFramer, cut
 from acp_proxy.wire.jsonrpc import Peer
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
+LONG_LINE = 1024 * 1024
+"""Bytes of a line that are held before it may pass in pieces."""
 
 
 class Performer(Protocol):
     """What a pump needs of the relay."""
 
     def pass_updates(self, lines: bytes) -> bool: ...
+    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None: ...
+    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]: ...
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]: ...
     def perform(self, effect: Acting) -> Sequence[Acting]: ...
     def instead(self, effect: Acting) -> Sequence[Acting]: ...
@@ -40,6 +44,7 @@ class Pump:
         self._framer = LineFramer()
         self._todo: deque[Acting] = deque()
         self._flushed = True
+        self._in_line = False
         self._doing: Acting | None = None
         self._turn = 0
         self._thread = threading.Thread()
@@ -69,12 +74,36 @@ class Pump:
             if not data:
                 self._put_rest(turn)
                 return
+            if self._in_line:
+                data = self._put_piece(data)
+            was_long = self._framer.waiting > LONG_LINE
             lines = self._framer.take(data)
-            if not lines or (self.peer is Peer.AGENT and self._relay.pass_updates(lines)):
-                continue
-            self._put(cut(lines))
+            if lines and not (self.peer is Peer.AGENT and self._relay.pass_updates(lines)):
+                self._put(cut(lines))
+            if self._framer.waiting > LONG_LINE and not was_long:
+                self._open_line()
+
+    def _open_line(self) -> None:
+        """A line whose end is not in sight: it passes in pieces if nothing depends on the rest of it."""
+        effects = self._relay.open_long_line(self.peer, self._framer.beginning())
+        if effects is not None:
+            self._framer.rest()
+            self._in_line = True
+            self._todo.extend(effects)
+            self._flushed = False
+
+    def _put_piece(self, data: bytes, *, at_end: bool = False) -> bytes:
+        """More of it; what stands behind its end is returned."""
+        end = data.find(b"\n") + 1
+        piece = data[:end] if end else data
+        self._in_line = not (end or at_end)
+        self._todo.extend(self._relay.decide_piece(self.peer, piece, last=not self._in_line))
+        self._flushed = False
+        return data[end:] if end else b""
 
     def _put_rest(self, turn: int) -> None:
+        if self._in_line:
+            self._put_piece(b"", at_end=True)
         if rest := self._framer.rest():
             self._put([rest])
         if self._do_all(turn):

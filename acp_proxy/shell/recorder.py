@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from acp_proxy.core.effects import (
@@ -23,6 +23,7 @@ from acp_proxy.core.effects import (
     Identify,
     Keep,
     KeepNote,
+    KeepPiece,
     KeepUpdates,
     Recording,
 )
@@ -55,6 +56,18 @@ class _Gap:
     since: str
     reason: str
     retry_at: float
+
+
+@dataclass(slots=True)
+class _LongLine:
+    """One that is written in pieces. ``held``: all of them, where another process appends to the same file.
+
+    ``behind``: what is kept of the session meanwhile.
+    """
+
+    peer: Peer
+    held: list[bytes] | None
+    behind: list[tuple[str, Recording]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -96,6 +109,7 @@ class Recorder:
         self._sessions: dict[str, _Session] = {}
         self._open: OrderedDict[str, _Session] = OrderedDict()
         self._gaps: dict[str, _Gap] = {}
+        self._long_lines: dict[str, _LongLine] = {}
         self._stalled = False
 
     # --- under the core's lock
@@ -198,12 +212,16 @@ class Recorder:
     def _drain(self) -> None:
         if not self._pending and not self._postponed:
             return
-        batch, self._postponed = self._postponed, []
+        batch, self._postponed = deque(self._postponed), []
         while self._pending:
             batch.append(self._pending.popleft())
         turns: list[str] = []
-        session, data = "", list[bytes]()
-        for at, effect in batch:
+        at, session, data = "", "", list[bytes]()
+        while batch:
+            at, effect = batch.popleft()
+            if self._long_lines and (behind := self._behind(effect)) is not None:
+                behind.append((at, effect))
+                continue
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
                 data = []
@@ -213,6 +231,8 @@ class Recorder:
                     data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
                 case KeepUpdates(session, lines):
                     data.append(record.encode_messages(at, self.run, Peer.AGENT, lines))
+                case KeepPiece():
+                    batch.extendleft(self._piece(effect, at)[::-1])
                 case KeepNote(session, note):
                     data.append(record.encode_note(at, self.run, note))
                 case Identify():
@@ -226,7 +246,7 @@ class Recorder:
                     self.on_turn_end(effect.session)
                 case _:
                     assert_never(effect)
-        self._append(session, data, batch[-1][0])
+        self._append(session, data, at)
         for turn in turns:  # a mark that another process took away between ours and the prompt
             with contextlib.suppress(OSError):
                 known = self._sessions.get(turn)
@@ -280,6 +300,37 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
+    def _behind(self, effect: Recording) -> list[tuple[str, Recording]] | None:
+        """Where this waits for the end of a long line of its session."""
+        if isinstance(effect, Identify) or (line := self._long_lines.get(effect.session)) is None:
+            return None
+        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line.behind
+
+    def _piece(self, piece: KeepPiece, at: str) -> list[tuple[str, Recording]]:
+        """Write a piece of a long line; what waited for its end is returned."""
+        session = piece.session
+
+        def write(known: _Session) -> None:
+            line = self._long_lines.get(session)
+            if known.gone or (not piece.first and (line is None or session in self._gaps)):
+                return
+            if line is None:
+                self._write(known, b"", at)  # the note of a gap goes before it
+                held = None if self._transcript(known).claim() else list[bytes]()
+                line = self._long_lines[session] = _LongLine(piece.peer, held)
+            data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
+            if line.held is None:
+                self._transcript(known).append_piece(data, last=piece.last)
+            else:
+                line.held.append(data)
+                if piece.last:
+                    self._write(known, b"".join(line.held), at)
+
+        self._attempt(session, at, write)
+        if session in self._long_lines and (piece.last or session in self._gaps):
+            return self._long_lines.pop(session).behind
+        return []
+
     def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
         """Trouble with the store suspends this session; it is tried again a little later."""
         known = self._sessions.get(session)
@@ -309,7 +360,7 @@ class Recorder:
                 known.identity = known.transcript.identity
             self._open[session] = known
             while len(self._open) > _OPEN_FILES:
-                self._close(next(iter(self._open.values())))
+                self._close(next(known for name, known in self._open.items() if name not in self._long_lines))
         return known.transcript
 
     def _has_its_name(self, known: _Session) -> bool:

@@ -20,6 +20,7 @@ from acp_proxy.core.effects import (
     Acting,
     DecideNext,
     DeleteSession,
+    Effect,
     FindSession,
     ForgetReplay,
     Forward,
@@ -32,7 +33,7 @@ from acp_proxy.core.effects import (
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
 from acp_proxy.shell.output import Output
@@ -146,6 +147,15 @@ class Relay:
         self.flush()
         return True
 
+    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
+        """For a line whose end is not in sight; None where it has to be held until it is."""
+        with self._core:
+            effects = self._interceptor.opens_long_line(peer, data)
+            return self._acting(effects) if effects is not None else None
+
+    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
+        return self._decide(Piece(peer, data, last))
+
     def flush(self) -> None:
         if self._recorder is not None:
             if not self._watching:
@@ -170,8 +180,10 @@ class Relay:
 
     def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
-            case Forward(to, data, own=own):
+            case Forward(to, data, own=own, begins=True, ends=True):
                 self._outputs[to].write(data, own=own)
+            case Forward(to, data, begins=begins, ends=ends):
+                self._outputs[to].write_piece(data, begins=begins, ends=ends)
             case ToStderr(data):
                 _to_stderr(data)
             case Warn(text):
@@ -224,6 +236,10 @@ class Relay:
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
+        return self._acting(effects)
+
+    def _acting(self, effects: list[Effect]) -> list[Acting]:
+        """What is to be kept is put in its order; the rest is returned."""
         acting: list[Acting] = []
         for effect in effects:
             if not isinstance(effect, Kept):

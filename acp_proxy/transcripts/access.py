@@ -74,3 +74,31 @@ def read_at(fd: int, size: int, at: int) -> bytes:
 
 def touch(path: Path) -> None:
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
+
+
+def share(fd: int) -> None:
+    """Say that this process appends to the file, among others. Raises OSError while another one has it ``alone``."""
+    _lock(fd, alone=False)
+
+
+def alone(fd: int) -> bool:
+    """Have the file for this process alone, until it shares it again; False where others append to it."""
+    try:
+        return _lock(fd, alone=True)
+    except OSError:
+        return False
+
+
+def _lock(fd: int, *, alone: bool) -> bool:
+    """False where the system has no such locks; nobody has a file alone there. Raises OSError: others have it."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.transcripts.access import open_private, read_at
+from acp_proxy.transcripts.access import alone, open_private, read_at, share
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
@@ -28,6 +28,12 @@ class Transcript:
         self.path = path
         create = os.O_CREAT if header is not None else 0
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
+        self._in_line = False
+        try:
+            share(self._fd)
+        except OSError:
+            self.close()
+            raise
         found = os.fstat(self._fd)
         self._inode = found.st_dev, found.st_ino
         self._torn = found.st_size > 0 and read_at(self._fd, 1, found.st_size - 1) != b"\n"
@@ -52,6 +58,23 @@ class Transcript:
     def identity(self) -> bytes:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
         return repr(self._inode).encode() + read_at(self._fd, _IDENTITY_SIZE, 0).split(b"\n")[0]
+
+    def append_piece(self, data: bytes, *, last: bool) -> None:
+        """Write a piece of one long line, which nobody else may interrupt (``claim``). Raises OSError."""
+        if self._torn and not self._in_line:
+            data = b"\n" + data
+        self._torn = self._in_line = True
+        self.append_bytes(data)
+        if last:
+            self._torn = self._in_line = False
+            share(self._fd)
+
+    def claim(self) -> bool:
+        """Until the last piece, nobody else can open the file to append; False where somebody has. Raises OSError."""
+        if alone(self._fd):
+            return True
+        share(self._fd)
+        return False
 
     def append_bytes(self, data: bytes | memoryview) -> None:
         """Write a piece of what will be whole lines. Raises OSError."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from acp_proxy.wire import jsonrpc, splice
+from acp_proxy.wire.jsonrpc import Request
 
 INITIALIZE = "initialize"
 NEW = "session/new"
@@ -123,6 +124,24 @@ def plain_update_session(line: bytes) -> bytes | None:
         return None
     found = _PLAIN_ID.match(line, len(UPDATE_PREFIX))
     return found.group()[:-1] if found else None
+
+
+_PROMPT_BEGINNING = re.compile(
+    rb'\{"jsonrpc":"2\.0",(?:"id":(\d{1,18}|"[^"\\]*"),"method":"session/prompt"|"method":"session/prompt","id":(\d{1,18}|"[^"\\]*"))'
+    rb',"params":\{"sessionId":"([^"\\]*)"'
+)
+
+
+def prompt_beginning(line: bytes) -> Request | None:
+    """A prompt by its beginning, as official SDKs write it: its id and its session, and nothing of the rest."""
+    found = _PROMPT_BEGINNING.match(line)
+    if found is None:
+        return None
+    try:
+        id, session = jsonrpc.parse(found[1] or found[2]), found[3].decode()
+    except ValueError:
+        return None
+    return Request(b"", jsonrpc.request_id(id, b""), PROMPT, {"sessionId": session})
 
 
 def renamed(raw: bytes, method: str) -> bytes:

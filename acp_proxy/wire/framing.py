@@ -10,6 +10,8 @@ class LineFramer:
 
     def __init__(self) -> None:
         self._open: list[bytes] = []
+        self.waiting = 0
+        """Bytes of the line whose end has not come."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what one read brought; return the lines that it completed, each ending in ``\\n``."""
@@ -21,20 +23,29 @@ class LineFramer:
         if not end:
             if data:
                 self._open.append(data)
+                self.waiting += len(data)
             return b""
         complete = data if end == len(data) else data[:end]
         if self._open:
             complete = b"".join([*self._open, complete])
             self._open.clear()
-        if end < len(data):
+        self.waiting = len(data) - end
+        if self.waiting:
             self._open.append(data[end:])
         return complete
 
     def rest(self) -> bytes:
         """What stands after the last newline; it is handed out once."""
-        rest = b"".join(self._open)
+        rest = self.beginning()
         self._open.clear()
+        self.waiting = 0
         return rest
+
+    def beginning(self) -> bytes:
+        """The same, to look at."""
+        if len(self._open) > 1:
+            self._open = [b"".join(self._open)]
+        return self._open[0] if self._open else b""
 
 
 def cut(lines: bytes) -> list[bytes]:

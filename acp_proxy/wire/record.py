@@ -97,6 +97,12 @@ def encode_messages(at: str, run: str, peer: Peer, lines: bytes) -> bytes:
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
 
+def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool) -> bytes:
+    """A piece of an entry around one long message, whose last piece may lack its newline."""
+    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode() if first else b""
+    return b"".join((start, piece.removesuffix(b"\n"), b"}\n")) if last else start + piece
+
+
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
     return f'{{"at":"{at}","run":"{run}","from":"proxy","note":'.encode() + jsonrpc.dump(note) + b"}\n"
 

@@ -57,6 +57,26 @@ def test_a_message_of_ours_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
     assert pipe.read_all() == b"ours\nunfinished\nours\nours again\n"
 
 
+def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
+    pipe.output.write_piece(b"a lo", begins=True, ends=False)
+    other = threading.Thread(target=pipe.output.write, args=(b"ours\n",), kwargs={"own": True})
+    other.start()
+    pipe.output.write_piece(b"ng li", begins=False, ends=False)
+    assert other.is_alive()
+    pipe.output.write_piece(b"ne\n", begins=False, ends=True)
+    other.join(SECONDS)
+    assert pipe.read_all() == b"a long line\nours\n"
+
+
+def test_a_line_that_broke_off_is_ended_before_what_follows_and_not_gone_on_with(pipe: Pipe) -> None:
+    pipe.output.write_piece(b"a lo", begins=True, ends=False)
+    pipe.output.break_line()
+    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write_piece(b"ng line\n", begins=False, ends=True)
+    pipe.output.break_line()
+    assert pipe.read_all() == b"a lo\nours\n"
+
+
 @pytest.mark.parametrize("blocking", [True, False])
 def test_a_write_waits_for_a_peer_that_does_not_read_and_loses_nothing(pipe: Pipe, blocking: bool) -> None:
     os.set_blocking(pipe.writing, blocking)

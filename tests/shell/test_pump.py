@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 
 from acp_proxy.core.effects import Acting, FindSession, Forward, Warn
+from acp_proxy.shell import pump
 from acp_proxy.shell.pump import Pump
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
@@ -24,6 +25,7 @@ class Performer:
     def __init__(self) -> None:
         self.done: list[str] = []
         self.read: list[list[bytes]] = []
+        self.ends = 0
         self.on_flush: Callable[[], None] = nothing
         self.on_find: Callable[[], None] = nothing
         self.room = threading.Event()
@@ -32,6 +34,15 @@ class Performer:
 
     def pass_updates(self, lines: bytes) -> bool:
         return False
+
+    def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
+        if not data.startswith(b"long "):
+            return None
+        return [Forward(peer.other, data, ends=False)]
+
+    def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
+        self.ends += last
+        return [Forward(peer.other, data, begins=False, ends=last)]
 
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
         self.read.append(lines)
@@ -213,3 +224,36 @@ def test_an_effect_that_hangs_is_replaced_and_its_late_answer_is_dropped(directi
     direction.write(b"three\n")
     direction.end()
     assert [done for done in direction.performer.done if done != "flush"] == ["not found", "two\n", "three\n"]
+
+
+LONG = b"x" * 2 * pump.LONG_LINE
+
+
+def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(direction: Direction) -> None:
+    direction.pump.start()
+    said = b"long " + LONG + b"\ntwo\nthr"
+    direction.write(b"one\n" + said)
+    direction.performer.wait_for("two\n")
+    direction.write(b"ee\n")
+    direction.end()
+    pieces = [done for done in direction.performer.done if done != "flush"]
+    assert "".join(pieces).encode() == b"one\n" + said + b"ee\n"
+    assert len(pieces[1]) >= pump.LONG_LINE
+    assert max(len(piece) for piece in pieces[2:]) <= pump.READ_SIZE
+    assert direction.performer.read == [[b"one\n"], [b"two\n"], [b"three\n"]]
+
+
+def test_a_long_line_that_may_not_pass_in_pieces_is_held_to_its_end(direction: Direction) -> None:
+    direction.pump.start()
+    direction.write(b"other " + LONG + b"\n")
+    direction.end()
+    assert direction.performer.read == [[b"other " + LONG + b"\n"]]
+
+
+def test_a_long_line_ends_with_what_its_peer_says(direction: Direction) -> None:
+    direction.pump.start()
+    direction.write(b"long " + LONG)
+    direction.end()
+    assert "".join(done for done in direction.performer.done if done != "flush").encode() == b"long " + LONG
+    assert direction.performer.read == []
+    assert direction.performer.ends == 1

@@ -1,5 +1,6 @@
 """What is added is in the files after a flush, in that order; trouble suspends a session, and ends with a note."""
 
+import itertools
 import json
 import os
 import resource
@@ -8,15 +9,28 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    EndTurn,
+    Identify,
+    Keep,
+    KeepNote,
+    KeepPiece,
+    KeepUpdates,
+    Recording,
+)
 from acp_proxy.shell.recorder import Recorder, Stalled
 from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
 
@@ -431,3 +445,99 @@ def test_two_windows_whose_agents_give_out_the_same_id_keep_their_sessions_apart
     (aside,) = (tmp_path / "store").rglob("*~1.jsonl")
     assert aside.read_text().count("mine") == 2
     assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
+
+
+# A line that is too long to be held.
+
+
+def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[KeepPiece]:
+    """A line, in three pieces."""
+    cuts = [0, 10, len(line) // 2, len(line)]
+    return [
+        KeepPiece(session, peer, line[start:end], first=start == 0, last=end == len(line))
+        for start, end in itertools.pairwise(cuts)
+    ]
+
+
+def test_what_is_kept_of_a_session_waits_for_the_end_of_its_long_line(notes: Notes) -> None:
+    notes.begin()
+    notes.put(Begin("t", "/project", [], "recorded"), said("0"))
+    first, second, third = pieces(update("long") + b"\n")
+    notes.put(first, said("1"), said("of another", "t"))
+    assert notes.said("t") == ["of another"]
+    notes.put(second, KeepNote("s", {"type": "closed"}))
+    assert notes.said() == ["0"]
+    notes.put(third, said("2"))
+    assert notes.said() == ["0", "long", "1", "closed", "2"]
+
+
+def test_both_sides_may_say_something_long_at_once(notes: Notes) -> None:
+    notes.begin()
+    begin, asked = prompted("asked")
+    notes.put(begin)
+    longs = pieces(update("said")), pieces(asked.raw, peer=Peer.CLIENT)
+    notes.put(*(piece for both in zip(*longs, strict=True) for piece in both), said("1"))
+    assert notes.said() == ["said", "asked", "1"]
+
+
+def test_a_long_line_that_breaks_off_takes_nothing_with_it(notes: Notes) -> None:
+    notes.begin()
+    first, second, third = pieces(update("long"))
+    notes.put(first, second, replace(third, data=b""), said("1"))
+    assert notes.said() == ["1"]
+    assert notes.path().read_bytes().endswith(b"\n")
+
+
+def test_a_long_line_is_held_where_another_process_appends_to_the_file(notes: Notes) -> None:
+    notes.begin()
+    other = Transcript(notes.path())
+    long = pieces(update("long"))
+    for piece in long:
+        notes.put(piece)
+        other.append(record.encode_note("2026-11-20T09:15:02.123Z", "other1", {"type": "closed"}))
+    other.close()
+    assert notes.said() == ["closed", "closed", "long", "closed"]
+    for piece in long:
+        notes.put(piece)
+    assert notes.said()[-2:] == ["closed", "long"]
+
+
+def test_nobody_opens_a_file_to_append_to_it_within_a_long_line(notes: Notes) -> None:
+    notes.begin()
+    first, second, third = pieces(update("long"))
+    notes.put(first)
+    with pytest.raises(BlockingIOError):
+        Transcript(notes.path())
+    notes.put(second, third)
+    Transcript(notes.path()).close()
+
+
+def test_a_long_line_that_the_disk_has_no_room_for_is_a_gap(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = clock_at(monkeypatch)
+    notes.begin()
+    first, second, third = pieces(update("long" * 1000))
+    notes.put(first)
+    with full_disk(notes.path().stat().st_size + 100):
+        notes.put(second, said("1"))
+    clock.seconds += 2
+    notes.put(third, said("2"))
+    assert notes.said() == ["gap", "2"]
+
+
+def test_a_long_line_keeps_its_file_open_however_many_others_are_written_to(notes: Notes) -> None:
+    notes.begin()
+    first, second, third = pieces(update("long"))
+    notes.put(first)
+    for number in range(MOST_OPEN_FILES + 2):
+        notes.put(Begin(str(number), "/project", [], "recorded"), said("1", str(number)))
+    notes.put(second, third)
+    assert notes.said() == ["long"]
+
+
+def test_a_deleted_session_ends_its_long_line(notes: Notes) -> None:
+    notes.begin()
+    first, second, third = pieces(update("long"))
+    notes.put(first)
+    notes.recorder.delete("s")
+    notes.put(second, said("1"), third, *prompted("2"))
+    assert notes.said() == ["2"]

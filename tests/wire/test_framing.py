@@ -90,3 +90,16 @@ def allocated(length: int) -> int:
 def test_a_long_line_that_comes_byte_by_byte_is_not_copied_again_and_again() -> None:
     short, long = allocated(4_000), allocated(16_000)
     assert long < 6 * short  # four times as much, and the growth of a list; copying would make it sixteen
+
+
+def test_the_beginning_of_a_line_can_be_looked_at_while_it_waits() -> None:
+    framer = LineFramer()
+    assert (framer.waiting, framer.beginning()) == (0, b"")
+    assert framer.take(b"one\ntw") == b"one\n"
+    assert framer.take(b"o") == b""
+    assert (framer.waiting, framer.beginning()) == (3, b"two")
+    assert framer.take(b"\nthree\n") == b"two\nthree\n"
+    assert (framer.waiting, framer.beginning()) == (0, b"")
+    framer.take(b"four")
+    assert framer.rest() == b"four"
+    assert (framer.waiting, framer.rest()) == (0, b"")

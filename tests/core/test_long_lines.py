@@ -1,0 +1,105 @@
+"""Lines that pass in pieces: only those of which nothing has to be known but how they begin."""
+
+import pytest
+
+from acp_proxy.core.effects import BeginTurn, Effect, Forward, KeepPiece
+from acp_proxy.core.events import AgentEnded, Piece
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import RESUMES, Stored, Talk, chunk, line, load, prompt, result, stopped, update
+
+UPDATE = line(chunk("s", "a long one"))
+PROMPT = line(prompt("id", "s", "a long one"))
+
+
+def talking(*, records: bool = True) -> Talk:
+    return Talk(records=records).begins(RESUMES).opens("s")
+
+
+def opened(talk: Talk, peer: Peer, said: bytes) -> list[Effect]:
+    effects = talk.core.opens_long_line(peer, said[:-5])
+    assert effects is not None
+    return effects
+
+
+def test_an_update_that_nothing_depends_on_passes_and_is_kept_piece_by_piece() -> None:
+    talk = talking()
+    begins = opened(talk, Peer.AGENT, UPDATE)
+    assert begins == [
+        KeepPiece("s", Peer.AGENT, UPDATE[:-5], first=True, last=False),
+        Forward(Peer.CLIENT, UPDATE[:-5], first=True, ends=False),
+    ]
+    assert talk.core.handle(Piece(Peer.AGENT, UPDATE[-5:], last=True)) == [
+        KeepPiece("s", Peer.AGENT, UPDATE[-5:], first=False, last=True),
+        Forward(Peer.CLIENT, UPDATE[-5:], first=True, begins=False),
+    ]
+    assert talk.agent(chunk("s", "another")).to_client == line(chunk("s", "another"))
+
+
+def test_a_prompt_begins_a_turn_and_is_kept_before_it_is_passed_on() -> None:
+    talk = talking()
+    assert opened(talk, Peer.CLIENT, PROMPT) == [
+        BeginTurn("s"),
+        KeepPiece("s", Peer.CLIENT, PROMPT[:-5], first=True, last=False),
+        Forward(Peer.AGENT, PROMPT[:-5], ends=False),
+    ]
+    talk.core.handle(Piece(Peer.CLIENT, PROMPT[-5:], last=True))
+    assert "EndTurn" in [type(kept).__name__ for kept in talk.agent(stopped("id")).kept]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        line(prompt(7, "s")),
+        b'{"jsonrpc":"2.0","method":"session/prompt","id":"id","params":{"sessionId":"s","prompt":[]}}\n',
+        b'{"jsonrpc":"2.0","id":"\xc3\xa4","method":"session/prompt","params":{"sessionId":"\xc3\xa4","prompt":[]}}\n',
+    ],
+)
+def test_prompts_are_known_by_the_beginnings_that_official_sdks_write(said: bytes) -> None:
+    assert talking().core.opens_long_line(Peer.CLIENT, said) is not None
+
+
+@pytest.mark.parametrize(
+    ("peer", "said"),
+    [
+        (Peer.AGENT, line(update("s", "session_info_update", title="long"))),
+        (Peer.AGENT, line(chunk("of nobody", "long"))),
+        (Peer.AGENT, line(stopped(1))),
+        (Peer.AGENT, PROMPT),
+        (Peer.AGENT, b"a stray line, and a long one"),
+        (Peer.CLIENT, UPDATE),
+        (Peer.CLIENT, line(load(7, "s"))),
+        (Peer.CLIENT, line(result(7, {}))),
+        (Peer.CLIENT, PROMPT.replace(b'"id":"id"', b'"id":1.0')),
+        (Peer.CLIENT, PROMPT.replace(b'"id":"id"', b'"id":null')),
+        (Peer.CLIENT, PROMPT.replace(b'"sessionId":"s"', b'"sessionId":"\\u0073"')),
+        (Peer.CLIENT, PROMPT.replace(b'"sessionId":"s"', b'"sessionId":"\xff"')),
+        (Peer.CLIENT, PROMPT.replace(b'"sessionId":"s",', b"")),
+        (Peer.CLIENT, b" " + PROMPT),
+    ],
+)
+def test_all_others_are_waited_for(peer: Peer, said: bytes) -> None:
+    assert talking().core.opens_long_line(peer, said) is None
+
+
+def test_an_update_that_has_to_be_held_is_waited_for() -> None:
+    talk = talking()
+    talk.stored["s"] = Stored()
+    talk.client(load(7, "s"))
+    assert talk.core.opens_long_line(Peer.AGENT, UPDATE) is None
+
+
+def test_where_nothing_is_recorded_they_pass_all_the_same() -> None:
+    talk = talking(records=False)
+    assert opened(talk, Peer.AGENT, UPDATE) == [Forward(Peer.CLIENT, UPDATE[:-5], first=True, ends=False)]
+    assert opened(talk, Peer.CLIENT, PROMPT) == [Forward(Peer.AGENT, PROMPT[:-5], ends=False)]
+
+
+def test_an_agent_that_ends_within_a_long_line_ends_the_line() -> None:
+    talk = talking()
+    opened(talk, Peer.AGENT, UPDATE)
+    ended = talk.core.handle(AgentEnded("exited with status 1"))
+    assert ended[:2] == [
+        KeepPiece("s", Peer.AGENT, b"", first=False, last=True),
+        Forward(Peer.CLIENT, b"", first=True, begins=False),
+    ]
+    assert talk.core.handle(Piece(Peer.AGENT, b"late\n", last=True)) == []
