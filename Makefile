@@ -17,6 +17,7 @@ demo: $(VENV)
 	@.venv/bin/acp-proxy demo
 
 test: $(VENV) $(TYPESCRIPT) real-agents
+	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
 	@.venv/bin/pytest
 
 check: $(VENV)
