@@ -29,7 +29,7 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.names import command_name
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Deleted, Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -274,12 +274,12 @@ class Recorder:
         """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""
 
         def check(known: _Session) -> None:
+            self.store.lift(self.agent, session)
             if known.gone or (known.exists and not self._has_its_name(known)):
                 self._close(known)
                 known.gone = known.exists = False
                 known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
             transcript = self._transcript(known)
-            self.store.lift(self.agent, session)
             self.store.mark(self.agent, session, transcript)
 
         self._attempt(session, at, check)
@@ -341,8 +341,8 @@ class Recorder:
             action(known)
         except OSError as problem:
             self._close(known)
-            if isinstance(problem, FileNotFoundError) and known.exists:
-                known.gone = True  # deleted by another process: not recorded until the next prompt
+            if isinstance(problem, Deleted):
+                known.gone = True  # not recorded until the next prompt
                 return
             gap = self._gaps.setdefault(session, _Gap(at, errno_name(problem), 0.0))
             gap.retry_at = time.monotonic() + _RETRY_SECONDS

@@ -288,7 +288,7 @@ class Relay:
 
         def forget_and_answer() -> None:
             try:
-                recorder.store.forget(agent, session)
+                recorder.store.bring_in(agent, session)
             except Unreadable as problem:
                 self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
             if request is not None:

@@ -3,6 +3,7 @@
 Raises ``StoreRefused`` with the command that mends it. Modes and owners mean nothing on Windows, and are not looked at.
 """
 
+import errno
 import os
 import stat
 import sys
@@ -12,6 +13,7 @@ from acp_proxy.errors import StoreRefused
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 PRIVATE_UMASK = 0o077
 """For a process that writes to a store: the modes above come out exactly."""
 
@@ -70,6 +72,24 @@ def read_at(fd: int, size: int, at: int) -> bytes:
         return os.pread(fd, size, at)
     os.lseek(fd, at, os.SEEK_SET)
     return os.read(fd, size)
+
+
+def lock(fd: int, *, wait: bool) -> None:
+    """An open file for us alone, until it is closed. Raises BlockingIOError where another has it and we do not wait.
+
+    Where there are no such locks (some network file systems, Windows) nothing is locked.
+    """
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as problem:
+        if problem.errno not in _NO_LOCKS:
+            raise
 
 
 def touch(path: Path) -> None:

@@ -48,14 +48,7 @@ class Catalog:
         One that cannot be trusted is made anew; where that fails too, one in memory serves.
         """
         try:
-            try:
-                return self._answer(self._opened(), agents, question)
-            except sqlite3.DatabaseError as problem:
-                self._close()
-                if getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING:
-                    raise
-                self._layout.discard_index()
-                return self._answer(self._opened(), agents, question)
+            return self._ask_the_lasting(question, agents)
         except (sqlite3.Error, OSError):
             self._close()
         try:
@@ -67,13 +60,24 @@ class Catalog:
         except (sqlite3.Error, OSError) as problem:
             raise Unreadable(errno_name(problem)) from problem
 
+    def tell(self, news: Callable[[Index], None]) -> None:
+        """Change the index; one in memory would forget it. Raises Unreadable."""
+        try:
+            self._ask_the_lasting(news, ())
+        except (sqlite3.Error, OSError) as problem:
+            self._close()
+            raise Unreadable(errno_name(problem)) from problem
+
     def bring_in(self, index: Index, agent: str, name: str) -> None:
         """One transcript. Its mark goes once the index has all of it, and nothing of it is under way."""
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
             index.remove(agent, name)
-            self._layout.unmark(agent, name)
+            if index.lasts and index.clear_log():
+                self._layout.unmark(agent, name)
+                if self._layout.transcript(agent, name).exists():  # it has come to life meanwhile
+                    self._layout.mark(agent, name)
             return
         except (OSError, NewerFormat):
             return  # it stays marked; what can be read is served
@@ -90,6 +94,16 @@ class Catalog:
         finally:
             reading.close()
 
+    def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
+        try:
+            return self._answer(self._opened(), agents, question)
+        except sqlite3.DatabaseError as problem:
+            self._close()
+            if getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING:
+                raise
+            self._layout.discard_index()
+            return self._answer(self._opened(), agents, question)
+
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
             for agent in self._layout.agents():
@@ -97,18 +111,37 @@ class Catalog:
                     self.bring_in(index, agent, name)
             index.is_filled()
         for agent in agents:
+            deleted = self._deleted(agent)
             for name in self._layout.marked(agent):
                 self.bring_in(index, agent, name)
-            index.remove(agent, *self._deleted(agent))
+            if index.remove(agent, *deleted):
+                index.clear_log()
         return question(index)
 
     def _deleted(self, agent: str) -> list[str]:
-        """The names of an agent's deleted sessions."""
+        """The names of an agent's deleted sessions, whose transcripts are gone when this returns."""
         sessions = self._layout.journal(agent).deleted()
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
-            known = self._gone[agent] = sessions, [file_name(session) for session in sessions]
+            names = {file_name(session): session for session in sessions}
+            left = [name for name in names if os.path.lexists(self._layout.transcript(agent, name))]
+            if left and not self._removed(agent, {name: names[name] for name in left}):
+                return list(names)
+            known = self._gone[agent] = sessions, list(names)
         return known[1]
+
+    def _removed(self, agent: str, left: dict[str, str]) -> bool:
+        """Finish deletes that a crash has cut short; False where they have to be looked at again."""
+        known = self._layout.journal(agent)
+        try:
+            with known.alone(wait=False):
+                deleted = known.deleted()
+                for name, session in left.items():
+                    if session in deleted:
+                        self._layout.transcript(agent, name).unlink(missing_ok=True)
+        except OSError:  # one is being deleted or lifted at this moment, or cannot be removed
+            return False
+        return True
 
     def _opened(self) -> Index:
         """The connection, as long as it is to the file that others see."""

@@ -24,6 +24,7 @@ from acp_proxy.wire.record import PARTIAL, Entry, Header
 SCHEMA = 2
 PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
+_CLEARING_MS = 250  # a list's reading is shorter; for a longer one nothing waits, it is tried again with the next list
 _CURSOR_VERSION = 1
 
 _TABLES = """
@@ -103,8 +104,8 @@ class Index:
             self._put(agent, name, header, summary, reading, size if lines else 0, lines)
             return not summary.open
 
-    def remove(self, agent: str, *names: str) -> None:
-        """Nothing of them stays, in the write-ahead log neither."""
+    def remove(self, agent: str, *names: str) -> bool:
+        """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything."""
         found = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
             (agent, json.dumps(names)),
@@ -112,7 +113,16 @@ class Index:
         if found:
             with self._transaction():
                 self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
-            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return bool(found)
+
+    def clear_log(self) -> bool:
+        """What was removed is in the write-ahead log no more; False while another process reads from it."""
+        self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
+        try:
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        return not busy
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
         """One page of what can be listed, newest first. Raises InvalidCursor."""

@@ -1,13 +1,15 @@
 """``state.jsonl``: one line per delete and per lifted delete, for one agent. The truth about what was deleted.
 
-Appending is one ``write``; several processes append. Reading skips what is damaged.
+Appending is one ``write``; several processes append. Reading skips what is damaged. A transcript is removed, and a
+deleted session lives again, only by who holds ``alone``: so no file is removed that was made behind a lifted delete.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from acp_proxy.transcripts.access import open_private, read_at
+from acp_proxy.transcripts.access import lock, open_private, read_at
 from acp_proxy.wire import acp, jsonrpc
 
 DELETED, LIFTED = "deleted", "lifted"
@@ -19,6 +21,16 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: tuple[tuple[int, int], frozenset[str]] | None = None
+
+    @contextmanager
+    def alone(self, *, wait: bool = True) -> Iterator[None]:
+        """For the moment, no other process does what this is held for. Raises OSError (BlockingIOError: one does)."""
+        fd = open_private(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            lock(fd, wait=wait)
+            yield
+        finally:
+            os.close(fd)
 
     def append(self, event: str, session: str, at: str) -> None:
         """Raises OSError."""

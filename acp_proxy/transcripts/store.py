@@ -29,6 +29,13 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
 FORMAT = 1
 
 
+class Deleted(FileNotFoundError):
+    """The session, or the file that it was written to, was deleted; nothing is written until it lives again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "it was deleted", str(path))
+
+
 class Store:
     def __init__(self, root: Path) -> None:
         """Make the store if it is missing. Raises StoreRefused."""
@@ -67,20 +74,22 @@ class Store:
         """The transcript of a session: the one that is there, or a new one.
 
         ``fresh``: the agent has just made this session; an older one of the same id is set aside. ``parent``: a session
-        whose transcript a new one begins with.
+        whose transcript a new one begins with. Raises Deleted where a session that is not new was deleted.
         """
         path = self._path(agent, header.session)
         if fresh or parent is not None:
             self.lift(agent, header.session)
             if path.exists() and path.stat().st_size:
                 self._set_aside(agent, path)
+        elif header.session in self.deleted(agent):
+            raise Deleted(path)
         access.make_directory(path.parent)
         if parent is not None:
             self._copy(self._path(agent, parent), path, header)
         return Transcript(path, header)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
-        """The file that was open before, also where it was set aside. Raises FileNotFoundError where it was deleted."""
+        """The file that was open before, also where it was set aside. Raises Deleted where it is gone."""
         path = self._path(agent, session)
         for candidate in (path, *sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))):
             with contextlib.suppress(FileNotFoundError):
@@ -88,22 +97,35 @@ class Store:
                 if transcript.identity == identity:
                     return transcript
                 transcript.close()
-        raise FileNotFoundError(errno.ENOENT, "it was deleted", str(path))
+        raise Deleted(path)
 
     def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
         """The index has not seen all of this session (in this file of it): leave a mark that outlives us."""
         self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
     def delete(self, agent: str, session: str) -> None:
-        """Remove the transcript, for good; it stays known as deleted."""
-        access.make_directory(self._path(agent, session).parent)
-        self._layout.journal(agent).append(journal.DELETED, session, _now())
-        self._path(agent, session).unlink(missing_ok=True)
+        """Remove the transcript, for good; it stays known as deleted. Raises OSError.
+
+        Whatever ends this half-way, who next asks the index finishes it.
+        """
+        path = self._path(agent, session)
+        access.make_directory(path.parent)
+        with contextlib.suppress(OSError):  # it only makes the index look sooner
+            self._layout.mark(agent, path.stem)
+        known = self._layout.journal(agent)
+        with known.alone():
+            known.append(journal.DELETED, session, _now())
+            path.unlink(missing_ok=True)
 
     def lift(self, agent: str, session: str) -> None:
-        """A deleted session lives again."""
-        if session in self.deleted(agent):
-            self._layout.journal(agent).append(journal.LIFTED, session, _now())
+        """A deleted session lives again; said before its new file is made, so that nobody removes that one."""
+        if session not in self.deleted(agent):
+            return
+        known = self._layout.journal(agent)
+        with known.alone():
+            if session in known.deleted():
+                self._path(agent, session).unlink(missing_ok=True)  # what a crash in the middle of the delete left
+                known.append(journal.LIFTED, session, _now())
 
     def deleted(self, agent: str) -> frozenset[str]:
         return self._layout.journal(agent).deleted()
@@ -128,19 +150,16 @@ class Store:
 
     def bring_in(self, agent: str, session: str) -> None:
         """Bring the index up to date with one session. Raises Unreadable."""
-        self._catalog.ask(lambda index: self._catalog.bring_in(index, agent, file_name(session)))
-
-    def forget(self, agent: str, session: str) -> None:
-        """Take a deleted session out of the index. Raises Unreadable."""
-        self._catalog.ask(lambda index: index.remove(agent, file_name(session)))
+        self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)))
 
     def remove(self, listed: "Listed") -> None:
         """Delete this one for good, also where its id belongs to a newer one by now. Raises OSError, Unreadable."""
         if listed.name == file_name(listed.session):
             self.delete(listed.agent, listed.session)
         else:
+            self._layout.mark(listed.agent, listed.name)
             self._layout.transcript(listed.agent, listed.name).unlink(missing_ok=True)
-        self._catalog.ask(lambda index: index.remove(listed.agent, listed.name))
+        self._catalog.tell(lambda index: self._catalog.bring_in(index, listed.agent, listed.name))
 
     # --- single files
 

@@ -28,6 +28,7 @@ from acp_proxy.core.effects import (
     Recording,
 )
 from acp_proxy.shell.recorder import Recorder, Stalled
+from acp_proxy.transcripts.journal import DELETED, Journal
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import record
@@ -235,6 +236,28 @@ def test_a_session_that_another_process_deleted_is_not_brought_back_but_by_a_pro
     notes.put(*prompted("again"))
     assert notes.said() == ["again"]
     assert notes.warnings == []
+
+
+def test_updates_of_a_session_that_was_deleted_in_an_earlier_run_make_no_file(notes: Notes) -> None:
+    notes.begin("other")
+    notes.store.delete(notes.recorder.agent, "s")
+    notes.put(Begin("s", None, [], "partial"), said("1"))
+    assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
+    assert notes.is_recording()
+    assert notes.warnings == []
+    notes.put(*prompted("again"))
+    assert notes.said() == ["again"]
+
+
+def test_a_prompt_in_a_session_whose_delete_was_cut_short_brings_none_of_it_back(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("first"), said("1"))
+    path = notes.path()
+    Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died of it
+    notes.put(*prompted("again"), said("2"))
+    assert notes.said() == ["again", "2"]
+    assert not notes.is_complete()
+    assert b"first" not in path.read_bytes()
 
 
 def test_a_delete_sees_what_was_added_before_it(notes: Notes) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts import index as index_module
+from acp_proxy.transcripts.journal import Journal
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
@@ -179,7 +180,7 @@ def full(store: Store, root: Path) -> Iterator[Store]:
         talk.keep(store, AGENT, session, at=at)
     assert listed(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
-    store.forget(AGENT, "deleted")
+    store.bring_in(AGENT, "deleted")
     yield store
     assert listed(store) == ["b", "a"]  # also by the one that had it open
 
@@ -300,12 +301,12 @@ def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_ba
     kept = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
-    assert listed(full) == ["b"]
     missing(root / "index.sqlite3")
     assert listed(Store(root)) == ["b"]
+    assert not transcript(root, "a").exists()
     assert [row.session for row in Store(root).sessions()] == ["b"]
-    full.lift(AGENT, "a")
-    full.mark(AGENT, "a")
+    assert listed(full) == ["b"]
+    talk.keep(full, AGENT, "a", at=0)
 
 
 def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> None:
@@ -317,10 +318,85 @@ def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> Non
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)
     for _ in range(2):
-        assert listed(full) == ["b"]
         assert listed(Store(root)) == ["b"]
-    transcript(root, "a").unlink()
+        assert listed(full) == ["b"]
+    assert not transcript(root, "a").exists()
     talk.keep(full, AGENT, "a", at=0)
+
+
+def cut_short(store: Store, root: Path, session: str) -> Path:
+    """A delete that was killed between the journal and the transcript."""
+    path = transcript(root, session)
+    kept = path.read_bytes()
+    store.delete(AGENT, session)
+    path.write_bytes(kept)
+    return path
+
+
+def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_that_one_left(
+    full: Store, root: Path
+) -> None:
+    path = cut_short(full, root, "a")
+    other = Store(root)
+    with Journal(root / "transcripts" / AGENT / "state.jsonl").alone():
+        assert listed(other) == ["b"]
+        assert path.exists()
+    assert listed(other) == ["b"]
+    assert not path.exists()
+    talk.keep(full, AGENT, "a", at=0)
+
+
+def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: Store, root: Path) -> None:
+    full.delete(AGENT, "a")
+    other = Store(root)
+    assert listed(other) == ["b"]
+    talk.keep(full, AGENT, "a", at=0)
+    assert listed(other) == listed(Store(root)) == ["b", "a"]
+
+
+def stored(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+
+
+def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
+    talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    assert listed(store) == ["s"]
+    reader = sqlite3.connect(root / "index.sqlite3", isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
+    store.delete(AGENT, "s")
+    store.bring_in(AGENT, "s")
+    assert listed(store) == []
+    assert b"secret" in stored(root)
+    assert marks(root) == {file_name("s")}
+    reader.execute("COMMIT")
+    assert listed(Store(root)) == []
+    assert b"secret" not in stored(root)
+    assert marks(root) == set()
+    reader.close()
+
+
+def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_list(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    for _ in range(2):  # the second has the id of the first, which is set aside
+        talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    store = Store(root)
+    new, old = store.sessions()
+    with locked(root / "index.sqlite3"):
+        for row in (old, new):
+            with pytest.raises(Unreadable):
+                store.remove(row)
+        assert store.sessions() == []
+        assert marks(root) == {new.name, old.name}
+    assert b"secret" in stored(root)
+    assert store.sessions() == []
+    assert b"secret" not in stored(root)
+    assert marks(root) == set()
 
 
 def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Store, root: Path) -> None:
@@ -414,7 +490,7 @@ def test_two_stores_on_one_directory_see_what_the_other_does(store: Store, root:
         one.bring_in(AGENT, f"s{at:02}")
         assert listed(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
-    store.forget(AGENT, "s19")
+    store.bring_in(AGENT, "s19")
     assert listed(other)[0] == "s18"
     other.delete(AGENT, "s18")  # and dies before it can forget it
     assert listed(store)[0] == "s17"

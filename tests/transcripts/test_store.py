@@ -1,6 +1,7 @@
 """Whose sessions lie where, who may look at them, what a delete leaves, and the list as a client pages through it."""
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Deleted, Store
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp, record
 from tests.transcripts import talk
@@ -229,7 +230,7 @@ def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Store,
     assert listed(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
     store.delete(AGENT, "s")
-    store.forget(AGENT, "s")
+    store.bring_in(AGENT, "s")
     assert listed(store) == []
     assert store.deleted(AGENT) == {"s"}
     assert not store.knows(AGENT, "s")
@@ -240,9 +241,9 @@ def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Store) -
     talk.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
-        store.forget(AGENT, "s")
+        store.bring_in(AGENT, "s")
         store.delete("an agent without a folder", "unknown")
-        store.forget("an agent without a folder", "unknown")
+        store.bring_in("an agent without a folder", "unknown")
     assert store.deleted(AGENT) == {"s"}
     assert store.deleted("an agent without a folder") == {"unknown"}
 
@@ -291,6 +292,40 @@ def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(s
     assert store.sessions() == []
     assert list(root.glob("transcripts/*/*~*")) == []
     assert store.deleted(AGENT) == {"1"}
+
+
+def test_what_is_written_of_a_deleted_session_makes_no_file(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s")
+    with pytest.raises(Deleted):
+        store.begin(AGENT, talk.header("s"), fresh=False)
+    assert not list(root.glob("transcripts/*/s-*"))
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_delete_that_was_cut_short_is_finished_before_the_session_lives_again(
+    store: Store, root: Path, fresh: bool
+) -> None:
+    talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
+    [path] = root.glob("transcripts/*/s-*")
+    kept = path.read_bytes()
+    store.delete(AGENT, "s")
+    path.write_bytes(kept)  # as if killed between the two steps
+    if not fresh:
+        store.lift(AGENT, "s")
+    store.begin(AGENT, talk.header("s"), fresh=fresh).close()
+    assert b"secret" not in b"".join((root / file).read_bytes() for file in files(root))
+    assert not list(root.glob("transcripts/*/*~*"))
+
+
+def test_a_delete_goes_on_where_no_mark_can_be_made(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    shutil.rmtree(root / "unindexed")
+    (root / "unindexed").touch()
+    store.delete(AGENT, "s")
+    assert not list(root.glob("transcripts/*/s-*"))
+    assert store.deleted(AGENT) == {"s"}
 
 
 # What is known, and what is wrong.
