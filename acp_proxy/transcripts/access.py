@@ -35,6 +35,29 @@ def prepare(root: Path) -> None:
         raise StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
 
 
+def check_inside(directory: Path) -> None:
+    """Nothing in it is a link, and others can write to nothing below it. Raises StoreRefused, OSError."""
+    if sys.platform == "win32":
+        return
+    for path in directory.iterdir():
+        check_link(path)
+        if path.is_dir():
+            check_owner(path, os.lstat(path))
+
+
+def check_link(path: Path) -> None:
+    """Not one in the place of something of ours. Raises StoreRefused."""
+    if path.is_symlink():
+        raise StoreRefused(f"{path} is a link. Put what it leads to in its place; to do without it, run: rm {path}")
+
+
+def make_inner_directory(path: Path) -> None:
+    """The same as ``make_directory``, where a link will not do. Raises OSError, StoreRefused."""
+    make_directory(path)
+    check_link(path)
+    check_owner(path, os.lstat(path))
+
+
 def check_owner(root: Path, found: os.stat_result) -> None:
     if sys.platform == "win32":
         return

@@ -18,6 +18,18 @@ class Layout:
         self.format = root / "format"
         self._journals: dict[str, Journal] = {}
 
+    def prepare(self) -> None:
+        """Make what is missing; refuse a link out of the store, or what others can write to.
+
+        Raises StoreRefused, OSError.
+        """
+        access.check_inside(self.root)
+        for directory in (self.transcripts, self.unindexed):
+            access.make_inner_directory(directory)
+            access.check_inside(directory)
+        for agent in self.agents():
+            access.check_link(self.transcript(agent, _JOURNAL))
+
     def agents(self) -> list[str]:
         try:
             return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())

@@ -43,8 +43,7 @@ class Store:
         self._layout = Layout(root)
         access.prepare(root)
         try:
-            access.make_directory(self._layout.transcripts)
-            access.make_directory(self._layout.unindexed)
+            self._layout.prepare()
             self._check_format()
         except OSError as problem:
             reason = problem.strerror or type(problem).__name__
@@ -83,7 +82,7 @@ class Store:
                 self._set_aside(agent, path)
         elif header.session in self.deleted(agent):
             raise Deleted(path)
-        access.make_directory(path.parent)
+        self._make_folder(path.parent)
         if parent is not None:
             self._copy(self._path(agent, parent), path, header)
         return Transcript(path, header)
@@ -109,7 +108,7 @@ class Store:
         Whatever ends this half-way, who next asks the index finishes it.
         """
         path = self._path(agent, session)
-        access.make_directory(path.parent)
+        self._make_folder(path.parent)
         with contextlib.suppress(OSError):  # it only makes the index look sooner
             self._layout.mark(agent, path.stem)
         known = self._layout.journal(agent)
@@ -199,6 +198,15 @@ class Store:
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))
+
+    def _make_folder(self, folder: Path) -> None:
+        """An agent's folder. The store may be gone since, or something else be in its place. Raises OSError."""
+        try:
+            access.prepare(self.root)
+            for directory in (folder.parent, folder):
+                access.make_inner_directory(directory)
+        except StoreRefused as problem:
+            raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
 
     def _copy(self, parent: Path, path: Path, header: Header) -> None:
         """Begin a transcript with what the parent's holds by now, if there is one; as complete as that is."""

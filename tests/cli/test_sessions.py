@@ -323,6 +323,21 @@ def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends
     assert ids(store) == ["s"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
+def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_that_mends_it(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", []))
+    path = store.root / "transcripts"
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    for words in (("list",), ("show", "s"), ("delete", "s", "--yes")):
+        result = run(store, *words)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"rm {path}" in result.stderr
+    path.unlink()
+    (tmp_path / "outside").rename(path)
+    assert ids(store) == ["s"]
+
+
 @pytest.mark.parametrize(
     "words",
     [("list", "--no-such"), ("show",), ("delete",), ("no-such",), ("list", "extra")],

@@ -114,6 +114,13 @@ def a_place_of_the_system(proxied: Proxied) -> None:
     proxied.store = Path("/sys/kernel")
 
 
+def with_a_link_out_of_it(proxied: Proxied) -> None:
+    Store(proxied.store)
+    (proxied.base / "elsewhere").mkdir()
+    (proxied.store / "transcripts").rmdir()
+    (proxied.store / "transcripts").symlink_to(proxied.base / "elsewhere")
+
+
 def one_of_a_newer_version(proxied: Proxied) -> None:
     Store(proxied.store)
     (proxied.store / "format").write_text("99\n")
@@ -127,6 +134,7 @@ REFUSED = [
     a_link_to_nowhere,
     pytest.param(a_place_that_cannot_be_made, marks=LINUX_ONLY),
     pytest.param(a_place_of_the_system, marks=LINUX_ONLY),
+    with_a_link_out_of_it,
     one_of_a_newer_version,
 ]
 
@@ -171,6 +179,55 @@ def test_a_store_that_is_missing_is_made(proxied: Proxied) -> None:
     with initialized(proxied) as editor:
         assert listed(editor) == [session]
     assert (proxied.base / "not").stat().st_mode & 0o777 == USUAL
+
+
+# Modes.
+
+
+def under_an_open_umask(command: list[str]) -> Editor:
+    return Editor(["sh", "-c", 'umask 0; exec "$@"', "sh", *command])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes mean nothing on Windows")
+def test_whatever_is_made_in_the_life_of_a_store_is_for_us_alone_under_an_open_umask(proxied: Proxied) -> None:
+    seen: set[str] = set()
+
+    def check() -> None:
+        paths = [proxied.store, *proxied.store.rglob("*")]
+        found = {path: path.lstat().st_mode & 0o777 for path in paths}
+        wrong = {path: oct(mode) for path, mode in found.items() if mode != (0o700 if path.is_dir() else 0o600)}
+        assert wrong == {}
+        seen.update(path.name for path in paths)
+
+    def command(*words: str) -> None:
+        with under_an_open_umask([*PROXY, *words, "--store", str(proxied.store)]) as done:
+            assert done.wait() == 0
+        check()
+
+    with under_an_open_umask(proxied.command("echo")) as editor:
+        editor.project = proxied.project
+        kept = editor.open()
+        editor.prompt(kept, "one")
+        gone = editor.new_session()
+        editor.prompt(gone, "two")
+        assert listed(editor) == [gone, kept]
+        check()
+        editor.request("session/delete", {"sessionId": gone})
+        (proxied.store / "index.sqlite3").unlink()
+        assert listed(editor) == [kept]
+        editor.load(kept)
+        check()
+        assert editor.end() == 0
+    check()
+    command("doctor")
+    command("sessions", "list")
+    shutil.rmtree(proxied.store / "unindexed")
+    for path in proxied.store.glob("index.sqlite3*"):
+        path.unlink()
+    command("sessions", "show", "last")
+    command("sessions", "delete", "last", "--yes")
+    command("sessions", "list")
+    assert seen >= {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
 
 
 # A disk that is full.

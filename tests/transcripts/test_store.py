@@ -18,6 +18,7 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 PAGE = 500
+NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="modes and links are not looked at on Windows")
 
 
 @pytest.fixture
@@ -219,6 +220,109 @@ def test_an_empty_file_is_not_worth_setting_aside(store: Store, root: Path) -> N
     talk.keep(store, AGENT, "1", prompt("new"), answer())
     assert [path.name for path in root.glob("transcripts/*/*")] == [path.name]
     assert spoken(store.read(AGENT, "1")) == ["new"]
+
+
+# Links.
+
+INSIDE = [
+    "transcripts",
+    "unindexed",
+    f"transcripts/{AGENT}",
+    f"unindexed/{AGENT}",
+    f"transcripts/{AGENT}/state.jsonl",
+    "index.sqlite3",
+    "index.sqlite3-wal",
+    "index.sqlite3-shm",
+    "index.sqlite3-journal",
+    "format",
+]
+
+
+@NOT_WINDOWS
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_link_in_a_store_is_refused_with_the_command_that_mends_it_and_nothing_outside_is_touched(
+    store: Store, root: Path, tmp_path: Path, name: str
+) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s")
+    assert listed(store) == []
+    path, outside = root / name, tmp_path / "outside"
+    if path.exists():
+        path.rename(outside)
+    else:
+        outside.write_bytes(b"precious")
+    path.symlink_to(outside)
+    before = contents(outside)
+    with pytest.raises(StoreRefused, match=f"rm {path}"):
+        Store(root)
+    assert contents(outside) == before
+    path.unlink()
+    Store(root)
+
+
+@NOT_WINDOWS
+@pytest.mark.parametrize("name", ["transcripts", f"transcripts/{AGENT}"])
+def test_a_running_process_does_not_follow_a_link_that_comes_later(
+    store: Store, root: Path, tmp_path: Path, name: str
+) -> None:
+    talk.keep(store, AGENT, "s")
+    path, outside = root / name, tmp_path / "outside"
+    path.rename(outside)
+    path.symlink_to(outside)
+    before = contents(outside)
+    with pytest.raises(OSError, match="is a link"):
+        store.begin(AGENT, talk.header("new"), fresh=True)
+    with pytest.raises(OSError, match="is a link"):
+        store.delete(AGENT, "s")
+    assert contents(outside) == before
+
+
+@NOT_WINDOWS
+def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only_the_link(
+    store: Store, root: Path, tmp_path: Path
+) -> None:
+    talk.keep(store, AGENT, "s")
+    [path] = root.glob("transcripts/*/s-*")
+    outside = tmp_path / "outside"
+    path.rename(outside)
+    path.symlink_to(outside)
+    before = contents(outside)
+    with pytest.raises(OSError):
+        store.begin(AGENT, talk.header("s"), fresh=False)
+    store.delete(AGENT, "s")
+    assert not path.is_symlink()
+    assert contents(outside) == before
+
+
+@NOT_WINDOWS
+@pytest.mark.parametrize("name", ["transcripts", "unindexed", f"transcripts/{AGENT}"])
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
+    store: Store, root: Path, name: str, mode: int
+) -> None:
+    talk.keep(store, AGENT, "s")
+    (root / name).chmod(mode)
+    with pytest.raises(StoreRefused, match=f"chmod 700 {root / name}"):
+        Store(root)
+
+
+@NOT_WINDOWS
+def test_what_others_put_in_the_place_of_a_store_under_a_running_process_is_not_written_to(
+    store: Store, root: Path
+) -> None:
+    talk.keep(store, AGENT, "s")
+    root.rename(root.with_name("aside"))
+    root.mkdir()
+    root.chmod(0o777)
+    with pytest.raises(PermissionError):
+        store.begin(AGENT, talk.header("new"), fresh=True)
+    assert list(root.iterdir()) == []
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    """What a file holds, or every file of a directory."""
+    found = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return {one: one.read_bytes() if one.is_file() else b"" for one in found}
 
 
 # Deleting.
