@@ -23,6 +23,17 @@ SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
 AGENT = (sys.executable, "-m", "acp_proxy.demo.agent")
 
+# Root may write anywhere, whatever the modes say: without these capabilities it may not.
+_WITHOUT_PRIVILEGE = """
+import ctypes, os, sys
+PR_CAPBSET_DROP, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
+for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+UNPRIVILEGED = (sys.executable, "-c", _WITHOUT_PRIVILEGE)
+"""In front of a command that has to obey the modes of files, also where the tests run as root."""
+
 AUTHENTICATION_REQUIRED = -32000
 NOT_FOUND = -32002
 INVALID_REQUEST = -32600

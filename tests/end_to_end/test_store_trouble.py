@@ -15,19 +15,11 @@ import pytest
 
 from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.transcripts.store import Store
-from tests.end_to_end.proxied import PROXY, Editor, Loaded, Proxied, entries, texts
+from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts
 
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 READ_ONLY = 0o500
 USUAL = 0o700
-# Root may write anywhere, whatever the modes say: without these capabilities it may not.
-WITHOUT_PRIVILEGE = """
-import ctypes, os, sys
-PR_CAPBSET_DROP, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
-for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
-    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 
 def warnings(editor: Editor) -> list[str]:
@@ -59,7 +51,7 @@ def is_complete(proxied: Proxied, session: str) -> bool:
 
 def unprivileged(proxied: Proxied, script: str = "echo") -> Editor:
     """An editor whose proxy has to obey the modes of files, also where the tests run as root."""
-    editor = Editor([sys.executable, "-c", WITHOUT_PRIVILEGE, *proxied.command(script)])
+    editor = Editor([*UNPRIVILEGED, *proxied.command(script)])
     editor.project = proxied.project
     return editor
 

@@ -1,0 +1,325 @@
+"""The disk is full, broken, slow, locked or taken away, at every call in turn, under a running proxy.
+
+A shared library that is preloaded into the proxy lets chosen system calls on the store's files fail or hang; without a
+C compiler, only what limits, modes and a small file system can do is tried. Looked at afterwards: every line of both
+directions, and every message that was to be recorded. Lost is a line that did not arrive as it was sent, a message that
+is missing without a note of a gap, and a note of a gap where nothing is missing.
+"""
+
+import contextlib
+import errno
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
+from torture import faults
+from torture.faults import Disk
+from torture.outcome import Outcome, Scale
+from torture.taped import STALL, Talk
+
+_ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+_MOST_WAIT = 3.0
+"""An exchange is held up for a second at most; the rest is for a machine that has other things to do."""
+_LOCKED_LIST_SECONDS = 60.0
+_TRANSCRIPT_BYTES = 3000
+"""The conversation below makes about so long a file."""
+
+Arm = Callable[[int], AbstractContextManager[None]]
+
+
+@dataclass
+class _Place:
+    """Where one proxy talks to one agent, over a store of its own."""
+
+    proxied: Proxied
+    disk: Disk | None
+
+    @property
+    def env(self) -> dict[str, str] | None:
+        return self.disk.env if self.disk is not None else None
+
+
+def run(scale: Scale) -> Iterator[Outcome]:
+    if faults.can_be_had():
+        yield from _at_every_call(scale)
+        yield _hanging(scale)
+    if sys.platform == "linux":
+        yield _size_limit(scale)
+        yield from _small_file_system(scale)
+        yield _without_permission(scale)
+    yield _taken_away(scale)
+    yield _locked_index(scale)
+
+
+def _place(scale: Scale, name: str) -> _Place:
+    base = scale.place / name
+    base.mkdir()
+    proxied = Proxied(base)
+    return _Place(proxied, Disk(scale.place, proxied.store) if faults.can_be_had() else None)
+
+
+# --- one system call at a time
+
+
+def _at_every_call(scale: Scale) -> Iterator[Outcome]:
+    f = faults
+    kinds: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]]] = [
+        (
+            "one call on the store fails (ENOSPC, EIO, EDQUOT), each in turn",
+            lambda disk, error, n: disk.fails(error, f.CHANGES, first=n, last=n),
+        ),
+        (
+            "every call from the nth on fails until the conversation is over, n at each in turn",
+            lambda disk, error, n: disk.fails(error, f.CHANGES, first=n),
+        ),
+        (
+            "a write is cut in its middle, each in turn",
+            lambda disk, error, n: disk.tears(error, f.TRANSCRIPT | f.JOURNAL | f.INDEX, first=n),
+        ),
+        (
+            "reading fails as well, from the nth call on",
+            lambda disk, error, n: disk.fails(error, f.ALL_CALLS, first=n),
+        ),
+    ]
+    for number, (fault, arm) in enumerate(kinds):
+        for renewed in (False, True):
+            place = _place(scale, f"calls-{number}-{renewed}")
+            disk = place.disk
+            assert disk is not None
+            armed = [(error, at) for error in _ERRORS for at in range(1, scale.of(45, 25))]
+            if scale.short:
+                armed = scale.chance(number, renewed).sample(armed, 6)
+            also = ", in a session that was deleted before and lives again" if renewed else ""
+            arms = [_bound(arm, disk, error) for error, _ in armed]
+            yield _sweep(fault + also, place, [(arms[i], at) for i, (_, at) in enumerate(armed)], renewed=renewed)
+
+
+def _bound(arm: Callable[[Disk, int, int], AbstractContextManager[None]], disk: Disk, error: int) -> Arm:
+    return lambda n: arm(disk, error, n)
+
+
+def _sweep(fault: str, place: _Place, armed: list[tuple[Arm, int]], *, renewed: bool = False) -> Outcome:
+    """A session for each: it begins and is talked in under the fault; when all is well again, all must be recorded."""
+    with _talking(place) as talk:
+        happened = 0
+        for arm, at in armed:
+            if renewed:
+                session = talk.open()
+                talk.prompt(session, "before")
+                talk.delete(session)
+            with arm(at):
+                if not renewed:
+                    session = talk.open()
+                talk.prompt(session, "one")
+                talk.prompt(session, "two")
+                talk.look()
+                happened += place.disk is None or place.disk.hit > 0
+        return _settled(fault, talk, happened)
+
+
+# --- a store that hangs
+
+
+def _hanging(scale: Scale) -> Outcome:
+    """Each on its own: what hangs ends with the fault."""
+    place = _place(scale, "hanging")
+    disk = place.disk
+    assert disk is not None
+    calls = [
+        (calls, files, at)
+        for calls, files in (
+            (faults.WRITE, faults.TRANSCRIPT),
+            (faults.OPEN, faults.TRANSCRIPT),
+            (faults.OPEN, faults.MARK),
+            (faults.SYNC, faults.TRANSCRIPT),
+            (faults.CHANGES, faults.INDEX),
+            (faults.CHANGES, faults.ALL_FILES),
+        )
+        for at in range(1, 5)
+    ]
+    if scale.short:
+        calls = [calls[1]]
+    with _talking(place) as talk:
+        happened = 0
+        for call, files, at in calls:
+            with disk.hangs(call, files, first=at):
+                session = talk.open()
+                for text in ("one", "two", "three"):
+                    talk.prompt(session, text)
+                happened += disk.hit > 0
+            left = talk.until_kept(session)
+            if left:
+                return Outcome("hang", happened, 1, "sessions", lost=1, trouble=(f"{left} at {call} {files} {at}",))
+        return _settled("a call on the store hangs, and what comes to it waits until it ends", talk, happened)
+
+
+# --- what needs no compiler
+
+
+def _size_limit(scale: Scale) -> Outcome:
+    """The limit at every so many bytes of a transcript: at the header, at each line, and in the middle of it."""
+    place = _place(scale, "limit")
+    with _talking(place) as talk:
+
+        @contextmanager
+        def limit(size: int) -> Iterator[None]:
+            soft, hard = resource.prlimit(talk.editor.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(talk.editor.pid, resource.RLIMIT_FSIZE, (size, hard))
+            try:
+                yield
+            finally:
+                resource.prlimit(talk.editor.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+        sizes = range(0, _TRANSCRIPT_BYTES, scale.of(10, 500))
+        for size in sizes:
+            with limit(size):
+                session = talk.open()
+                talk.prompt(session, "one")
+                talk.prompt(session, "two")
+        return _settled("no file may grow past a size (RLIMIT_FSIZE), at every 10 bytes", talk, len(sizes))
+
+
+def _small_file_system(scale: Scale) -> Iterator[Outcome]:
+    """A file system that is filled to its last byte, and emptied; only where one may be mounted."""
+    place = _place(scale, "small")
+    where = place.proxied.base / "mounted"
+    where.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k,mode=700", "tmpfs", str(where)],
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    if not mounted or mounted.returncode:
+        return
+    try:
+        place.proxied.store = where / "store"
+        place.disk = None
+        with _talking(place) as talk:
+            filler, times = where / "filler", scale.of(30, 2)
+            for _ in range(times):
+                session = talk.open()
+                talk.prompt(session, "one")
+                with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                    while file.write(bytes(512)):
+                        pass
+                talk.prompt(session, "two" * 3000)
+                talk.look()
+                talk.prompt(session, "three" * 3000)
+                filler.unlink()
+            yield _settled("a small file system is full, and has room again", talk, times)
+    finally:
+        subprocess.run(["umount", "--lazy", str(where)], check=False)
+
+
+def _without_permission(scale: Scale) -> Outcome:
+    """Directories lose their modes one by one, and get them back; the proxy may no more than its user, also as root."""
+    place = _place(scale, "permission")
+    with _talking(place, before=UNPRIVILEGED) as talk:
+        first = talk.open()
+        talk.prompt(first, "one")
+        store = place.proxied.store
+        [folder] = store.glob("transcripts/*")
+        directories = (store, folder.parent, folder, store / "unindexed", store / "unindexed" / folder.name)
+        faults = [(directory, mode) for directory in directories for mode in (0, 0o500)]
+        if scale.short:
+            faults = [(store, 0), (folder, 0o500), (store / "unindexed" / folder.name, 0)]
+        for directory, mode in faults:
+            directory.chmod(mode)
+            session = talk.open()
+            talk.prompt(session, "one")
+            talk.prompt(first, "two")
+            talk.look()
+            directory.chmod(0o700)
+        return _settled("a directory of the store loses its permissions, and gets them back", talk, len(faults))
+
+
+def _taken_away(scale: Scale) -> Outcome:
+    """The store, or a part of it, is removed or renamed; what is begun or prompted from then on is kept."""
+    place = _place(scale, "removed")
+    with _talking(place) as talk:
+        times = 0
+        for _ in range(scale.of(10, 1)):
+            for remove in (shutil.rmtree, _renamed):
+                for part in ("", "transcripts", "unindexed"):
+                    session = talk.open()
+                    talk.prompt(session, "before")
+                    remove(place.proxied.store / part)
+                    if part != "unindexed":
+                        talk.forget_all()
+                    talk.prompt(session, "one")
+                    talk.open()
+                    talk.prompt(talk.sessions[-1], "two")
+                    talk.look()
+                    times += 1
+        return _settled("the store, or a directory of it, is removed or renamed", talk, times)
+
+
+def _renamed(path: Path) -> None:
+    number = sum(1 for _ in path.parent.glob(f"{path.name}-aside-*"))
+    path.rename(path.with_name(f"{path.name}-aside-{number}"))
+
+
+def _locked_index(scale: Scale) -> Outcome:
+    """Another process never lets go of the index while the conversation goes on."""
+    place = _place(scale, "locked")
+    with _talking(place) as talk:
+        session = talk.open()
+        talk.prompt(session, "before")
+        talk.editor.request("session/list", {})
+        database = sqlite3.connect(place.proxied.store / "index.sqlite3", isolation_level=None)
+        database.execute("BEGIN EXCLUSIVE")
+        times = scale.of(50, 5)
+        for number in range(times):
+            talk.prompt(session, f"locked {number}")
+            talk.prompt(talk.open(), "new")
+        if not scale.short:  # a list tries for some seconds, then does without
+            found = talk.editor.request("session/list", {}, timeout=_LOCKED_LIST_SECONDS)["sessions"]
+            if len(found) != times + 1:
+                talk.trouble.append(f"{len(found)} sessions are listed while the index is locked, not {times + 1}")
+        database.execute("ROLLBACK")
+        database.close()
+        return _settled("the index is locked by another process while the conversation goes on", talk, times)
+
+
+# --- what they have in common
+
+
+@contextmanager
+def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[Talk]:
+    talk = Talk(place.proxied, env=place.env, before=before)
+    try:
+        talk.initialize()
+        yield talk
+    finally:
+        talk.editor.close()
+
+
+def _settled(fault: str, talk: Talk, tried: int) -> Outcome:
+    """All is well again: everything must be recorded from here on, and the rest be as was promised."""
+    trouble = list(talk.trouble)
+    if left := talk.until_kept(*talk.sessions):
+        trouble.append(f"never recorded again: {left}")
+    listing = talk.editor.request("session/list", {})
+    if "_meta" in listing:
+        trouble.append(f"the list says that nothing is recorded: {listing['_meta']}")
+    if (status := talk.end()) != 0:
+        trouble.append(f"the proxy ended with {status}")
+    found = talk.kept()
+    trouble += talk.wire() + found.trouble
+    warnings = talk.warnings()
+    if len(warnings) > 1 or (found.missing and not warnings and talk.must_warn):
+        trouble.append(f"one warning, if anything is missing, and not {len(warnings)}: {warnings}")
+    if max(talk.waits) > _MOST_WAIT:
+        trouble.append(f"an exchange took {max(talk.waits):.1f} s")
+    also = (
+        f"{found.gaps:,} gaps, with {found.missing:,} messages in them; {talk.stalls():,} exchanges took longer than "
+        f"{STALL:g} s, the longest {max(talk.waits):.2f} s"
+    )
+    return Outcome(fault, tried, found.said, "messages", lost=len(trouble), also=also, trouble=tuple(trouble))

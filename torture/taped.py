@@ -1,0 +1,236 @@
+"""A conversation through the proxy with a tape on each side of the agent, so that nothing has to be believed.
+
+One request at a time, so what was said has one order. ``wire`` compares what the editor sent and got with the tapes,
+``kept`` compares a transcript with them: what is there is as it was said, in order and once; where something is
+missing, and nowhere else, there is a note of a gap.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.demo.client import TIMEOUT, RequestFailed
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import GAP, RECORDED
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
+
+_TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
+_OPENED = b"opened"  # stands for the note that a session was opened
+_FIRST_UPDATE = "available_commands_update"  # comes by itself behind the answer to session/new
+_PAUSE_SECONDS = 0.2  # a store in trouble is tried again after a second
+STALL = 0.3  # seconds: an exchange takes a few ms; the machine may have more to do
+
+
+@dataclass
+class Kept:
+    """What became of what was said in one session. ``gaps``: places in its transcript where something is missing."""
+
+    said: int = 0
+    missing: int = 0
+    gaps: int = 0
+    trouble: list[str] = field(default_factory=list)
+
+
+class Talk:
+    """An editor, the proxy, and a taped agent."""
+
+    def __init__(
+        self,
+        proxied: Proxied,
+        *,
+        env: Mapping[str, str] | None = None,
+        before: tuple[str, ...] = (),
+        name: str = "tape",
+    ) -> None:
+        self._to, self._from = proxied.base / f"{name}-to-agent", proxied.base / f"{name}-from-agent"
+        agent = ["sh", "-c", _TAPE, "sh", str(self._to), str(self._from), *proxied.bare_agent("echo")]
+        self.store = proxied.store
+        self.editor = Editor([*before, *PROXY, "run", "--store", str(proxied.store), "--", *agent], env=env)
+        self.editor.project = proxied.project
+        self.sessions: list[str] = []
+        self.waits: list[float] = []
+        """How long each exchange took."""
+        self.trouble: list[str] = []
+        self.must_warn = True
+        self._sent: list[tuple[int, bytes]] = []
+        self._deleted: list[tuple[int, str]] = []
+        self._params = {"cwd": str(proxied.project), "mcpServers": []}
+
+    def initialize(self) -> None:
+        self._ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        self.waits.clear()  # two programs start meanwhile
+
+    def open(self) -> str:
+        since = self.editor.mark()
+        session = str(self._ask("session/new", self._params)["sessionId"])
+        self.editor.wait_for_update(_FIRST_UPDATE, since=since)
+        self.sessions.append(session)
+        return session
+
+    def prompt(self, session: str, text: str) -> None:
+        self._ask("session/prompt", prompt(session, text))
+
+    def look(self) -> None:
+        """Behind everything that the proxy has put off; it may fail while the store cannot be read."""
+        with contextlib.suppress(RequestFailed):
+            self.editor.request("session/list", {})
+
+    def delete(self, session: str) -> None:
+        """By the proxy; what was said in it until now is not looked for."""
+        self.editor.request("session/delete", {"sessionId": session})
+        self._deleted.append((len(self._sent), session))
+
+    def forget_all(self) -> None:
+        """The store was taken away: what was said until now is not looked for, and no warning tells of it."""
+        self.must_warn = False
+        self._deleted += [(len(self._sent), session) for session in self.sessions]
+
+    def _ask(self, method: str, params: Any) -> Any:
+        number = len(self._sent) + 1_000_000  # apart from the editor's own
+        line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+        self._sent.append((number, line))
+        began = time.monotonic()
+        self.editor.send_line(line)
+        result = self.editor.result_of(number)
+        self.waits.append(time.monotonic() - began)
+        return result
+
+    def until_kept(self, *sessions: str) -> list[str]:
+        """Talk on until each is recorded again; those that are not within the time."""
+        deadline = time.monotonic() + TIMEOUT
+        left = list(sessions)
+        while left and time.monotonic() < deadline:
+            for number, session in enumerate(left):
+                self.prompt(session, f"and now? {len(self._sent)} {number}")
+            left = [session for session in left if not self._has(session, self._last(session))]
+            if left:
+                time.sleep(_PAUSE_SECONDS)
+        return left
+
+    def _last(self, session: str) -> bytes:
+        return next(line for _, line in reversed(self._sent) if session.encode() in line).rstrip(b"\n")
+
+    def _has(self, session: str, line: bytes) -> bool:
+        return any(line in path.read_bytes() for path in self.transcripts(session))
+
+    def transcripts(self, session: str) -> list[Path]:
+        return [
+            path
+            for path in self.store.glob("transcripts/*/*.jsonl")
+            if path.name != "state.jsonl" and f'"sessionId":"{session}"'.encode() in path.read_bytes().split(b"\n")[0]
+        ]
+
+    # --- afterwards
+
+    def end(self) -> int:
+        status = self.editor.end()
+        self.editor.close()
+        return status
+
+    def warnings(self) -> list[str]:
+        return [line for line in self.editor.stderr().splitlines() if line.startswith("acp-proxy:")]
+
+    def stalls(self) -> int:
+        return sum(wait > STALL for wait in self.waits)
+
+    def wire(self) -> list[str]:
+        """What did not arrive as it was sent, in either direction."""
+        trouble = []
+        if self._to.read_bytes() != b"".join(line for _, line in self._sent):
+            trouble.append("what the editor sent is not what the agent got")
+        got = iter([line.raw for line in self.editor.lines[1:]])  # the first is the answer to initialize, amended
+        for line in self._from.read_bytes().splitlines(keepends=True)[1:]:
+            if not any(line == one for one in got):
+                trouble.append(f"not with the editor, or not in its place: {line[:200]!r}")
+                break
+        return trouble
+
+    def said(self) -> dict[str, list[bytes]]:
+        """Of each session, in order, what is to be recorded."""
+        said: dict[str, list[bytes]] = {session: [] for session in self.sessions}
+        told = iter(self._from.read_bytes().splitlines())
+        for at, (number, line) in enumerate(self._sent):
+            for when, session in self._deleted:
+                if when == at:
+                    said[session].clear()
+            params = json.loads(line)["params"]
+            if "prompt" in params:
+                said[params["sessionId"]].append(line.rstrip(b"\n"))
+            for one in told:
+                message = json.loads(one)
+                for session in said:
+                    if is_update_of(message, session):
+                        said[session].append(one)
+                if message.get("id") == number:
+                    if "prompt" in params:
+                        said[params["sessionId"]].append(one)
+                    elif "cwd" in params:
+                        said[message["result"]["sessionId"]] += [_OPENED, next(told)]
+                    break
+        return said
+
+    def kept(self) -> Kept:
+        """Compare every transcript with what was said; the index with the transcripts."""
+        total, rows = Kept(), {}
+        store = Store(self.store)
+        with contextlib.suppress(AcpProxyError):
+            rows = {row.session: row.prompts for row in store.sessions()}
+        for session, said in self.said().items():
+            one, prompts = self._kept(store, session, said)
+            if prompts != rows.get(session, 0):
+                one.trouble.append(f"{session}: {prompts} prompts are kept, and the list says {rows.get(session, 0)}")
+            total.said += one.said
+            total.missing += one.missing
+            total.gaps += one.gaps
+            total.trouble += one.trouble
+        return total
+
+    def _kept(self, store: Store, session: str, said: list[bytes]) -> tuple[Kept, int]:
+        result, prompts, at, gap = Kept(len(said)), 0, 0, False
+        try:
+            [path] = self.transcripts(session)
+            reading = store.read(path.parent.name, session)
+        except (OSError, ValueError, AcpProxyError) as problem:
+            result.trouble.append(f"{session}: no transcript: {problem}")
+            return result, 0
+        try:
+            begun_late = reading.header is not None and reading.header.origin != RECORDED
+            result.gaps += begun_late
+            complete = reading.is_complete
+            for line in reading.lines():
+                entry = line.entry
+                if entry is None:  # torn by what went wrong; what it was counts as missing
+                    continue
+                if entry.note is not None and entry.note.get("type") == GAP:
+                    gap, result.gaps = True, result.gaps + 1
+                    continue
+                words = entry.raw.strip() if entry.raw is not None else _OPENED
+                prompts += entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+                if words not in said[at:]:
+                    result.trouble.append(f"{session}: kept twice, out of order or never said: {words[:200]!r}")
+                    continue
+                skipped = said.index(words, at) - at
+                if skipped and not gap and not (begun_late and at == 0):
+                    result.trouble.append(
+                        f"{session}: {skipped} are missing before {words[:200]!r}, and no note says so"
+                    )
+                if gap and not skipped:
+                    result.trouble.append(
+                        f"{session}: a note of a gap where nothing is missing, before {words[:200]!r}"
+                    )
+                result.missing += skipped
+                at, gap = at + skipped + 1, False
+            if at < len(said):
+                result.trouble.append(f"{session}: {len(said) - at} are missing at the end, where recording went on")
+            if complete != (result.missing == 0 and not begun_late):
+                result.trouble.append(f"{session}: complete is {complete}, and {result.missing} are missing")
+        finally:
+            reading.close()
+        return result, prompts
