@@ -3,7 +3,8 @@
 ``add`` is called under the core's lock and fixes the order; ``flush`` brings what was added to the kernel, one write
 per run of lines of one session, by whichever thread comes first. Trouble with the store suspends the recording of a
 session, with one warning for all; when it can be written to again, its transcript goes on with a note of the gap.
-A store that hangs is noticed after ``STALL_SECONDS``: from then on nothing waits for it, until it comes back.
+A store that hangs is noticed after ``STALL_SECONDS``: from then on nothing waits for it until it comes back, and what
+is said meanwhile is kept in memory, up to ``PATIENCE_BYTES``.
 """
 
 import contextlib
@@ -36,8 +37,10 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 
 STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
+PATIENCE_BYTES = 4 * 1024 * 1024  # a slow disk leaves no gap: seconds of the fastest agent
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
 _OPEN_FILES = 64
+_LITTLE = 200  # bytes of memory around a line
 
 _LINES = (Keep, KeepUpdates, KeepNote)
 
@@ -58,6 +61,16 @@ class _Gap:
     retry_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Dropped:
+    """From here on something of a session is missing: there was too much of it while the store hung."""
+
+    session: str
+
+
+_Timed = tuple[str, Recording | _Dropped]
+
+
 @dataclass(slots=True)
 class _LongLine:
     """One that is written in pieces. ``held``: all of them, where another process appends to the same file.
@@ -67,7 +80,7 @@ class _LongLine:
 
     peer: Peer
     held: list[bytes] | None
-    behind: list[tuple[str, Recording]] = field(default_factory=list)
+    behind: list[_Timed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -104,12 +117,16 @@ class Recorder:
         self._warn = warn
         self._warned = False
         self._pending: deque[tuple[str, Recording]] = deque()
-        self._postponed: list[tuple[str, Recording]] = []
+        self._postponed: list[_Timed] = []
+        self._postponed_bytes = 0
+        self._postponing = threading.Lock()
         self._writing = threading.Lock()
+        self._leaving = threading.Lock()
         self._sessions: dict[str, _Session] = {}
         self._open: OrderedDict[str, _Session] = OrderedDict()
         self._gaps: dict[str, _Gap] = {}
         self._long_lines: dict[str, _LongLine] = {}
+        self._unmarked: set[str] = set()
         self._stalled = False
 
     # --- under the core's lock
@@ -176,46 +193,59 @@ class Recorder:
 
         self.at_store(remove)
 
-    def stall(self) -> None:
-        """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back."""
-        self._stalled = True
+    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
+        """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back.
+
+        ``since``: when it began what it hangs in. ``go_on`` is told which thread that is; it cannot come back meanwhile.
+        """
+        with self._leaving:
+            if self.busy_since != since:
+                return
+            self.busy_since = None
+            self._stalled = True
+            go_on(self.busy_thread)
         self._say("it does not answer")
-        self._drop()
+        self._postpone()
 
     # --- inside
 
     def _enter(self) -> None:
         """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
-        if self._stalled or not (self._writing.acquire(blocking=False) or self._writing.acquire(timeout=STALL_SECONDS)):
-            self._drop()
+        is_free = self._writing.acquire(blocking=False)
+        if not is_free and (self._stalled or not self._writing.acquire(timeout=STALL_SECONDS)):
+            self._postpone()
             raise Stalled
         self.busy_thread = threading.get_ident()
         self.busy_since = time.monotonic()
 
     def _leave(self) -> None:
-        self.busy_since = None
-        self._stalled = False
-        self._writing.release()
+        try:
+            while self._postponed:  # while this thread hung
+                self.busy_since = time.monotonic()
+                self._drain()
+        finally:
+            with self._leaving:
+                self.busy_since = None
+                self._stalled = False
+            self._writing.release()
 
-    def _drop(self) -> None:
-        """Forget what cannot be written, but for what later entries stand on."""
-        while self._pending:
-            try:
-                at, effect = self._pending.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            if isinstance(effect, Identify | Begin):
-                self._postponed.append((at, effect))
-            else:
-                self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
+    def _postpone(self) -> None:
+        """Nothing can be written now. Of too much, only what later entries stand on is kept."""
+        with self._postponing:
+            while self._pending:
+                one = self._pending.popleft()
+                self._postponed.append(one)
+                self._postponed_bytes += _size(one[1])
+            if self._postponed_bytes > PATIENCE_BYTES:
+                self._postponed = _without_words(self._postponed)
 
     def _drain(self) -> None:
         if not self._pending and not self._postponed:
             return
-        batch, self._postponed = deque(self._postponed), []
-        while self._pending:
-            batch.append(self._pending.popleft())
-        turns: list[str] = []
+        with self._postponing:
+            batch, self._postponed, self._postponed_bytes = deque(self._postponed), [], 0
+            while self._pending:
+                batch.append(self._pending.popleft())
         at, session, data = "", "", list[bytes]()
         while batch:
             at, effect = batch.popleft()
@@ -240,17 +270,19 @@ class Recorder:
                 case Begin():
                     self._begin(effect, at)
                 case BeginTurn():
-                    turns.append(effect.session)
                     self._begin_turn(effect.session, at)
                 case EndTurn():
                     self.on_turn_end(effect.session)
+                case _Dropped():
+                    self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
-        for turn in turns:  # a mark that another process took away between ours and the prompt
+        for turn in list(self._unmarked):  # another process may have taken our mark away before the prompt was there
             with contextlib.suppress(OSError):
                 known = self._sessions.get(turn)
                 self.store.mark(self.agent, turn, known.transcript if known is not None else None)
+                self._unmarked.discard(turn)
 
     def _identify(self, told: Identify) -> None:
         self._told = {"name": told.name, "version": told.version}
@@ -280,7 +312,9 @@ class Recorder:
                 known.gone = known.exists = False
                 known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
             transcript = self._transcript(known)
-            self.store.mark(self.agent, session, transcript)
+            self._unmarked.add(session)
+            with contextlib.suppress(OSError):  # it is tried again behind what it is about; that can be kept without
+                self.store.mark(self.agent, session, transcript)
 
         self._attempt(session, at, check)
 
@@ -296,17 +330,18 @@ class Recorder:
             note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
             transcript.append(record.encode_note(at, self.run, note))
             del self._gaps[known.header.session]
+            self._unmarked.add(known.header.session)
         transcript.append(data)
         if self.fsync == "always":
             transcript.sync()
 
-    def _behind(self, effect: Recording) -> list[tuple[str, Recording]] | None:
+    def _behind(self, effect: Recording | _Dropped) -> list[_Timed] | None:
         """Where this waits for the end of a long line of its session."""
-        if isinstance(effect, Identify) or (line := self._long_lines.get(effect.session)) is None:
+        if isinstance(effect, Identify | _Dropped) or (line := self._long_lines.get(effect.session)) is None:
             return None
         return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line.behind
 
-    def _piece(self, piece: KeepPiece, at: str) -> list[tuple[str, Recording]]:
+    def _piece(self, piece: KeepPiece, at: str) -> list[_Timed]:
         """Write a piece of a long line; what waited for its end is returned."""
         session = piece.session
 
@@ -383,6 +418,34 @@ class Recorder:
             self._open.pop(known.header.session, None)
             known.transcript.close()
             known.transcript = None
+
+
+def _size(effect: Recording | _Dropped) -> int:
+    """About what it takes in memory."""
+    match effect:
+        case Keep(raw=raw):
+            return len(raw) + _LITTLE
+        case KeepUpdates(data=data) | KeepPiece(data=data):
+            return len(data) + _LITTLE
+        case KeepNote(note=note):
+            return len(jsonrpc.dump(note)) + _LITTLE
+        case _:
+            return _LITTLE
+
+
+def _without_words(effects: list[_Timed]) -> list[_Timed]:
+    """Where each session began, where its turns did, and from where something of it is missing."""
+    left: list[_Timed] = []
+    missing: set[str] = set()
+    for at, effect in effects:
+        if isinstance(effect, Identify | Begin | BeginTurn):
+            left.append((at, effect))
+            if isinstance(effect, Begin):
+                missing.discard(effect.session)
+        elif effect.session not in missing:
+            missing.add(effect.session)
+            left.append((at, _Dropped(effect.session)))
+    return left
 
 
 def _run_id() -> str:

@@ -418,12 +418,13 @@ class Relay:
             time.sleep(_WATCH_SECONDS)
             while (since := recorder.busy_since) is not None:
                 if time.monotonic() - since > STALL_SECONDS:
-                    stuck, recorder.busy_since = recorder.busy_thread, None
-                    recorder.stall()
-                    for pump in (self.client, self.agent):
-                        if pump.is_thread(stuck):
-                            pump.take_over()
+                    recorder.stall(since, self._go_on_without)
                 time.sleep(_WATCH_SECONDS)
+
+    def _go_on_without(self, stuck: int) -> None:
+        for pump in (self.client, self.agent):
+            if pump.is_thread(stuck):
+                pump.take_over()
 
 
 def _to_stderr(data: bytes) -> None:

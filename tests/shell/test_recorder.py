@@ -27,7 +27,7 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     Recording,
 )
-from acp_proxy.shell.recorder import Recorder, Stalled
+from acp_proxy.shell.recorder import PATIENCE_BYTES, Recorder, Stalled
 from acp_proxy.transcripts.journal import DELETED, Journal
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
@@ -202,6 +202,34 @@ def test_a_prompt_leaves_a_mark_for_the_index_and_the_end_of_a_turn_is_told(note
     assert ended == []
     notes.put(EndTurn("s"))
     assert ended == ["s"]
+
+
+def test_where_no_mark_can_be_made_the_words_are_kept_and_the_mark_is_made_when_it_can(notes: Notes) -> None:
+    notes.begin()
+    directory = notes.store.root / "unindexed"
+    directory.rmdir()
+    directory.touch()
+    notes.put(*prompted("first"), said("1"))
+    assert notes.said() == ["first", "1"]
+    assert notes.is_complete()
+    assert notes.warnings == []
+    directory.unlink()
+    notes.put(said("2"))
+    assert [path.name for path in directory.glob("*/*")] == [notes.path().stem]
+
+
+def test_what_is_recorded_again_in_the_middle_of_a_turn_has_a_mark(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    with full_disk():
+        notes.put(*prompted("lost"))
+    shutil.rmtree(notes.store.root / "unindexed")
+    now.seconds += 10
+    notes.put(said("kept"))
+    assert notes.said() == ["gap", "kept"]
+    assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
 
 
 def test_more_sessions_than_files_may_be_open_are_all_kept(notes: Notes) -> None:
@@ -396,27 +424,65 @@ def test_a_store_that_was_removed_is_made_again_at_the_next_prompt(notes: Notes)
 # A store that hangs.
 
 
-def test_what_comes_while_the_store_hangs_is_dropped_and_noted_when_it_comes_back(tmp_path: Path) -> None:
-    store = HangingStore(tmp_path / "store")
-    notes = Notes(store)
-    notes.begin()
+def hang(notes: Notes, store: HangingStore, *effects: Recording) -> threading.Thread:
+    """A thread that hangs in the store while it writes these, and nobody waits for it any more."""
     store.hangs.set()
-    notes.recorder.add(said("stuck"))
+    for effect in effects:
+        notes.recorder.add(effect)
     stuck = threading.Thread(target=notes.recorder.flush)
     stuck.start()
     assert store.stuck.wait(SECONDS)
+    told: list[int] = []
+    assert notes.recorder.busy_since is not None
+    notes.recorder.stall(notes.recorder.busy_since, told.append)
+    assert told == [stuck.ident]
+    return stuck
 
-    notes.recorder.stall()
+
+def come_back(store: HangingStore, stuck: threading.Thread) -> None:
+    store.release()
+    stuck.join(SECONDS)
+    assert not stuck.is_alive()
+
+
+def test_what_comes_while_the_store_hangs_waits_in_memory_and_is_kept_when_it_comes_back(tmp_path: Path) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin()
+    stuck = hang(notes, store, said("stuck"))
     assert not notes.is_recording()
-    notes.put(said("lost"))  # returns: nothing waits for the store
+    notes.put(said("1"))  # returns: nothing waits for the store
+    notes.put(Begin("new", "/project", [], "recorded"), *prompted("2", "new"))
+    come_back(store, stuck)
+    assert notes.said() == ["stuck", "1"]
+    assert notes.said("new") == ["2"]
+    assert notes.is_recording()
+    assert notes.is_complete()
+    assert notes.is_complete("new")
+    assert len(notes.warnings) == 1
+
+
+def test_who_came_back_in_the_last_moment_is_not_taken_for_one_that_hangs(notes: Notes) -> None:
+    notes.begin()
+    notes.recorder.stall(0.0, lambda stuck: pytest.fail("nobody hangs"))
+    assert notes.is_recording()
+    assert notes.warnings == []
+
+
+def test_too_much_of_what_comes_while_the_store_hangs_is_dropped_and_noted_in_its_place(tmp_path: Path) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin()
+    stuck = hang(notes, store, said("stuck"))
+    notes.put(said("lost"))
+    notes.put(said("x" * PATIENCE_BYTES, "s"))
+    notes.put(said("lost too"))
     with pytest.raises(Stalled):
         notes.recorder.settled(threading.Lock(), lambda: None)
     with pytest.raises(OSError):
         notes.recorder.delete("s")
 
-    store.release()
-    stuck.join(SECONDS)
-    assert not stuck.is_alive()
+    come_back(store, stuck)
     notes.put(said("after"))
     assert notes.said() == ["stuck", "gap", "after"]
     assert notes.is_recording()
@@ -428,15 +494,10 @@ def test_a_session_that_began_while_the_store_hung_is_recorded_with_a_gap_when_i
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
     notes.begin("a")
-    store.hangs.set()
-    notes.recorder.add(said("stuck", "a"))
-    stuck = threading.Thread(target=notes.recorder.flush)
-    stuck.start()
-    assert store.stuck.wait(SECONDS)
-    notes.recorder.stall()
+    stuck = hang(notes, store, said("stuck", "a"))
+    notes.put(said("x" * PATIENCE_BYTES, "a"))
     notes.put(Begin("b", "/project", [], "recorded"), said("lost", "b"))
-    store.release()
-    stuck.join(SECONDS)
+    come_back(store, stuck)
     notes.put(*prompted("hello", "b"))
     assert notes.said("b") == ["gap", "hello"]
     assert not notes.is_complete("b")

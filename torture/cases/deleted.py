@@ -1,0 +1,327 @@
+"""Deleted means gone: after a delete, nothing of the session is in any file of the store.
+
+Every prompt carries a word that is nowhere else, and the agent says it again in texts, titles, plans, tool calls, their
+ids and images; the session's directory has one in its name. After a delete every byte of every file of the store is
+searched. Lost is a word that is still there, a session that was not deleted and is not whole, and a deleted one that is
+listed.
+"""
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.demo.client import OutputEnded, RequestFailed
+from acp_proxy.transcripts.store import Store
+from tests.end_to_end.proxied import PROXY, Editor, Proxied, prompt, say
+from torture import faults
+from torture.faults import Disk
+from torture.outcome import Outcome, Scale
+
+_SECONDS = 30
+_TEXT = {"type": "text", "text": "{prompt}"}
+
+
+def _update(name: str, **fields: Any) -> dict[str, Any]:
+    return {"update": {"sessionUpdate": name, **fields}}
+
+
+_SCRIPT = {
+    "turns": [
+        [
+            {"echo_prompt": True},
+            say("I heard: {prompt}"),
+            _update("agent_thought_chunk", content=_TEXT),
+            _update("plan", entries=[{"content": "{prompt}", "priority": "high", "status": "pending"}]),
+            _update(
+                "tool_call",
+                toolCallId="{prompt}",
+                title="{prompt}",
+                kind="read",
+                status="completed",
+                content=[{"type": "content", "content": _TEXT}],
+                rawOutput={"of the tool": "{prompt}"},
+                locations=[{"path": "/{prompt}"}],
+            ),
+            _update("agent_message_chunk", content={"type": "image", "mimeType": "image/png", "data": "{prompt}"}),
+            _update("session_info_update", title="{prompt}", _meta={"{prompt}": "{prompt}"}),
+        ]
+    ]
+}
+
+
+class Sessions:
+    """Sessions of several editors on one store, and the words that were said in each."""
+
+    def __init__(self, scale: Scale, name: str) -> None:
+        base = scale.place / name
+        base.mkdir()
+        self.proxied = Proxied(base)
+        self.store = self.proxied.store
+        self.words: dict[str, list[bytes]] = {}
+        self._script = self.proxied.script(_SCRIPT)
+        self._chance = scale.chance(name)
+
+    def editor(self, *capabilities: str, **options: Any) -> Editor:
+        given = ["--capabilities", ",".join(("resume", *capabilities))]
+        editor = self.proxied.editor(agent=["--script", str(self._script), *given], **options)
+        editor.initialize()
+        return editor
+
+    def open(self, editor: Editor) -> str:
+        word = self.word()
+        directory = self.proxied.base / word
+        directory.mkdir()
+        session = editor.new_session(cwd=str(directory))
+        self.words[session] = [word.encode()]
+        return session
+
+    def prompt(self, editor: Editor, session: str) -> bytes:
+        word = self.word()
+        editor.request("session/prompt", prompt(session, word))
+        self.words[session].append(word.encode())
+        return word.encode()
+
+    def word(self) -> str:
+        return f"secret{self._chance.getrandbits(80):020x}"
+
+    def left(self, words: list[bytes]) -> list[str]:
+        """The files in which any of the words still is."""
+        return [
+            f"{path.relative_to(self.store)}: {word.decode()}"
+            for path in self.store.rglob("*")
+            for word in words
+            if word in os.fsencode(path.name) or (path.is_file() and word in _read(path))
+        ]
+
+    def close(self) -> None:
+        self.proxied.close()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # one of the index's, meanwhile
+        return b""
+
+
+def run(scale: Scale) -> Iterator[Outcome]:
+    yield _in_every_way(scale)
+    yield _while_others_read(scale)
+    yield _at_random(scale)
+    if faults.can_be_had():
+        yield _killed(scale)
+
+
+def _in_every_way(scale: Scale) -> Outcome:
+    """Over the wire, by the agent that has a delete of its own, from the command line; forks stay."""
+    here, trouble, checked = Sessions(scale, "ways"), [], 0
+
+    def by_wire(editor: Editor, session: str) -> None:
+        editor.request("session/delete", {"sessionId": session})
+
+    def by_command(_: Editor, session: str) -> None:
+        _command(here, "sessions", "delete", session, "--yes")
+
+    ways: list[tuple[tuple[str, ...], Callable[[Editor, str], None]]] = [
+        (("fork",), by_wire),
+        (("fork", "delete"), by_wire),
+        (("fork", "list", "load"), by_command),
+    ]
+    times = 0
+    try:
+        for capabilities, delete in ways:
+            editor = here.editor(*capabilities)
+            kept = here.open(editor)
+            here.prompt(editor, kept)
+            for _ in range(scale.of(20, 1)):
+                session = here.open(editor)
+                here.prompt(editor, session)
+                place = {"sessionId": session, "cwd": str(here.proxied.project), "mcpServers": []}
+                fork = editor.request("session/fork", place)["sessionId"]
+                here.prompt(editor, session)
+                editor.sessions()
+                shared, own = here.words[session][:2], here.words[session][2:]  # the directory and the first words
+                delete(editor, session)
+                editor.sessions()
+                trouble += here.left(own)
+                if not here.left(shared):
+                    trouble.append("a fork has lost what it began with")
+                by_wire(editor, fork)
+                editor.sessions()
+                trouble += here.left(here.words[session])
+                checked += 3
+                times += 2
+            if not all(here.left([word]) for word in here.words[kept]):
+                trouble.append("a session that was not deleted is not whole")
+            editor.end()
+    finally:
+        here.close()
+    return Outcome(
+        "deleted by the editor, with a delete of the agent's, from the command line; and forks of it",
+        times,
+        checked,
+        "words",
+        lost=len(trouble),
+        trouble=tuple(trouble),
+    )
+
+
+def _while_others_read(scale: Scale) -> Outcome:
+    """A reader has the index open in the middle of a question when the session is deleted."""
+    here, trouble, times = Sessions(scale, "readers"), [], scale.of(30, 2)
+    before = 0
+    try:
+        editor, other = here.editor(), here.editor()
+        for _ in range(times):
+            session = here.open(editor)
+            here.prompt(editor, session)
+            editor.sessions()
+            reader = sqlite3.connect(here.store / "index.sqlite3", isolation_level=None)
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM transcripts").fetchall()
+            editor.request("session/delete", {"sessionId": session})
+            if session in [one["sessionId"] for one in [*editor.sessions(), *other.sessions()]]:
+                trouble.append(f"{session} is listed")
+            found = here.left(here.words[session])
+            before += bool(found)
+            trouble += [one for one in found if not one.startswith("index.sqlite3")]
+            reader.execute("COMMIT")
+            other.sessions()  # whoever lists next
+            trouble += here.left(here.words[session])
+            reader.close()
+    finally:
+        here.close()
+    return Outcome(
+        "deleted while another process reads the index; looked at when it is done, and anyone has listed",
+        times,
+        times * 2,
+        "words",
+        lost=len(trouble),
+        also=f"while it read, {before:,} times something was left in the index or its log, and nowhere else",
+        trouble=tuple(trouble),
+    )
+
+
+def _at_random(scale: Scale) -> Outcome:
+    """Three editors talk, list, load and delete, each when it likes; a deleted session may live again."""
+    here, trouble, times = Sessions(scale, "random"), list[str](), scale.of(150, 6)
+    lock = threading.Lock()
+    gone: list[bytes] = []
+    sessions: dict[str, list[bytes]] = {}
+
+    def work(number: int) -> None:
+        chance, editor, known = scale.chance("editor", number), here.editor(), set[str]()
+        try:
+            for _ in range(times):
+                with lock:
+                    if len(sessions) < 4:
+                        session = here.open(editor)
+                        sessions[session] = list(here.words[session])
+                    session = chance.choice(list(sessions))
+                    word = here.word()
+                what = chance.choice(("prompt", "prompt", "prompt", "list", "load", "delete"))
+                if what == "prompt":
+                    if session not in known:  # each agent has to be told of a session once
+                        known.add(session)
+                        editor.load(session)
+                    with contextlib.suppress(RequestFailed):  # it was deleted before it could be loaded
+                        editor.request("session/prompt", prompt(session, word))
+                    with lock:
+                        sessions.setdefault(session, []).append(word.encode())
+                elif what == "delete":
+                    with lock:
+                        said = sessions.pop(session, [])
+                    editor.request("session/delete", {"sessionId": session})
+                    with lock:
+                        gone.extend(said)
+                elif what == "list":
+                    editor.sessions()
+                else:
+                    editor.load(session)
+            editor.end()
+        except Exception as problem:  # noqa: BLE001 - told with the outcome
+            trouble.append(f"{type(problem).__name__}: {problem}")
+
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        Store(here.store).sessions()
+        trouble += here.left(gone)
+    finally:
+        here.close()
+    return Outcome(
+        "three editors talk, list, load and delete in the same sessions at once",
+        times * 3,
+        len(gone),
+        "words",
+        lost=len(trouble),
+        trouble=tuple(trouble),
+    )
+
+
+def _killed(scale: Scale) -> Outcome:
+    """SIGKILL before each system call of a delete in turn, of a proxy and of the command line."""
+    here, trouble, checked, died = Sessions(scale, "killed"), [], 0, 0
+    disk = Disk(scale.place, here.store)
+    try:
+        keeper = here.editor()
+        steps = [(first, way) for first in range(1, 31) for way in ("wire", "command")]
+        if scale.short:
+            steps = scale.chance("steps").sample(steps, 2)
+        for first, way in steps:
+            sessions = [here.open(keeper) for _ in range(2)]
+            for session in sessions:
+                here.prompt(keeper, session)
+            keeper.sessions()
+            session, kept = sessions
+            if way == "wire":
+                editor = here.editor(env=disk.env)
+                with disk.kills(faults.CHANGES, faults.ALL_FILES, first), contextlib.suppress(OutputEnded):
+                    editor.request("session/delete", {"sessionId": session})
+                    editor.end()
+                died += disk.hit > 0
+                editor.close()
+            else:
+                with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
+                    _command(here, "sessions", "delete", session, "--yes", env=disk.env)
+                died += disk.hit > 0
+            store = Store(here.store)
+            listed = {row.session for row in store.sessions()}
+            left = here.left(here.words[session])
+            deleted = any(session in store.deleted(agent) for agent in store.agents())
+            if deleted and (left or session in listed):
+                trouble.append(f"killed before call {first} ({way}): deleted, and {left or 'listed'}")
+            if not deleted and (session not in listed or len(left) < len(here.words[session])):
+                trouble.append(f"killed before call {first} ({way}): not deleted, and not whole")
+            if kept not in listed or not all(here.left([word]) for word in here.words[kept]):
+                trouble.append(f"killed before call {first} ({way}): another session is not whole")
+            checked += 4
+    finally:
+        here.close()
+    return Outcome(
+        "SIGKILL before the nth system call of a delete, n at each in turn; looked at when anyone has listed",
+        died,
+        checked,
+        "words",
+        lost=len(trouble),
+        trouble=tuple(trouble),
+    )
+
+
+def _command(here: Sessions, *words: str, env: dict[str, str] | None = None) -> None:
+    subprocess.run(
+        [*PROXY, *words, "--store", str(here.store)],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        timeout=_SECONDS,
+        check=False,
+    )
