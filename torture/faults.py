@@ -36,7 +36,7 @@ class Disk:
     """What happens to the files of one store, in processes that are started with ``env``."""
 
     def __init__(self, place: Path, store: Path) -> None:
-        library, path = built(place), place / f"{store.name}.control"
+        library, path = built(place), store.with_name(f"{store.name}.control")
         path.write_bytes(bytes(ctypes.sizeof(_Control)))
         with path.open("r+b") as file:
             self._shared = mmap.mmap(file.fileno(), ctypes.sizeof(_Control))

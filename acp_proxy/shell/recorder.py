@@ -196,7 +196,7 @@ class Recorder:
     def stall(self, since: float, go_on: Callable[[int], None]) -> None:
         """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back.
 
-        ``since``: when it began what it hangs in. ``go_on`` is told which thread that is; it cannot come back meanwhile.
+        ``since``: when it began what it hangs in. ``go_on`` is told which thread that is; it stays meanwhile.
         """
         with self._leaving:
             if self.busy_since != since:

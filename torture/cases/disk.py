@@ -14,8 +14,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
@@ -31,8 +33,6 @@ _LOCKED_LIST_SECONDS = 60.0
 _TRANSCRIPT_BYTES = 3000
 """The conversation below makes about so long a file."""
 
-Arm = Callable[[int], AbstractContextManager[None]]
-
 
 @dataclass
 class _Place:
@@ -47,15 +47,16 @@ class _Place:
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
+    parts: list[Callable[[Scale], Outcome | None]] = []
     if faults.can_be_had():
-        yield from _at_every_call(scale)
-        yield _hanging(scale)
+        faults.built(scale.place)
+        parts += [*_at_every_call(scale), _hanging]
     if sys.platform == "linux":
-        yield _size_limit(scale)
-        yield from _small_file_system(scale)
-        yield _without_permission(scale)
-    yield _taken_away(scale)
-    yield _locked_index(scale)
+        parts += [_size_limit, _without_permission]
+        parts += [] if scale.short else [_small_file_system]
+    parts += [_taken_away] if scale.short else [_taken_away, _locked_index]
+    with ThreadPoolExecutor(scale.of(1, len(parts))) as at_once:  # mostly, a part waits until a store is tried again
+        yield from (outcome for outcome in at_once.map(lambda part: part(scale), parts) if outcome is not None)
 
 
 def _place(scale: Scale, name: str) -> _Place:
@@ -68,53 +69,61 @@ def _place(scale: Scale, name: str) -> _Place:
 # --- one system call at a time
 
 
-def _at_every_call(scale: Scale) -> Iterator[Outcome]:
-    f = faults
-    kinds: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]]] = [
-        (
-            "one call on the store fails (ENOSPC, EIO, EDQUOT), each in turn",
-            lambda disk, error, n: disk.fails(error, f.CHANGES, first=n, last=n),
-        ),
-        (
-            "every call from the nth on fails until the conversation is over, n at each in turn",
-            lambda disk, error, n: disk.fails(error, f.CHANGES, first=n),
-        ),
-        (
-            "a write is cut in its middle, each in turn",
-            lambda disk, error, n: disk.tears(error, f.TRANSCRIPT | f.JOURNAL | f.INDEX, first=n),
-        ),
-        (
-            "reading fails as well, from the nth call on",
-            lambda disk, error, n: disk.fails(error, f.ALL_CALLS, first=n),
-        ),
+_KINDS: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]]] = [
+    (
+        "one call on the store fails (ENOSPC, EIO, EDQUOT), each in turn",
+        lambda disk, error, n: disk.fails(error, faults.CHANGES, first=n, last=n),
+    ),
+    (
+        "every call from the nth on fails until the conversation is over, n at each in turn",
+        lambda disk, error, n: disk.fails(error, faults.CHANGES, first=n),
+    ),
+    (
+        "a write is cut in its middle, and every write behind it fails, each in turn",
+        lambda disk, error, n: disk.tears(error, faults.TRANSCRIPT | faults.JOURNAL | faults.INDEX, first=n),
+    ),
+    (
+        "reading fails as well, from the nth call on",
+        lambda disk, error, n: disk.fails(error, faults.ALL_CALLS, first=n),
+    ),
+]
+
+
+def _at_every_call(scale: Scale) -> list[Callable[[Scale], Outcome]]:
+    """Each kind, in new sessions, and in those that were deleted before and live again."""
+    return [
+        partial(_kind, number, renewed)
+        for number in range(len(_KINDS))
+        for renewed in (False, True)
+        if not scale.short or (number, renewed) in ((0, False), (2, True))
     ]
-    for number, (fault, arm) in enumerate(kinds):
-        for renewed in (False, True):
-            place = _place(scale, f"calls-{number}-{renewed}")
-            disk = place.disk
-            assert disk is not None
-            armed = [(error, at) for error in _ERRORS for at in range(1, scale.of(45, 25))]
-            if scale.short:
-                armed = scale.chance(number, renewed).sample(armed, 6)
-            also = ", in a session that was deleted before and lives again" if renewed else ""
-            arms = [_bound(arm, disk, error) for error, _ in armed]
-            yield _sweep(fault + also, place, [(arms[i], at) for i, (_, at) in enumerate(armed)], renewed=renewed)
 
 
-def _bound(arm: Callable[[Disk, int, int], AbstractContextManager[None]], disk: Disk, error: int) -> Arm:
-    return lambda n: arm(disk, error, n)
+def _kind(number: int, renewed: bool, scale: Scale) -> Outcome:
+    fault, arm = _KINDS[number]
+    place = _place(scale, f"calls-{number}-{renewed}")
+    disk = place.disk
+    assert disk is not None
+    armed = [(error, at) for error in _ERRORS for at in range(1, scale.of(45, 25))]
+    if scale.short:
+        armed = scale.chance(number, renewed).sample(armed, 5)
+    if renewed:
+        fault += ", in a session that was deleted before and lives again"
+    return _sweep(fault, place, [partial(arm, disk, error, at) for error, at in armed], renewed=renewed)
 
 
-def _sweep(fault: str, place: _Place, armed: list[tuple[Arm, int]], *, renewed: bool = False) -> Outcome:
+def _sweep(
+    fault: str, place: _Place, armed: list[Callable[[], AbstractContextManager[None]]], *, renewed: bool
+) -> Outcome:
     """A session for each: it begins and is talked in under the fault; when all is well again, all must be recorded."""
     with _talking(place) as talk:
         happened = 0
-        for arm, at in armed:
+        for arm in armed:
             if renewed:
                 session = talk.open()
                 talk.prompt(session, "before")
                 talk.delete(session)
-            with arm(at):
+            with arm():
                 if not renewed:
                     session = talk.open()
                 talk.prompt(session, "one")
@@ -186,7 +195,7 @@ def _size_limit(scale: Scale) -> Outcome:
         return _settled("no file may grow past a size (RLIMIT_FSIZE), at every 10 bytes", talk, len(sizes))
 
 
-def _small_file_system(scale: Scale) -> Iterator[Outcome]:
+def _small_file_system(scale: Scale) -> Outcome | None:
     """A file system that is filled to its last byte, and emptied; only where one may be mounted."""
     place = _place(scale, "small")
     where = place.proxied.base / "mounted"
@@ -197,7 +206,7 @@ def _small_file_system(scale: Scale) -> Iterator[Outcome]:
         check=False,
     )
     if not mounted or mounted.returncode:
-        return
+        return None
     try:
         place.proxied.store = where / "store"
         place.disk = None
@@ -213,7 +222,7 @@ def _small_file_system(scale: Scale) -> Iterator[Outcome]:
                 talk.look()
                 talk.prompt(session, "three" * 3000)
                 filler.unlink()
-            yield _settled("a small file system is full, and has room again", talk, times)
+            return _settled("a small file system is full, and has room again", talk, times)
     finally:
         subprocess.run(["umount", "--lazy", str(where)], check=False)
 
