@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from acp_proxy.shell.recorder import PATIENCE_BYTES
 from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
 from torture import faults
 from torture.faults import Disk
@@ -160,13 +161,13 @@ def _hanging(scale: Scale) -> Outcome:
         for call, files, at in calls:
             with disk.hangs(call, files, first=at):
                 session = talk.open()
-                for text in ("one", "two", "three"):
+                for text in ("one", "x" * PATIENCE_BYTES if at == 1 and not scale.short else "two", "three"):
                     talk.prompt(session, text)
                 happened += disk.hit > 0
             left = talk.until_kept(session)
             if left:
                 return Outcome("hang", happened, 1, "sessions", lost=1, trouble=(f"{left} at {call} {files} {at}",))
-        return _settled("a call on the store hangs, and what comes to it waits until it ends", talk, happened)
+        return _settled("a call on the store hangs; what is said waits in memory, 4 MiB of it", talk, happened)
 
 
 # --- what needs no compiler
