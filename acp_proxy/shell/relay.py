@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
 STDERR = 2
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
+_ANSWER_SECONDS = 15.0
+"""How long a list waits for a store; one whose index is locked is listed without it in less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,8 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                self._worker.put(lambda: self._list(effect))
+                late = answers.unreadable(effect.request, "ETIMEDOUT").data
+                self._worker_answers(partial(self._list, effect), late)
             case StripDeleted(raw):
                 return [Forward(Peer.CLIENT, self._without_deleted(raw))]
             case DeleteSession(session, request):
@@ -250,11 +253,29 @@ class Relay:
 
     # --- the store
 
-    def _list(self, wanted: ListSessions) -> None:
+    def _worker_answers(self, answer: Callable[[], bytes], late: bytes) -> None:
+        """The client is answered by the worker; where the store hangs it, with what there is to say without."""
+        unanswered = threading.Lock()
+
+        def say(line: bytes) -> None:
+            if unanswered.acquire(blocking=False):
+                self._outputs[Peer.CLIENT].write(line, own=True)
+
+        timer = threading.Timer(_ANSWER_SECONDS, say, [late])
+        timer.daemon = True
+        timer.start()
+
+        def work() -> None:
+            say(answer())
+            timer.cancel()
+
+        self._worker.put(work)
+
+    def _list(self, wanted: ListSessions) -> bytes:
         recorder = self._the_recorder()
         try:
             page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run)
-            answer = answers.listed(
+            return answers.listed(
                 wanted.request,
                 page.rows,
                 page.next,
@@ -262,10 +283,9 @@ class Relay:
                 recording=recorder.is_recording,
             )
         except InvalidCursor as problem:
-            answer = jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
-            answer = answers.unreadable(wanted.request, problem.name).data
-        self._outputs[Peer.CLIENT].write(answer, own=True)
+            return answers.unreadable(wanted.request, problem.name).data
 
     def _without_deleted(self, raw: bytes) -> bytes:
         recorder = self._the_recorder()
@@ -286,15 +306,16 @@ class Relay:
                 ]
             return [answers.unreadable(request, errno_name(problem))]
 
-        def forget_and_answer() -> None:
+        deleted = jsonrpc.result(request, {}) if request is not None else b""
+
+        def forget() -> bytes:
             try:
                 recorder.store.bring_in(agent, session)
             except Unreadable as problem:
                 self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
-            if request is not None:
-                self._outputs[Peer.CLIENT].write(jsonrpc.result(request, {}), own=True)
+            return deleted
 
-        self._worker.put(forget_and_answer)
+        self._worker_answers(forget, deleted)
         return []
 
     def _find(self, wanted: FindSession) -> list[Acting]:

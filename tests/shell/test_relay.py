@@ -233,6 +233,37 @@ def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, 
     assert [one["sessionId"] for one in result["sessions"]] == ["s"]
 
 
+class SlowToSync(Store):
+    """A disk that takes what is written, and hangs when it is to be forced down."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.back = threading.Event()
+
+    def sync(self, agent: str, session: str) -> None:
+        self.back.wait()
+
+
+def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.relay._ANSWER_SECONDS", 0.05)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    assert talk.ask("session/list", {})["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    assert not list(store.root.glob("transcripts/*/s-*"))
+    store.back.set()
+    talk.end()
+    said = b"".join(talk.editor.lines)
+    assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
+
+
 # Bugs of ours.
 
 
