@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -77,7 +78,10 @@ def delete(
         typer.echo(terminal.heading(row))
         if not yes and not typer.confirm("Delete it?"):
             raise typer.Exit(1)
-        opened.remove(row)
+        try:
+            opened.remove(row)
+        except Unreadable:
+            typer.echo("The index cannot be written to now: it forgets the session with the next list.", err=True)
     typer.echo("Deleted.")
 
 

@@ -45,6 +45,14 @@ class Journal:
         finally:
             os.close(fd)
 
+    def sync(self) -> None:
+        """What was appended is on the disk when this returns. Raises OSError."""
+        fd = open_private(self._path, os.O_RDWR)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
     def deleted(self) -> frozenset[str]:
         """Ids of the sessions that are deleted now. Raises OSError."""
         try:

@@ -116,6 +116,10 @@ class Store:
             known.append(journal.DELETED, session, _now())
             path.unlink(missing_ok=True)
 
+    def sync_deletes(self, agent: str) -> None:
+        """What was deleted stays so after a power loss. Raises OSError."""
+        self._layout.journal(agent).sync()
+
     def lift(self, agent: str, session: str) -> None:
         """A deleted session lives again; said before its new file is made, so that nobody removes that one."""
         if session not in self.deleted(agent):
@@ -152,9 +156,13 @@ class Store:
         self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)))
 
     def remove(self, listed: "Listed") -> None:
-        """Delete this one for good, also where its id belongs to a newer one by now. Raises OSError, Unreadable."""
+        """Delete this one for good, also where its id belongs to a newer one by now.
+
+        Raises OSError, and Unreadable where the index learns of it with the next list.
+        """
         if listed.name == file_name(listed.session):
             self.delete(listed.agent, listed.session)
+            self.sync_deletes(listed.agent)
         else:
             self._layout.mark(listed.agent, listed.name)
             self._layout.transcript(listed.agent, listed.name).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -307,6 +308,21 @@ def test_nothing_that_steers_is_printed_to_a_real_terminal_either(store: Store, 
     assert process.returncode == (1 if words == ("show", "id") else 0)
     assert "Mend" in text or "could be any of" in text
     assert not NEVER_PRINTED & set(text.replace("\r\n", "\n"))
+
+
+def test_a_delete_while_another_process_has_the_index_says_that_it_learns_of_it_later(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.transcripts.index._BUSY_MS", 50)
+    store_session(store, "s", ("Mend it", []))
+    assert ids(store) == ["s"]
+    other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    result = run(store, "delete", "s", "--yes")
+    assert (result.exit_code, "Deleted." in result.stdout, "next list" in result.stderr) == (0, True, True)
+    other.execute("ROLLBACK")
+    other.close()
+    assert ids(store) == []
 
 
 # A store that cannot be used.

@@ -310,6 +310,21 @@ def test_a_turn_that_ended_is_forced_to_the_disk_unless_that_is_not_wanted(
     assert synced == ([path.stat().st_ino] if forced else [])
 
 
+@pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
+def test_a_delete_is_forced_to_the_disk_unless_that_is_not_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
+) -> None:
+    store = Store(tmp_path / "store")
+    talk = Talk(store, fsync=fsync)
+    talk.open()
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    assert talk.ask("session/delete", {"sessionId": "s"})["result"] == {}
+    talk.end()
+    [journal] = store.root.glob("transcripts/*/state.jsonl")
+    assert synced == ([journal.stat().st_ino] if forced else [])
+
+
 def test_what_is_open_when_the_agent_ends_is_answered_and_the_prompt_is_kept_as_failed(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
