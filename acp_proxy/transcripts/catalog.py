@@ -18,6 +18,8 @@ from acp_proxy.transcripts.transcript import Reading
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
+_LEFT_ALONE_SECONDS = 5.0
+"""An index that cannot be written to is not tried at every turn's end, each for seconds: marks tell it later."""
 _PASSING = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -40,6 +42,7 @@ class Catalog:
         self._layout = layout
         self._index: Index | None = None
         self._inode = 0
+        self._told_again_at = 0.0
         self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
 
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
@@ -61,11 +64,14 @@ class Catalog:
             raise Unreadable(errno_name(problem)) from problem
 
     def tell(self, news: Callable[[Index], None]) -> None:
-        """Change the index; one in memory would forget it. Raises Unreadable."""
+        """Change the index; one in memory would forget it. Raises Unreadable, for a while without trying again."""
+        if time.monotonic() < self._told_again_at:
+            raise Unreadable("EBUSY")
         try:
             self._ask_the_lasting(news, ())
         except (sqlite3.Error, OSError) as problem:
             self._close()
+            self._told_again_at = time.monotonic() + _LEFT_ALONE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
     def bring_in(self, index: Index, agent: str, name: str) -> None:

@@ -399,6 +399,24 @@ def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_li
     assert marks(root) == set()
 
 
+def test_an_index_that_is_locked_is_waited_for_once_and_not_at_every_turns_end(
+    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    store, now = Store(root), [1000.0]
+    talk.keep(full, AGENT, "new", at=5)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
+        store.bring_in(AGENT, "new")
+    with pytest.raises(Unreadable):
+        store.bring_in(AGENT, "new")
+    assert marks(root) == {file_name("new")}
+    now[0] += 60.0
+    store.bring_in(AGENT, "new")
+    assert marks(root) == set()
+    full.delete(AGENT, "new")
+
+
 def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Store, root: Path) -> None:
     missing(root / "index.sqlite3")
     (root / "index.sqlite3").mkdir()

@@ -28,7 +28,7 @@ from torture.outcome import Outcome, Scale
 from torture.taped import STALL, Talk
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
-_MOST_WAIT = 3.0
+_MOST_WAIT = 5.0
 """An exchange is held up for a second at most; the rest is for a machine that has other things to do."""
 _LOCKED_LIST_SECONDS = 60.0
 _TRANSCRIPT_BYTES = 3000
