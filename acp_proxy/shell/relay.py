@@ -313,7 +313,7 @@ class Relay:
                 if recorder.fsync != "never":
                     with contextlib.suppress(OSError):
                         recorder.store.sync_deletes(agent)
-                recorder.store.bring_in(agent, session)
+                recorder.store.forget(agent, session)
             except Unreadable as problem:
                 self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
             return deleted

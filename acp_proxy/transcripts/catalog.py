@@ -63,9 +63,12 @@ class Catalog:
         except (sqlite3.Error, OSError) as problem:
             raise Unreadable(errno_name(problem)) from problem
 
-    def tell(self, news: Callable[[Index], None]) -> None:
-        """Change the index; one in memory would forget it. Raises Unreadable, for a while without trying again."""
-        if time.monotonic() < self._told_again_at:
+    def tell(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
+        """Change the index; one in memory would forget it. Raises Unreadable.
+
+        ``can_wait``: after it could not be told, it is left alone for a while.
+        """
+        if can_wait and time.monotonic() < self._told_again_at:
             raise Unreadable("EBUSY")
         try:
             self._ask_the_lasting(news, ())

@@ -152,7 +152,11 @@ class Store:
         return self._catalog.ask(lambda index: index.has(agent, file_name(session)))
 
     def bring_in(self, agent: str, session: str) -> None:
-        """Bring the index up to date with one session. Raises Unreadable."""
+        """Bring the index up to date with one session; where that cannot be, its mark stays. Raises Unreadable."""
+        self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)), can_wait=True)
+
+    def forget(self, agent: str, session: str) -> None:
+        """Take a deleted session out of the index; where that cannot be, its mark stays. Raises Unreadable."""
         self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)))
 
     def remove(self, listed: "Listed") -> None:

@@ -180,7 +180,7 @@ def full(store: Store, root: Path) -> Iterator[Store]:
         talk.keep(store, AGENT, session, at=at)
     assert listed(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
-    store.bring_in(AGENT, "deleted")
+    store.forget(AGENT, "deleted")
     yield store
     assert listed(store) == ["b", "a"]  # also by the one that had it open
 
@@ -368,7 +368,7 @@ def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that
     reader.execute("BEGIN")
     assert reader.execute("SELECT count(*) FROM transcripts").fetchone() == (1,)
     store.delete(AGENT, "s")
-    store.bring_in(AGENT, "s")
+    store.forget(AGENT, "s")
     assert listed(store) == []
     assert b"secret" in stored(root)
     assert marks(root) == {file_name("s")}
@@ -508,7 +508,7 @@ def test_two_stores_on_one_directory_see_what_the_other_does(store: Store, root:
         one.bring_in(AGENT, f"s{at:02}")
         assert listed(two)[0] == f"s{at:02}"
     store.delete(AGENT, "s19")
-    store.bring_in(AGENT, "s19")
+    store.forget(AGENT, "s19")
     assert listed(other)[0] == "s18"
     other.delete(AGENT, "s18")  # and dies before it can forget it
     assert listed(store)[0] == "s17"

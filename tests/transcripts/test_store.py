@@ -334,7 +334,7 @@ def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Store,
     assert listed(store) == ["s"]
     assert secret.encode() in b"".join((root / file).read_bytes() for file in files(root))
     store.delete(AGENT, "s")
-    store.bring_in(AGENT, "s")
+    store.forget(AGENT, "s")
     assert listed(store) == []
     assert store.deleted(AGENT) == {"s"}
     assert not store.knows(AGENT, "s")
@@ -345,9 +345,9 @@ def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Store) -
     talk.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
-        store.bring_in(AGENT, "s")
+        store.forget(AGENT, "s")
         store.delete("an agent without a folder", "unknown")
-        store.bring_in("an agent without a folder", "unknown")
+        store.forget("an agent without a folder", "unknown")
     assert store.deleted(AGENT) == {"s"}
     assert store.deleted("an agent without a folder") == {"unknown"}
 
