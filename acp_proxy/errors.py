@@ -41,6 +41,10 @@ class NoSuchSession(AcpProxyError):
     """A SESSION on the command line names none, or more than one."""
 
 
+class Unmendable(AcpProxyError):
+    """A damaged file that a repair leaves as it is."""
+
+
 def errno_name(problem: BaseException) -> str:
     """The name of what went wrong, without the system's words or a path."""
     if isinstance(problem, NewerFormat):

@@ -12,6 +12,8 @@ from acp_proxy.transcripts.store import Store
 def doctor(store: StoreOption = "") -> None:
     """Check the store: where it is, whether it can be used, and what to do if not.
 
+    What is damaged within its files: acp-proxy sessions verify.
+
     Example: acp-proxy doctor
     """
     root = root_of(store)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from acp_proxy.cli import damage
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts.index import Listed
@@ -83,6 +84,10 @@ def delete(
         except Unreadable:
             typer.echo("The index cannot be written to now: it forgets the session with the next list.", err=True)
     typer.echo("Deleted.")
+
+
+app.command()(damage.verify)
+app.command()(damage.repair)
 
 
 def _for_programs(row: Listed) -> dict[str, Any]:

@@ -329,13 +329,13 @@ class Relay:
         recorder = self._the_recorder()
         request, session = wanted.request, wanted.session
 
-        def look() -> tuple[Reading, bool] | Found:
+        def look() -> tuple[Reading, bool, frozenset[str]] | Found:
             if session in recorder.store.deleted(recorder.agent):
                 return Found(request, deleted=True)
             if not wanted.reads:
                 return Found(request)
             reading = recorder.store.read(recorder.agent, session)
-            return reading, reading.is_complete
+            return reading, reading.is_complete, reading.also
 
         try:
             seen = recorder.at_store(look)
@@ -349,11 +349,10 @@ class Relay:
 
         if isinstance(seen, Found):
             return self._decide(seen)
-        reading, complete = seen
+        reading, complete, also = seen
 
         def found() -> list[Acting]:
             reading.measure()
-            also = frozenset(reading.header.forked_from if reading.header is not None else ())
             telling = partial(
                 Telling,
                 session,

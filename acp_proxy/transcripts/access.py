@@ -7,6 +7,8 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -84,9 +86,25 @@ def make_directory(path: Path) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A file descriptor; a file that this makes is 0600. Never follows a link at the last step."""
-    extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags | extra, _PRIVATE_FILE)
+    """A file descriptor; a file that this makes is 0600. Never follows a link at the last step.
+
+    Raises OSError, also for what is no file: a pipe in its place would be waited for, forever.
+    """
+    extra = 0
+    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NONBLOCK"):
+        extra |= getattr(os, name, 0)
+    fd = os.open(path, flags | extra, _PRIVATE_FILE)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, os.strerror(number), str(path))
+    return fd
+
+
+def make_private(path: Path) -> None:
+    """For us alone, what was there before. Raises OSError."""
+    os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)
 
 
 def read_at(fd: int, size: int, at: int) -> bytes:
@@ -97,51 +115,53 @@ def read_at(fd: int, size: int, at: int) -> bytes:
     return os.read(fd, size)
 
 
-def lock(fd: int, *, wait: bool) -> None:
-    """An open file for us alone, until it is closed. Raises BlockingIOError where another has it and we do not wait.
+def write_at(fd: int, data: bytes, at: int) -> None:
+    """Bytes to a place of a file that was not opened to be appended to. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        if hasattr(os, "pwrite"):
+            done = os.pwrite(fd, view, at)
+        else:  # Windows
+            os.lseek(fd, at, os.SEEK_SET)
+            done = os.write(fd, view)
+        view, at = view[done:], at + done
 
-    Where there are no such locks (some network file systems, Windows) nothing is locked.
+
+def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """An open file for us alone, or for us among others who share it, until it is closed or locked otherwise.
+
+    False where there are no such locks (Windows, some network file systems). Raises BlockingIOError where somebody
+    else's is in the way and we do not wait; OSError.
     """
     if sys.platform == "win32":
-        return
+        return False
     import fcntl
 
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError as problem:
         if problem.errno not in _NO_LOCKS:
             raise
+        return False
+    return True
 
 
 def touch(path: Path) -> None:
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
 
 
-def share(fd: int) -> None:
-    """Say that this process appends to the file, among others. Raises OSError while another one has it ``alone``."""
-    _lock(fd, alone=False)
-
-
-def alone(fd: int) -> bool:
-    """Have the file for this process alone, until it shares it again; False where others append to it."""
-    try:
-        return _lock(fd, alone=True)
-    except OSError:
-        return False
-
-
-def _lock(fd: int, *, alone: bool) -> bool:
-    """False where the system has no such locks; nobody has a file alone there. Raises OSError: others have it."""
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """No other process is in here meanwhile (Windows: nobody is kept out). Raises BlockingIOError, OSError."""
     if sys.platform == "win32":
-        return False
-    import fcntl
-
+        yield
+        return
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
-    return True
+        lock(fd)
+        yield
+    finally:
+        os.close(fd)

@@ -113,6 +113,21 @@ class Catalog:
             self._layout.discard_index()
             return self._answer(self._opened(), agents, question)
 
+    def renew(self, agent: str, name: str) -> None:
+        """Take what one transcript says in anew, whatever is known of it. Raises Unreadable."""
+
+        def again(index: Index) -> None:
+            index.distrust(agent, name)
+            self.bring_in(index, agent, name)
+
+        self.ask(again)
+
+    def rebuild(self) -> None:
+        """Make it anew from all transcripts. Raises OSError, Unreadable."""
+        self._close()
+        self._layout.discard_index()
+        self.ask(lambda index: None)
+
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
             for agent in self._layout.agents():
@@ -147,7 +162,7 @@ class Catalog:
                 deleted = known.deleted()
                 for name, session in left.items():
                     if session in deleted:
-                        self._layout.transcript(agent, name).unlink(missing_ok=True)
+                        self._layout.remove(agent, name)
         except OSError:  # one is being deleted or lifted at this moment, or cannot be removed
             return False
         return True

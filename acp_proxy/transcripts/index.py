@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import InvalidCursor
-from acp_proxy.transcripts import places
+from acp_proxy.transcripts import names, places
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp
-from acp_proxy.wire.record import PARTIAL, Entry, Header
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
 
 SCHEMA = 2
 PAGE = 500  # several clients read only the first page
@@ -81,12 +82,12 @@ class Index:
         self._database.close()
 
     def add(self, agent: str, name: str, reading: Reading) -> bool:
-        """Bring one transcript up to date; True when nothing of it is left unfinished (no turn without an answer)."""
+        """Bring one transcript up to date; True when nothing of it is left unfinished (no turn, no line)."""
         with self._transaction():
             row = self._database.execute(
                 "SELECT inode, created, size, lines, state FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
             ).fetchone()
-            header = reading.header or _recovered(reading)
+            header = reading.header or reading.remade_header()
             if header is None:
                 return True
             summary, size, lines = Summary.begun(header), 0, 0
@@ -95,14 +96,20 @@ class Index:
                     summary, size, lines = Summary.restored(json.loads(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
+            all_whole = True
             for line in reading.lines(size, lines):
-                if not line.whole:
+                all_whole = line.whole
+                if not all_whole:
                     break
                 size, lines = line.end, line.number + 1
                 if line.entry is not None:
                     summary.add(line.entry)
             self._put(agent, name, header, summary, reading, size if lines else 0, lines)
-            return not summary.open
+            return not summary.open and all_whole
+
+    def distrust(self, agent: str, name: str) -> None:
+        """The next look at a transcript is one at all of it."""
+        self._database.execute("UPDATE transcripts SET inode = 0 WHERE agent = ? AND name = ?", (agent, name))
 
     def remove(self, agent: str, *names: str) -> bool:
         """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything."""
@@ -183,38 +190,47 @@ class Index:
             raise
         self._database.execute("COMMIT")
 
+    def agrees(self, agent: str, name: str, reading: Reading) -> bool:
+        """Whether what it says of a transcript is so, and no turn is missing."""
+        columns = "session, listed, updated, info, open, inode, created, size, lines, state"
+        found = self._database.execute(
+            f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
+        ).fetchone()
+        header = reading.header or reading.remade_header()
+        if header is None or found is None:
+            return header is None and found is None
+        summary, lines, upto = Summary.begun(header), 0, found[7]
+        for line in reading.lines():
+            if line.end > upto:
+                if line.entry is not None and line.whole and _begins_turn(line.entry):
+                    return False
+            else:
+                lines = line.number + 1
+                if line.entry is not None:
+                    summary.add(line.entry)
+        with _trusting():
+            size = json.loads(found[3])["size"]
+        row = _row(name, header, summary, reading.inode, size, upto, lines)
+        return tuple(row[key] for key in columns.split(", ")) == tuple(found)
+
+    def is_sound(self) -> bool:
+        """Whether SQLite finds nothing wrong with the file."""
+        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        return tuple(found) == ("ok",)
+
     def _put(
         self, agent: str, name: str, header: Header, summary: Summary, reading: Reading, size: int, lines: int
     ) -> None:
         cwd = summary.cwd
-        info = {
-            "cwd": cwd,
-            "title": summary.title,
-            "prompts": summary.prompts,
-            "replies": summary.replies,
-            "failed": summary.failed,
-            "directories": summary.directories,
-            "meta": summary.meta,
-            "size": reading.size,
+        row = _row(name, header, summary, reading.inode, reading.size, size, lines) | {
+            "agent": agent,
+            "name": name,
+            "place": _blob(places.canonical(cwd)) if cwd is not None else None,
+            "spelled": _blob(places.spelled(cwd)) if cwd is not None else None,
         }
         self._database.execute(
-            "INSERT OR REPLACE INTO transcripts VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                agent,
-                name,
-                _blob(header.session),
-                int(summary.prompts > 0 and cwd is not None and not is_superseded(name)),
-                summary.updated or "",
-                _blob(places.canonical(cwd)) if cwd is not None else None,
-                _blob(places.spelled(cwd)) if cwd is not None else None,
-                json.dumps(info),
-                json.dumps(sorted(summary.open)),
-                reading.inode,
-                header.created_at,
-                size,
-                lines,
-                json.dumps(summary.state()),
-            ),
+            f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            tuple(row.values()),
         )
 
     def _places(self, agent: str, cwd: str) -> list[bytes]:
@@ -226,9 +242,37 @@ class Index:
         return list({_blob(places.canonical(cwd)), *(place for (place,) in found)})
 
 
+def _row(
+    name: str, header: Header, summary: Summary, inode: int, file_size: int, size: int, lines: int
+) -> dict[str, object]:
+    """What a transcript's row holds, but for its place: that depends on where links lead now."""
+    info = {
+        "cwd": summary.cwd,
+        "title": summary.title,
+        "prompts": summary.prompts,
+        "replies": summary.replies,
+        "failed": summary.failed,
+        "directories": summary.directories,
+        "meta": summary.meta,
+        "size": file_size,
+    }
+    return {
+        "session": _blob(header.session),
+        "listed": int(summary.prompts > 0 and summary.cwd is not None and not is_superseded(name)),
+        "updated": summary.updated or "",
+        "info": json.dumps(info),
+        "open": json.dumps(sorted(summary.open)),
+        "inode": inode,
+        "created": header.created_at,
+        "size": size,
+        "lines": lines,
+        "state": json.dumps(summary.state()),
+    }
+
+
 def is_superseded(name: str) -> bool:
     """Whether this transcript's id was given to another session since."""
-    return "~" in name
+    return names.ASIDE in name
 
 
 @contextmanager
@@ -260,16 +304,8 @@ def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
     )
 
 
-def _recovered(reading: Reading) -> Header | None:
-    """A header for a transcript that lost its own: messages name their session."""
-    for line in reading.lines():
-        if line.entry is not None and (session := _session_of(line.entry)) is not None:
-            return Header(session, None, PARTIAL, "")
-    return None
-
-
-def _session_of(entry: Entry) -> str | None:
-    return acp.session_id(acp.member(entry.value, "params"))
+def _begins_turn(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
 def _binding(agent: str, cwd: str | None) -> str:

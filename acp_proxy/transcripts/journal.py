@@ -5,14 +5,17 @@ deleted session lives again, only by who holds ``alone``: so no file is removed 
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from acp_proxy.transcripts.access import lock, open_private, read_at
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, jsonrpc, remains
+from acp_proxy.wire.remains import Piece
 
 DELETED, LIFTED = "deleted", "lifted"
+_START = re.compile(rb'\{"at":"[^"]*","event":"')
 
 
 class Journal:
@@ -71,10 +74,21 @@ class Journal:
         fd = open_private(self._path, os.O_RDONLY)
         with os.fdopen(fd, "rb") as file:
             for line in file.read().split(b"\n"):
-                try:
-                    value = jsonrpc.parse(line)
-                except (ValueError, RecursionError):
-                    continue
-                event, session = acp.text(value, "event"), acp.session_id(value)
-                if event in (DELETED, LIFTED) and session is not None:
-                    yield event, session
+                yield from (piece.value for piece in events_in(line))
+
+
+def events_in(line: bytes) -> list[Piece[tuple[str, str]]]:
+    """The intact events of a line, and the sessions they are about: one, or what stands beside damage."""
+    event = _event(line)
+    if event is not None:
+        return [Piece(0, len(line.rstrip(b"\r\n")), event)]
+    return remains.pieces(line, _START, _event)
+
+
+def _event(line: bytes) -> tuple[str, str] | None:
+    try:
+        value = jsonrpc.parse(line)
+    except (ValueError, RecursionError):
+        return None
+    event, session = acp.text(value, "event"), acp.session_id(value)
+    return (event, session) if event in (DELETED, LIFTED) and session is not None else None

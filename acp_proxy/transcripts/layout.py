@@ -1,12 +1,13 @@
 """Where everything lies in a store's directory. Names of agents and sessions are file names here, never ids."""
 
+import os
 from pathlib import Path
 
-from acp_proxy.transcripts import access
+from acp_proxy.transcripts import access, names
 from acp_proxy.transcripts.journal import Journal
 
 SUFFIX = ".jsonl"
-_JOURNAL = "state"
+JOURNAL = "state"
 
 
 class Layout:
@@ -14,6 +15,7 @@ class Layout:
         self.root = root
         self.transcripts = root / "transcripts"
         self.unindexed = root / "unindexed"
+        self.backups = root / "backups"
         self.index = root / "index.sqlite3"
         self.format = root / "format"
         self._journals: dict[str, Journal] = {}
@@ -28,7 +30,7 @@ class Layout:
             access.make_inner_directory(directory)
             access.check_inside(directory)
         for agent in self.agents():
-            access.check_link(self.transcript(agent, _JOURNAL))
+            access.check_link(self.transcript(agent, JOURNAL))
 
     def agents(self) -> list[str]:
         try:
@@ -40,15 +42,15 @@ class Layout:
         return (self.transcripts / agent).is_dir()
 
     def names(self, agent: str) -> list[str]:
-        """Every transcript of an agent, superseded ones too."""
+        """Every transcript of an agent, superseded ones too; what others put there is not ours."""
         folder = self.transcripts / agent
-        return sorted(path.stem for path in folder.glob(f"*{SUFFIX}") if path.stem != _JOURNAL)
+        return sorted(path.stem for path in folder.glob(f"*{SUFFIX}") if names.is_ours(path.stem))
 
     def transcript(self, agent: str, name: str) -> Path:
         return self.transcripts / agent / (name + SUFFIX)
 
     def journal(self, agent: str) -> Journal:
-        return self._journals.setdefault(agent, Journal(self.transcript(agent, _JOURNAL)))
+        return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> None:
         """The index has not seen all of this transcript: leave a mark that outlives us. Raises OSError."""
@@ -61,10 +63,26 @@ class Layout:
 
     def marked(self, agent: str) -> list[str]:
         folder = self.unindexed / agent
-        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        if not folder.is_dir():
+            return []
+        with os.scandir(folder) as found:
+            return [mark.name for mark in found if names.is_ours(mark.name) and mark.is_file(follow_symlinks=False)]
+
+    def is_marked(self, agent: str, name: str) -> bool:
+        return (self.unindexed / agent / name).exists()
 
     def unmark(self, agent: str, name: str) -> None:
         (self.unindexed / agent / name).unlink(missing_ok=True)
+
+    def backup(self, agent: str, name: str, stamp: str) -> Path:
+        """Where a file is copied to before it is mended."""
+        return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
+
+    def remove(self, agent: str, name: str) -> None:
+        """A transcript and its backups; itself last, since what is left of it has the rest removed. Raises OSError."""
+        for path in (self.backups / agent).glob(f"{name}.*{SUFFIX}"):
+            path.unlink(missing_ok=True)
+        self.transcript(agent, name).unlink(missing_ok=True)
 
     def discard_index(self) -> None:
         for suffix in ("", "-wal", "-shm"):

@@ -4,6 +4,10 @@ import re
 
 _SLUG_LENGTH = 40
 _HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
+ASIDE = "~"
+"""Stands before the number of a transcript that was set aside, since its id was given to another session."""
+
+_OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)?")
 
 
 def file_name(text: str) -> str:
@@ -13,6 +17,17 @@ def file_name(text: str) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-") or "session"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     return f"{slug}-{digest}"
+
+
+def fits(text: str, name: str) -> bool:
+    """Whether a file of this name (also one that was set aside) may be this text's: only names of ours can tell."""
+    name = name.partition(ASIDE)[0]
+    return not is_ours(name) or name == file_name(text)
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name has the form of those that are made here."""
+    return _OURS.fullmatch(name) is not None
 
 
 def command_name(command: list[str]) -> str:

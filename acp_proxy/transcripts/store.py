@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from acp_proxy.wire.record import Header
 if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not need it
     from acp_proxy.transcripts.catalog import Catalog
     from acp_proxy.transcripts.index import Listed, Page
+    from acp_proxy.transcripts.verifying import Finding
 
 FORMAT = 1
 
@@ -93,7 +95,7 @@ class Store:
         for candidate in (path, *sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))):
             with contextlib.suppress(FileNotFoundError):
                 transcript = Transcript(candidate)
-                if transcript.identity == identity:
+                if transcript.is_known_as(identity):
                     return transcript
                 transcript.close()
         raise Deleted(path)
@@ -103,7 +105,7 @@ class Store:
         self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
     def delete(self, agent: str, session: str) -> None:
-        """Remove the transcript, for good; it stays known as deleted. Raises OSError.
+        """Remove the transcript and its backups, for good; it stays known as deleted. Raises OSError.
 
         Whatever ends this half-way, who next asks the index finishes it.
         """
@@ -114,7 +116,7 @@ class Store:
         known = self._layout.journal(agent)
         with known.alone():
             known.append(journal.DELETED, session, _now())
-            path.unlink(missing_ok=True)
+            self._layout.remove(agent, path.stem)
 
     def sync_deletes(self, agent: str) -> None:
         """What was deleted stays so after a power loss. Raises OSError."""
@@ -127,7 +129,7 @@ class Store:
         known = self._layout.journal(agent)
         with known.alone():
             if session in known.deleted():
-                self._path(agent, session).unlink(missing_ok=True)  # what a crash in the middle of the delete left
+                self._layout.remove(agent, file_name(session))  # what a crash in the middle of the delete left
                 known.append(journal.LIFTED, session, _now())
 
     def deleted(self, agent: str) -> frozenset[str]:
@@ -169,7 +171,7 @@ class Store:
             self.sync_deletes(listed.agent)
         else:
             self._layout.mark(listed.agent, listed.name)
-            self._layout.transcript(listed.agent, listed.name).unlink(missing_ok=True)
+            self._layout.remove(listed.agent, listed.name)
         self._catalog.tell(lambda index: self._catalog.bring_in(index, listed.agent, listed.name))
 
     # --- single files
@@ -187,6 +189,33 @@ class Store:
                 except NewerFormat as problem:
                     found.append((path, str(problem)))
         return found
+
+    def verify(self, *transcripts: tuple[str, str]) -> "Iterator[Finding]":
+        """What is wrong with these (agent, name), or with anything in the store; nothing is changed. Raises OSError."""
+        from acp_proxy.transcripts.verifying import Inspection
+
+        inspection = Inspection(self._layout)
+        return inspection.some(transcripts) if transcripts else inspection.all()
+
+    def repair(self, finding: "Finding") -> Path | None:
+        """Mend the whole file of a finding; where its copy is, if it was changed. Raises OSError, AcpProxyError."""
+        from acp_proxy.transcripts import mending, verifying
+
+        copy = None
+        if finding.kind == verifying.MODE:
+            access.make_private(finding.path)
+        elif finding.path != self._layout.index:
+            mend = mending.mend_transcript if finding.name else mending.mend_journal
+            copy = self._layout.backup(finding.agent, finding.path.stem, _now())
+            if not mend(finding.path, copy):
+                copy = None
+            elif finding.name:
+                self._catalog.renew(finding.agent, finding.name)
+        elif finding.name:
+            self._catalog.renew(finding.agent, finding.name)
+        else:
+            self._catalog.rebuild()
+        return copy
 
     def sync(self, agent: str, session: str) -> None:
         """What was written of a session is on the disk when this returns. Raises OSError."""

@@ -6,16 +6,20 @@ for a line that cannot be read), only OSError when the file itself cannot, and `
 """
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.transcripts.access import alone, open_private, read_at, share
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts import names
+from acp_proxy.transcripts.access import lock, open_private, read_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
+_WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
 _SEARCH_SIZE = 1024 * 1024  # searching is faster than reading: few large reads
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
@@ -30,7 +34,7 @@ class Transcript:
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
         self._in_line = False
         try:
-            share(self._fd)
+            lock(self._fd, shared=True)
         except OSError:
             self.close()
             raise
@@ -57,7 +61,23 @@ class Transcript:
     @property
     def identity(self) -> bytes:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
-        return repr(self._inode).encode() + read_at(self._fd, _IDENTITY_SIZE, 0).split(b"\n")[0]
+        return b"%d %d " % self._inode + self._beginning()
+
+    def is_known_as(self, identity: bytes) -> bool:
+        """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now."""
+        *inode, beginning = identity.split(b" ", 2)
+        if inode != [b"%d" % number for number in self._inode]:
+            return False
+        now = self._beginning()
+        return now == beginning or not now or not beginning
+
+    def _beginning(self) -> bytes:
+        """The header, or how a long one begins; nothing where it is broken."""
+        line, newline, _ = read_at(self._fd, _IDENTITY_SIZE, 0).partition(b"\n")
+        try:
+            return line if not newline or _header_of(line, self.path)[1] else b""
+        except NewerFormat:
+            return line
 
     def append_piece(self, data: bytes, *, last: bool) -> None:
         """Write a piece of one long line, which nobody else may interrupt (``claim``). Raises OSError."""
@@ -67,14 +87,15 @@ class Transcript:
         self.append_bytes(data)
         if last:
             self._torn = self._in_line = False
-            share(self._fd)
+            lock(self._fd, shared=True)
 
     def claim(self) -> bool:
         """Until the last piece, nobody else can open the file to append; False where somebody has. Raises OSError."""
-        if alone(self._fd):
-            return True
-        share(self._fd)
-        return False
+        try:
+            return lock(self._fd)
+        except BlockingIOError:
+            lock(self._fd, shared=True)
+            return False
 
     def append_bytes(self, data: bytes | memoryview) -> None:
         """Write a piece of what will be whole lines. Raises OSError."""
@@ -99,9 +120,9 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a transcript: its number (the header's is 0), where it ends, and what it says.
+    """What one line of a transcript says: its number (the header's is 0), where it ends, and the entry.
 
-    ``whole``: its newline is there, so nothing more can come to it.
+    ``whole``: its newline is there, so nothing more can come to it. A damaged line may hold several entries.
     """
 
     number: int
@@ -111,18 +132,19 @@ class Line:
 
 
 class Reading:
-    """A transcript opened to be read, up to a size."""
+    """A transcript opened to be read, up to a size. What is no header of this file's session counts as damage."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError, NewerFormat."""
+        self.path = path
         self._fd = open_private(path, os.O_RDONLY)
         found = os.fstat(self._fd)
         self.size = found.st_size
         self.inode = found.st_ino
         self._written = found.st_mtime
         try:
-            first = next(self._lines(0, self.size), None)
-            self.header = record.decode_header(first[1]) if first is not None else None
+            self.first = next((line for _, line in cut(self._fd, 0, self.size)), b"")
+            self.header, self.header_size = _header_of(self.first, path)
         except BaseException:
             self.close()
             raise
@@ -133,22 +155,67 @@ class Reading:
 
     def measure(self) -> None:
         """Take in what has been appended since."""
-        self.size = os.fstat(self._fd).st_size
+        found = os.fstat(self._fd)
+        self.size, self._written = found.st_size, found.st_mtime
+
+    def settle(self) -> None:
+        """Where the file's end is being written just now, wait a moment for its newline; what stays torn is torn."""
+        until = time.monotonic() + _WRITING_SECONDS
+        while self.size and read_at(self._fd, 1, self.size - 1) != b"\n":
+            if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+                return
+            time.sleep(_WRITING_SECONDS / 20)
+            self.measure()
 
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
         version = self.header.version if self.header is not None else record.VERSION
-        for end, line in self._lines(start, self.size):
-            if (number > 0 or self.header is None) and not line.isspace():
-                yield Line(number, end, line.endswith(b"\n"), record.decode_entry(line, version))
+        for at_line, at, line in self.raw_lines(start, number):
+            if line.isspace():
+                continue
+            end, whole = at + len(line), line.endswith(b"\n")
+            entry = record.decode_entry(line, version)
+            if entry is not None:
+                yield Line(at_line, end, whole, entry)
+                continue
+            found = record.entries_in(line, version)
+            for piece in found:
+                yield Line(at_line, end, whole, piece.value)
+            if not found:
+                yield Line(at_line, end, whole, None)
+
+    def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
+        """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""
+        for end, line in cut(self._fd, start, self.size):
+            if number == 0:
+                line = line[self.header_size :]
+            yield number, end - len(line), line
             number += 1
 
     def bytes_behind_header(self) -> Iterator[bytes]:
         """The entries as they lie there."""
-        at = next(self._lines(0, self.size), (0, b""))[0]
+        at = self.header_size
+        if read_at(self._fd, 1, at) == b"\n":
+            at += 1
         while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data
+
+    def remade_header(self) -> Header | None:
+        """A header made of what is left of a broken one, and of what the entries name. None where no id is found."""
+        from acp_proxy.transcripts.remaking import remade  # only where there is damage
+
+        left = self.first[: next((piece.start for piece in record.entries_in(self.first)), None)]
+        return remade(left, (line.entry for line in self.lines() if line.entry is not None), self.path.stem)
+
+    @property
+    def also(self) -> frozenset[str]:
+        """Other ids under which entries of this session stand. Without a header: all that they name."""
+        if self.header is not None:
+            return frozenset(self.header.forked_from)
+        from acp_proxy.transcripts.remaking import session_of  # only where there is damage
+
+        return frozenset(id for line in self.lines() if line.entry and (id := session_of(line.entry)) is not None)
 
     @property
     def is_complete(self) -> bool:
@@ -165,16 +232,24 @@ class Reading:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _lines(self, start: int, size: int) -> Iterator[tuple[int, bytes]]:
-        framer, at, end = LineFramer(), start, start
-        while at < size and (data := read_at(self._fd, min(_READ_SIZE, size - at), at)):
-            at += len(data)
-            for line in framer.feed(data):
-                end += len(line)
-                yield end, line
-        # A last line without its newline: torn, or whole but for that.
-        if rest := framer.rest():
-            yield end + len(rest), rest
+
+def cut(fd: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file from an offset up to a size, and where each ends."""
+    framer, at, end = LineFramer(), start, start
+    while at < size and (data := read_at(fd, min(_READ_SIZE, size - at), at)):
+        at += len(data)
+        for line in framer.feed(data):
+            end += len(line)
+            yield end, line
+    # A last line without its newline: torn, or whole but for that.
+    if rest := framer.rest():
+        yield end + len(rest), rest
+
+
+def _header_of(line: bytes, path: Path) -> tuple[Header | None, int]:
+    """The header and its size. One whose id does not fit the file's name is broken: nobody would find it by that id."""
+    header, size = record.decode_header_of(line)
+    return (header, size) if header is not None and names.fits(header.session, path.stem) else (None, 0)
 
 
 def copy_transcript(reading: Reading, path: Path, header: Header) -> None:

@@ -110,6 +110,15 @@ def parse(raw: bytes) -> object:
         return json.loads(text, parse_int=_integer, strict=True)
 
 
+def parse_text(raw: bytes) -> object:
+    """The same of what must be UTF-8: no client could be told anything else."""
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        raw.decode()
+        return parse(raw)
+
+
 def is_plain(raw: bytes) -> bool:
     """Whether orjson takes it, also one level deeper, so that it can be embedded in a line of our own."""
     try:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.wire import acp, jsonrpc, splice
+from acp_proxy.wire import acp, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.remains import Piece
 
 VERSION = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
@@ -20,6 +21,7 @@ OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "te
 HANDOVER = "handover"
 """What notes are about (their ``type``)."""
 
+HEADER_START = b'{"acp-transcript":'
 GAP_MARK = b'"note":{"type":"gap"'
 """How a note of a gap is written: enough to find one without reading the rest."""
 
@@ -28,9 +30,8 @@ _TEXT = rb'"([ !#-\[\]-~]*)"'
 _ENVELOPE = re.compile(
     rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"(client|agent)",(?:"of":' + _TEXT + rb',)?"message":'
 )
-# Where a line of ours begins, for finding it again behind a torn one.
-_ENTRY_START = b'{"at":"'
-_TRIES = 8  # a message may contain the same bytes; damage is rare, and its cost must stay linear
+# How any line of ours begins, for finding it again beside damage.
+_ENTRY_START = re.compile(rb'\{"at":"')
 
 UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """By version: one step that turns an entry of that version into one of the next."""
@@ -110,7 +111,7 @@ def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
 def decode_header(line: bytes) -> Header | None:
     """The header, or None where the line is none. Raises NewerFormat for a version that is not known yet."""
     try:
-        value = jsonrpc.parse(line)
+        value = jsonrpc.parse_text(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or type(version := value.get("acp-transcript")) is not int or version < 1:
@@ -134,22 +135,32 @@ def decode_header(line: bytes) -> Header | None:
     )
 
 
+def decode_header_of(line: bytes) -> tuple[Header | None, int]:
+    """The header that a line begins with, and where it ends (0: there is none); entries may be glued to it."""
+    header = decode_header(line)
+    if header is not None:
+        return header, len(line.rstrip(b"\r\n"))
+    if not line.startswith(HEADER_START):
+        return None, 0
+    start = remains.first_value(line)
+    header = decode_header(start)
+    return header, len(start) if header is not None else 0
+
+
+def entries_in(line: bytes, version: int = VERSION) -> list[Piece[Entry]]:
+    """Every intact entry of a line: the one that it is, or those that stand in what is damaged, and where."""
+    entry = decode_entry(line, version)
+    if entry is not None:
+        return [Piece(0, len(line.rstrip(b"\r\n")), entry)]
+    return remains.pieces(line, _ENTRY_START, lambda piece: decode_entry(piece, version))
+
+
 def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
-    """An entry, or None where the line is damaged. An entry glued behind a torn one is found again."""
-    entry = _decode(line, version)
-    at = 0
-    for _ in range(_TRIES):
-        if entry is not None or (at := line.find(_ENTRY_START, at + 1)) < 0:
-            break
-        entry = _decode(line[at:], version)
-    return entry
-
-
-def _decode(line: bytes, version: int) -> Entry | None:
+    """The entry that a line is, or None where it is damaged."""
     line = line.rstrip(b"\r\n")
     envelope = _ENVELOPE.match(line) if version == VERSION else None
     try:
-        return _enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse(line), line, version)
+        return _enveloped(line, envelope) if envelope is not None else _read(jsonrpc.parse_text(line), line, version)
     except (ValueError, RecursionError):
         return None
 
@@ -159,11 +170,11 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     at, run, peer, of = (part.decode() if part is not None else None for part in envelope.groups())
     raw = line[envelope.end() : -1]
     try:
-        value = jsonrpc.parse(raw if line.endswith(b"}") else b"")
+        value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
     except ValueError:  # keys that we do not know may follow
-        jsonrpc.parse(line)
+        jsonrpc.parse_text(line)
         raw = splice.encode(splice.first(splice.decode(line[envelope.end() :])))
-        value = jsonrpc.parse(raw)
+        value = jsonrpc.parse_text(raw)
     return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value)
 
 

@@ -27,7 +27,7 @@ def encode(text: str) -> bytes:
 def whole(text: str) -> Span:
     """The span of the one value of a text. Raises ValueError when there is none, or more than one."""
     start = _skip(text, 1 if text.startswith(_BYTE_ORDER_MARK) else 0)
-    end = _end_of(text, start)
+    end = end_of(text, start)
     if _skip(text, end) != len(text):
         raise ValueError("more than one value")
     return start, end
@@ -35,7 +35,7 @@ def whole(text: str) -> Span:
 
 def first(text: str) -> str:
     """The value that a text begins with, whatever follows. Raises ValueError."""
-    return text[: _end_of(text, 0)]
+    return text[: end_of(text, 0)]
 
 
 def members(text: str, start: int = 0) -> dict[str, Span]:
@@ -49,7 +49,7 @@ def members(text: str, start: int = 0) -> dict[str, Span]:
             raise ValueError(f"expected a key at {at}")
         key, at = _decoder.raw_decode(text, at)
         value = _expect(text, _skip(text, at), ":")
-        end = _end_of(text, value)
+        end = end_of(text, value)
         spans[str(key)] = value, end
         at = _skip(text, end)
         if text[at : at + 1] == "}":
@@ -64,7 +64,7 @@ def elements(text: str, start: int = 0) -> list[Span]:
     if text[at : at + 1] == "]":
         return spans
     while True:
-        end = _end_of(text, at)
+        end = end_of(text, at)
         spans.append((at, end))
         at = _skip(text, end)
         if text[at : at + 1] == "]":
@@ -91,7 +91,8 @@ def _expect(text: str, at: int, character: str) -> int:
     return _skip(text, at + 1)
 
 
-def _end_of(text: str, at: int) -> int:
+def end_of(text: str, at: int) -> int:
+    """Where the value that begins at ``at`` ends. Raises ValueError."""
     try:
         return _decoder.raw_decode(text, at)[1]
     except RecursionError:

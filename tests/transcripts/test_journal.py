@@ -83,6 +83,14 @@ def test_a_file_that_is_gone_or_replaced_is_read_anew(journal: Journal, path: Pa
     assert journal.deleted() == {"b"}
 
 
+@pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
+def test_events_of_one_line_are_all_known(journal: Journal, path: Path, between: bytes) -> None:
+    for session in ("a", "b", "c"):
+        journal.append(DELETED, session, talk.time(0))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
+    assert Journal(path).deleted() == {"a", "b", "c"}
+
+
 @pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
 def test_behind_a_torn_line_the_next_begins_on_a_fresh_one(journal: Journal, path: Path, torn: bytes) -> None:
     journal.append(DELETED, "a", talk.time(1))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.names import file_name
 
 
 def test_everything_has_its_place(tmp_path: Path) -> None:
@@ -14,13 +15,15 @@ def test_everything_has_its_place(tmp_path: Path) -> None:
     assert (tmp_path / "unindexed" / "agent-1" / "s-2").read_bytes() == b""
 
 
-def test_transcripts_are_known_by_their_ending_and_the_journal_is_none(tmp_path: Path) -> None:
+def test_transcripts_are_known_by_their_names_and_the_journal_is_none(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     folder = layout.transcript("agent", "s").parent
     folder.mkdir(parents=True)
-    for name in ("b.jsonl", "a.jsonl", "a~1.jsonl", "state.jsonl", "notes.txt", "a.jsonl.bak"):
+    a, b = file_name("a"), file_name("b")
+    others = ("state.jsonl", "notes.txt", f"{a}.jsonl.bak", f"{a}-copy.jsonl", f"Copy of {a}.jsonl", "session.jsonl")
+    for name in (f"{b}.jsonl", f"{a}.jsonl", f"{a}~1.jsonl", *others):
         (folder / name).touch()
-    assert layout.names("agent") == ["a", "a~1", "b"]
+    assert layout.names("agent") == [a, f"{a}~1", b]
     assert layout.names("nobody") == []
 
 
@@ -38,16 +41,28 @@ def test_agents_are_folders(tmp_path: Path) -> None:
 
 def test_marks_are_set_and_taken_away_as_often_as_one_likes(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
+    name, other = file_name("s"), file_name("t")
     assert layout.marked("agent") == []
-    layout.unmark("agent", "s")
+    layout.unmark("agent", name)
     for _ in range(2):
-        layout.mark("agent", "s")
-    layout.mark("other", "t")
-    assert layout.marked("agent") == ["s"]
+        layout.mark("agent", name)
+    layout.mark("other", other)
+    assert layout.marked("agent") == [name]
+    assert (layout.is_marked("agent", name), layout.is_marked("agent", other)) == (True, False)
     for _ in range(2):
-        layout.unmark("agent", "s")
+        layout.unmark("agent", name)
     assert layout.marked("agent") == []
-    assert layout.marked("other") == ["t"]
+    assert layout.marked("other") == [other]
+
+
+def test_what_others_put_beside_the_marks_is_none(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.mark("agent", file_name("s"))
+    (tmp_path / "unindexed" / "agent" / file_name("a directory")).mkdir()
+    (tmp_path / "unindexed" / "agent" / "notes.txt").touch()
+    (tmp_path / "unindexed" / "file").touch()
+    assert layout.marked("agent") == [file_name("s")]
+    assert layout.marked("file") == []
 
 
 def test_an_index_is_discarded_with_all_its_files(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.transcript import Line, Reading, Transcript
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -379,3 +380,30 @@ def test_no_damage_at_all_makes_reading_raise(tmp_path: Path, said: list[object]
     assert [line.end for line in found] == sorted({line.end for line in found})
     append(path, talk.said("more"))
     assert told(path)[-1] == "more"
+
+
+def test_a_header_whose_id_does_not_fit_the_files_name_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / f"{file_name(talk.SESSION)}~2.jsonl"
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        assert opened.header == talk.header()
+    path.write_bytes(HEADER.replace(b"sess-1", b"sess-3") + talk.said("one") + talk.said("two", session="parent"))
+    with reading(path) as opened:
+        assert opened.header is None
+        assert [text_of(line) for line in opened.lines()] == [None, "one", "two"]
+        remade = opened.remade_header()
+        assert remade is not None
+        assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, record.PARTIAL)
+        assert opened.also == {talk.SESSION, "parent"}
+
+
+def test_entries_glued_to_one_another_and_to_the_header_are_all_read(path: Path) -> None:
+    path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
+    assert told(path) == ["one", "two", "three"]
+
+
+def test_a_pipe_in_its_place_is_an_error_and_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    for opening in (lambda: Reading(path), lambda: Transcript(path, talk.header())):
+        with pytest.raises(OSError, match="Invalid argument"):
+            opening()

@@ -12,6 +12,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.remains import Piece
 from tests.strategies import messages, spelled, texts, values
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
@@ -228,17 +229,40 @@ def test_a_line_that_is_cut_anywhere_is_damage_unless_only_its_newline_is_missin
     assert [at for at in range(len(line) - 1) if record.decode_entry(line[:at]) is not None] == []
 
 
+def entries_in(line: bytes) -> list[Entry]:
+    return [piece.value for piece in record.entries_in(line)]
+
+
 @pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
 def test_an_entry_glued_behind_a_torn_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
     behind = encoded(PROMPT, peer=Peer.CLIENT)
     for at in range(len(torn) - 1):
-        assert record.decode_entry(torn[:at] + behind) == decoded(behind)
+        assert entries_in(torn[:at] + behind) == [decoded(behind)]
+    assert entries_in(torn[:-1] + behind) == [decoded(torn), decoded(behind)]
 
 
-def test_an_entry_behind_nul_bytes_is_found() -> None:
-    behind = encoded(PROMPT, peer=Peer.CLIENT)
-    assert record.decode_entry(b"\0" * 4096 + behind) == decoded(behind)
-    assert record.decode_entry(b"\0" * 4096 + b"\n") is None
+def test_entries_beside_nul_bytes_are_found_and_where_they_stand() -> None:
+    entry = encoded(PROMPT, peer=Peer.CLIENT)
+    size, value = len(entry) - 1, decoded(entry)
+    assert record.entries_in(entry) == [Piece(0, size, value)]
+    assert record.entries_in(b"\0" * 4096 + entry) == [Piece(4096, 4096 + size, value)]
+    between = entry[:-1] + b"\0" * 10 + entry[:-1] + b"\0\n"
+    assert record.entries_in(between) == [Piece(0, size, value), Piece(size + 10, 2 * size + 10, value)]
+    assert record.entries_in(b"\0" * 4096 + b"\n") == []
+
+
+@pytest.mark.parametrize("newline", [b"\x0b", b"\x08", b"*", b"J", b"\x8a", b",", b"}", b""])
+def test_entries_whose_newline_was_changed_are_both_found(newline: bytes) -> None:
+    one, two = encoded(PROMPT, peer=Peer.CLIENT), encoded(UPDATE)
+    assert entries_in(one[:-1] + newline + two) == [decoded(one), decoded(two)]
+
+
+def test_what_looks_like_an_entry_within_a_torn_message_is_none() -> None:
+    within = encoded(PROMPT, peer=Peer.CLIENT)[:-1]
+    message = b'{"method":"session/update","params":{"a":%b,"b":[%b,%b]}}' % (within, within, within)
+    whole = encoded(message)
+    assert [entry.raw for entry in entries_in(whole)] == [message]
+    assert entries_in(whole[: whole.rindex(b"]") + 1]) == []
 
 
 def test_looking_for_a_glued_entry_costs_no_more_than_a_few_tries() -> None:
@@ -250,10 +274,22 @@ def test_looking_for_a_glued_entry_costs_no_more_than_a_few_tries() -> None:
         calls += 1
         return parse(raw)
 
+    torn = encoded(UPDATE)[:-9]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(jsonrpc, "parse", counted)
-        assert record.decode_entry(b'{"at":"' * 10_000) is None
-    assert calls < 20
+        assert entries_in(b'{"at":"' * 10_000) == []
+        assert entries_in(torn * 10_000) == []
+    assert calls < 300
+
+
+def test_a_header_counts_also_where_something_is_glued_to_it() -> None:
+    header = Header("s", "/project", record.RECORDED, "2026-11-20T09:15:02.123Z")
+    line = record.encode_header(header)
+    assert record.decode_header_of(line) == (header, len(line) - 1)
+    for behind in (encoded(PROMPT), b"\0\n", b"{", b""):
+        assert record.decode_header_of(line[:-1] + behind) == (header, len(line) - 1)
+    for other in (b"", b"\n", b"{", line[:-2], encoded(PROMPT), b'{"acp-transcript":1}{"acp-transcript":1}'):
+        assert record.decode_header_of(other) == (None, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""``acp-proxy sessions verify`` and ``repair``: what is damaged in the store, and mending it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.transcripts.damage import Beside
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.verifying import BY_HAND, MODE, REPAIR, Finding
+from acp_proxy.views import terminal
+
+SessionsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last. Default: all.")
+]
+
+
+def verify(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """Look for damage: in which file, where in it, and between which entries. Nothing is changed.
+
+    Ends with 1 if there is any. It may run while agents do.
+
+    Example: acp-proxy sessions verify
+    """
+    damaged = 0
+    with explained():
+        opened = Store(root_of(store))
+        for finding in opened.verify(*_wanted(opened, sessions, agent)):
+            damaged += finding.is_damage
+            if as_json:
+                typer.echo(json.dumps(_for_programs(finding)))
+            else:
+                _say(opened, finding)
+    if damaged:
+        typer.echo(f"{damaged} found. What can be mended: acp-proxy sessions repair", err=True)
+        raise typer.Exit(1)
+    if not as_json:
+        typer.echo("Nothing is damaged.")
+
+
+def repair(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would be mended.")] = False,
+) -> None:
+    """Mend what is damaged. A file is copied first; what is intact in it stays as it is, byte for byte.
+
+    It may run while agents do. Ends with 1 if something is left that only you can mend.
+
+    Example: acp-proxy sessions repair --dry-run
+    """
+    left = mended = 0
+    with explained():
+        opened = Store(root_of(store))
+        for _, found in groupby(opened.verify(*_wanted(opened, sessions, agent)), _repaired_at_once):
+            first: Finding | None = None
+            for finding in found:
+                if finding.is_damage:
+                    _say(opened, finding)
+                left += finding.todo == BY_HAND
+                first = first or (finding if finding.todo == REPAIR else None)
+            if first is not None:
+                done = dry or _mend(opened, first)
+                left, mended = left + (not done), mended + done
+    typer.echo(f"{mended} to mend; nothing was changed." if dry else f"{mended} mended.")
+    if left:
+        typer.echo(f"{left} cannot be mended: see above for what to do.", err=True)
+        raise typer.Exit(1)
+
+
+def _repaired_at_once(finding: Finding) -> tuple[Path, str, bool]:
+    return finding.path, finding.name, finding.kind == MODE
+
+
+def _wanted(store: Store, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+    rows = [chosen(store, one, agent) for one in wanted or ()]
+    return [(row.agent, row.name) for row in rows]
+
+
+def _mend(store: Store, finding: Finding) -> bool:
+    try:
+        copy = store.repair(finding)
+    except (AcpProxyError, OSError) as problem:
+        typer.echo(f"  not mended: {terminal.line(str(problem))}", err=True)
+        return False
+    typer.echo(f"  mended; as it was: {terminal.line(str(copy))}" if copy is not None else "  mended")
+    return True
+
+
+def _say(store: Store, finding: Finding) -> None:
+    path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
+    about = f" ({finding.name})" if finding.name and finding.path.stem != finding.name else ""
+    typer.echo(terminal.line(f"{path}{about}: {finding.kind}: {finding.text}"))
+    stretch = finding.stretch
+    if stretch is not None:
+        kinds = ", ".join(stretch.kinds)
+        typer.echo(f"  line {stretch.line}, byte {stretch.offset}, {stretch.length} bytes: {kinds}")
+        between = f"  between {_beside(stretch.last, 'the beginning')} and {_beside(stretch.next, 'the end')}"
+        typer.echo(terminal.line(between))
+
+
+def _beside(entry: Beside | None, otherwise: str) -> str:
+    return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
+
+
+def _for_programs(finding: Finding) -> dict[str, Any]:
+    """One object per line: a store may have more damage than fits into memory."""
+    return {
+        "file": str(finding.path),
+        "agent": finding.agent,
+        "transcript": finding.name,
+        "kind": finding.kind,
+        "text": finding.text,
+        "isDamage": finding.is_damage,
+        "mend": finding.todo,
+        "where": asdict(finding.stretch) if finding.stretch is not None else None,
+    }

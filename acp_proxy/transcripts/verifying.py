@@ -1,0 +1,213 @@
+"""Everything in a store's directory looked at: what is wrong, where, and what mends it. Changes nothing.
+
+Safe while proxies run: what a living one is just writing is waited for, and what the index has not seen of a turn under
+way is no damage. Memory is bounded by the longest line and by the names in one directory.
+"""
+
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.transcripts import access, damage, names
+from acp_proxy.transcripts.damage import Stretch
+from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.layout import JOURNAL, SUFFIX, Layout
+from acp_proxy.transcripts.mending import fitting, remade
+from acp_proxy.transcripts.transcript import Reading, cut
+
+REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
+"""What there is to do about it."""
+
+MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
+NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
+INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
+
+_FOR_OTHERS = 0o077
+_OURS = frozenset({"transcripts", "unindexed", "backups", "format", "index.sqlite3"})
+_SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: ``text`` says what that means. ``name`` is a transcript's."""
+
+    path: Path
+    kind: str
+    text: str
+    todo: str = REPAIR
+    agent: str = ""
+    name: str = ""
+    stretch: Stretch | None = None
+
+    @property
+    def is_damage(self) -> bool:
+        return self.todo != NOTHING
+
+
+class Inspection:
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def all(self) -> Iterator[Finding]:
+        """Raises OSError where the store's own directories cannot be read."""
+        yield from self._root()
+        for agent in self._layout.agents():
+            folder = self._layout.transcripts / agent
+            yield from _mode(folder)
+            for path in sorted(folder.iterdir()):
+                yield from self._file(agent, path)
+            yield from self._marks(agent)
+        yield from self._index((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
+
+    def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+        """Only these transcripts, and what the index says of them."""
+        for agent, name in transcripts:
+            yield from self._file(agent, self._layout.transcript(agent, name))
+        yield from self._index(transcripts)
+
+    # --- directories
+
+    def _root(self) -> Iterator[Finding]:
+        for path in sorted(self._layout.root.iterdir()):
+            if path.name in _OURS or (path.name in _SIDE_FILES and self._layout.index.exists()):
+                if path != self._layout.index or path.is_file():
+                    yield from _mode(path)
+            elif path.name in _SIDE_FILES:
+                yield Finding(path, LEFTOVER, "belongs to an index that is not there; SQLite takes it away", NOTHING)
+            else:
+                yield _foreign(path)
+        for path in sorted(self._layout.transcripts.iterdir()):
+            if not path.is_dir():
+                yield _foreign(path)
+
+    def _marks(self, agent: str) -> Iterator[Finding]:
+        folder = self._layout.unindexed / agent
+        if folder.exists() and not folder.is_dir():
+            yield Finding(folder, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND, agent)
+        try:
+            gone = {names.file_name(session) for session in self._layout.journal(agent).deleted()}
+        except OSError:
+            gone = set()
+        for name in self._layout.marked(agent):  # that of a deleted session waits for the index to forget it
+            if name not in gone and not self._layout.transcript(agent, name).exists():
+                yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
+
+    # --- files
+
+    def _file(self, agent: str, path: Path) -> Iterator[Finding]:
+        is_transcript = path.suffix == SUFFIX and names.is_ours(path.stem)
+        if not is_transcript and path.name != JOURNAL + SUFFIX:
+            yield _foreign(path)
+            return
+        try:
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                yield Finding(path, FOREIGN, "is no file, and stands in the place of one. Move it away", BY_HAND, agent)
+                return
+            yield from _mode(path)
+            yield from self._transcript(agent, path) if is_transcript else self._journal(agent, path)
+        except FileNotFoundError:
+            return  # deleted meanwhile
+        except NewerFormat as problem:
+            yield Finding(path, NEWER, str(problem), BY_HAND, agent, path.stem)
+        except OSError as problem:
+            text = f"{errno_name(problem)}: mend its mode or its disk, or delete it"
+            yield Finding(path, UNREADABLE, text, BY_HAND, agent, path.stem)
+
+    def _transcript(self, agent: str, path: Path) -> Iterator[Finding]:
+        reading = Reading(path)
+        try:
+            reading.settle()
+            header = remade(reading) if reading.header is None else None
+            is_known = reading.header is not None or header is not None
+            begun = False
+            if reading.size == 0:
+                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, path.stem)
+                return
+            for stretch in damage.of_transcript(reading):
+                begun = begun or stretch.begins
+                text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
+                if not is_known:
+                    text, todo = "nothing in the file says whose session it is. Delete the file, or keep it", BY_HAND
+                elif stretch.begins and header is not None and not fitting(header, stretch):
+                    text, todo = _PARTIAL, NOTHING
+                elif stretch.begins:
+                    text = _PARTIAL
+                yield Finding(path, stretch.kinds[0], text, todo, agent, path.stem, stretch)
+            if reading.header is None and not begun:
+                todo = NOTHING if is_known else BY_HAND
+                yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, path.stem)
+        finally:
+            reading.close()
+
+    def _journal(self, agent: str, path: Path) -> Iterator[Finding]:
+        fd = access.open_private(path, os.O_RDONLY)
+        try:
+            for stretch in damage.of_journal(cut(fd, 0, os.fstat(fd).st_size)):
+                text = "a delete, or the end of one, may be forgotten"
+                yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
+        finally:
+            os.close(fd)
+
+    # --- the index
+
+    def _index(self, transcripts: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+        """What is marked it may not have seen yet."""
+        path = self._layout.index
+        try:
+            if not os.path.lexists(path):
+                if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
+                    yield Finding(path, INDEX_MISSING, "is made anew from the transcripts")
+                return
+            os.close(access.open_private(path, os.O_RDWR))
+            index = Index(path)
+            try:
+                if index.is_new or not index.is_sound():
+                    yield Finding(path, INDEX_BROKEN, "is made anew from the transcripts")
+                    return
+                for agent, name in transcripts:
+                    if not self._agrees(index, agent, name) and not self._agrees(index, agent, name):
+                        text = "the list is not what the transcript says"
+                        yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
+            finally:
+                index.close()
+        except sqlite3.OperationalError as problem:
+            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, run: acp-proxy doctor", BY_HAND)
+        except sqlite3.DatabaseError as problem:
+            yield Finding(path, INDEX_BROKEN, f"{problem}: it is made anew from the transcripts")
+        except OSError as problem:
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
+
+    def _agrees(self, index: Index, agent: str, name: str) -> bool:
+        try:
+            reading = Reading(self._layout.transcript(agent, name))
+        except (OSError, NewerFormat):
+            return True  # said where the file is looked at
+        try:
+            return index.agrees(agent, name, reading) or self._layout.is_marked(agent, name)
+        except OSError:
+            return True
+        finally:
+            reading.close()
+
+
+_MEANING = {
+    damage.TORN_END: "the last line was not written to its end, and is left out",
+    damage.TORN: "was not written to its end, and is left out",
+    damage.SECOND_HEADER: "says nothing more, and is left out",
+}
+_PARTIAL = "the session is read without it, as one that is only partly known"
+
+
+def _foreign(path: Path) -> Finding:
+    return Finding(path, FOREIGN, "is nothing of acp-proxy's, and is left alone", NOTHING)
+
+
+def _mode(path: Path) -> Iterator[Finding]:
+    mode = os.lstat(path).st_mode
+    if sys.platform != "win32" and mode & _FOR_OTHERS and not stat.S_ISLNK(mode):
+        yield Finding(path, MODE, f"others may use it ({stat.S_IMODE(mode):04o})")

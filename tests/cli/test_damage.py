@@ -1,0 +1,110 @@
+"""People and programs are told of damage, and can have it mended."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.stored import chunk, store_session
+
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    os.umask(0o077)
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def damaged(store: Store, session: str = "s") -> Path:
+    path = store_session(store, session, ("Mend it", [chunk("one"), chunk("\x1b[2Jtwo")]))
+    lines = path.read_bytes().split(b"\n")
+    lines.insert(2, b"\0" * 300)
+    path.write_bytes(b"\n".join(lines))
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    store.sessions()
+    return path
+
+
+def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
+    store_session(store, "s", ("Mend it", []))
+    store.sessions()
+    result = run(store, "verify")
+    assert (result.exit_code, result.stdout) == (0, "Nothing is damaged.\n")
+    assert run(store, "verify", "--json").stdout == ""
+    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 mended.\n")
+
+
+def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
+    path = damaged(store)
+    result = run(store, "verify")
+    assert result.exit_code == 1
+    assert str(path.relative_to(store.root)) in result.stdout
+    assert "line 3, byte " in result.stdout
+    assert "300 bytes: NUL bytes" in result.stdout
+    assert "line 2 (2023-11-14T22:13:20.000Z client session/prompt)" in result.stdout
+    assert "acp-proxy sessions repair" in result.stderr
+
+
+def test_programs_are_told_the_same_as_json_lines(store: Store) -> None:
+    path = damaged(store)
+    [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
+    assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
+    assert (found["where"]["line"], found["where"]["length"]) == (3, 300)
+    assert found["where"]["next"]["what"] == "agent agent_message_chunk"
+
+
+def test_a_dry_run_changes_nothing(store: Store) -> None:
+    path = damaged(store)
+    before = path.read_bytes()
+    result = run(store, "repair", "--dry-run")
+    assert (result.exit_code, path.read_bytes()) == (0, before)
+    assert "1 to mend; nothing was changed." in result.stdout
+    assert not (store.root / "backups").exists()
+
+
+def test_a_repair_mends_and_says_where_the_copy_is(store: Store) -> None:
+    path = damaged(store)
+    before = path.read_bytes()
+    result = run(store, "repair")
+    assert result.exit_code == 0
+    [copy] = (store.root / "backups").glob("*/*.jsonl")
+    assert copy.read_bytes() == before
+    assert str(copy) in result.stdout
+    assert run(store, "verify").exit_code == 0
+
+
+def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Store) -> None:
+    damaged(store, "s")
+    damaged(store, "t")
+    assert run(store, "repair", "s").exit_code == 0
+    assert (run(store, "verify", "s").exit_code, run(store, "verify", "t").exit_code) == (0, 1)
+    assert run(store, "verify", "nobody").exit_code == 1
+
+
+def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
+    path = damaged(store)
+    path.write_bytes(b"\0" * 99)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    result = run(store, "repair")
+    assert result.exit_code == 1
+    assert "whose session" in result.stdout
+    assert "cannot be mended" in result.stderr
+    assert path.read_bytes() == b"\0" * 99
+
+
+def test_nothing_of_a_transcript_steers_the_terminal(store: Store) -> None:
+    path = damaged(store)
+    path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    assert "\x1b" not in run(store, "verify").stdout

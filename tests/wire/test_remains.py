@@ -1,0 +1,47 @@
+"""What stands whole in a damaged line is found, and what is part of something else is not."""
+
+import json
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.wire.remains import first_value, pieces
+
+START = re.compile(rb'\{"n":')
+
+
+def numbers(line: bytes) -> list[tuple[int, int, object]]:
+    return [(one.start, one.end, one.value) for one in pieces(line, START, lambda data: json.loads(data)["n"])]
+
+
+def test_every_whole_object_is_found_with_its_place() -> None:
+    assert numbers(b'{"n":1}') == [(0, 7, 1)]
+    assert numbers(b'torn {"n"{"n":1}\0\0{"n":2}{"n":3} behind\r\n') == [(9, 16, 1), (18, 25, 2), (25, 32, 3)]
+    assert numbers(b"") == numbers(b"\n") == numbers(b'{"m":1}') == []
+
+
+def test_members_of_a_torn_object_are_not_found() -> None:
+    assert numbers(b'{"a":[{"n":1},{"n":2}],"b":{"n":3},"torn') == []
+
+
+def test_an_object_behind_one_that_was_torn_before_a_value_is_found() -> None:
+    for torn in (b'{"a":', b'{"a":[1,', b'{"a":['):
+        assert numbers(torn + b'{"n":1}\n') == [(len(torn), len(torn) + 7, 1)]
+
+
+def test_a_line_of_beginnings_costs_a_bounded_number_of_looks() -> None:
+    looks = 0
+
+    def read(data: bytes) -> None:
+        nonlocal looks
+        looks += 1
+
+    assert pieces(b'{"n":' * 20_000, START, read) == []
+    assert looks < 200
+
+
+@given(st.binary(max_size=30), st.binary(max_size=30))
+def test_whatever_surrounds_it_nothing_is_raised(before: bytes, behind: bytes) -> None:
+    pieces(before + b'{"n":1}' + behind, START, lambda data: data)
+    assert (before + behind).startswith(first_value(before + behind))
