@@ -1,0 +1,241 @@
+"""Transcripts, what can happen to their bytes, and which of their lines are intact then: told without our reader.
+
+A `Damaged` is a file's bytes after an accident, and where each line that came through it lies now.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.wire import jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
+SESSION = "sess-1"
+OLD = (1_700_000_000, 1_700_000_000)
+"""When a damaged file was last written to: nobody is writing its end just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """``lines``: each intact line, the header too, without its newline, and where it begins."""
+
+    how: str
+    data: bytes
+    lines: tuple[tuple[int, bytes], ...]
+
+    @property
+    def entries(self) -> list[bytes]:
+        return [line for _, line in self.lines if is_entry(line)]
+
+    @property
+    def lacks_a_newline(self) -> bool:
+        """The last line is intact but for that."""
+        return any(at + len(line) == len(self.data) for at, line in self.lines)
+
+    @property
+    def has_damage(self) -> bool:
+        """Whether anything stands there that is neither white space nor an intact line, nor JSON."""
+        rest = bytearray(self.data)
+        for at, line in self.lines:
+            rest[at : at + len(line)] = b" " * len(line)
+        return any(not _is_json(line) for line in bytes(rest).split(b"\n") if line.strip())
+
+
+def told(entry: Entry) -> tuple[object, ...]:
+    """What an entry says, as it was read."""
+    if entry.note is not None:
+        return entry.at, entry.run, "proxy", json.dumps(entry.note)
+    assert entry.peer is not None
+    assert entry.raw is not None
+    return entry.at, entry.run, entry.peer.value, entry.raw
+
+
+def expected(line: bytes) -> tuple[object, ...]:
+    """The same of a line of the file, by the format's description alone."""
+    value = json.loads(line)
+    if "note" in value:
+        return value["at"], value["run"], "proxy", json.dumps(value["note"])
+    if "line" in value:
+        return value["at"], value["run"], value["from"], value["line"].encode("utf-8", "surrogateescape")
+    start = line.index(b'"message":') + len(b'"message":')
+    end = start + _length(line[start:])
+    raw = line[start : -1 if line[end:].strip() == b"}" else end]
+    return value["at"], value["run"], value["from"], raw
+
+
+def is_prompt(line: bytes) -> bool:
+    value = json.loads(line)
+    return bool(value["from"] == "client" and value.get("message", {}).get("method") == "session/prompt")
+
+
+def said(line: bytes) -> str | None:
+    """What the agent says in a chunk."""
+    message = json.loads(line).get("message", {})
+    return chunk_text(message)
+
+
+def chunk_text(message: dict[str, Any]) -> str | None:
+    update = message.get("params", {}).get("update", {})
+    if update.get("sessionUpdate") != "agent_message_chunk":
+        return None
+    return str(update["content"]["text"])
+
+
+def is_entry(line: bytes) -> bool:
+    return line.startswith(b'{"at":')
+
+
+def samples() -> dict[str, bytes]:
+    """The frozen files that have a header, but for the one of a later version."""
+    found = {path.stem: path.read_bytes() for path in sorted(SAMPLES.glob("*.jsonl"))}
+    return {name: data for name, data in found.items() if data and name != "newer"}
+
+
+def generated(chance: random.Random, turns: int) -> bytes:
+    """A conversation with entries of every kind, two runs in it, short and long."""
+    lines = [record.encode_header(Header(SESSION, "/home/me/project", record.RECORDED, _at(0), agent={"id": "agent"}))]
+    number = 0
+    for turn in range(turns):
+        run = chance.choice(("aaa111", "bbb222"))
+        for part in _turn(chance, run, turn):
+            number += 1
+            lines.append(part(_at(number)))
+    return b"".join(lines)
+
+
+Part = Callable[[str], bytes]
+"""A line, once its time is known."""
+
+
+def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
+    def message(peer: Peer, value: dict[str, object], of: str | None = None) -> Part:
+        spaces = (" ,  ", " : ") if chance.random() < 0.1 else (",", ":")
+        text = json.dumps({"jsonrpc": "2.0"} | value, ensure_ascii=chance.random() < 0.5, separators=spaces)
+        raw = text.encode("utf-8", "surrogatepass")
+        return lambda at: record.encode_message(at, run, peer, raw, of, plain=jsonrpc.is_plain(raw))
+
+    def update(kind: str, **fields: object) -> Part:
+        params = {"sessionId": SESSION, "update": {"sessionUpdate": kind} | fields}
+        return message(Peer.AGENT, {"method": "session/update", "params": params})
+
+    def text() -> dict[str, object]:
+        words = chance.choice(("ä😀 ", "x", '"}{"at":"', "\\u0000\n", "long " * chance.choice((1, 20, 20_000))))
+        return {"type": "text", "text": f"{turn} {chance.random()} {words}"}
+
+    within = {"at": _at(1), "run": run, "from": "client", "message": {"method": "session/prompt"}}
+    parts: list[Part] = [
+        lambda at: record.encode_note(
+            at, run, {"type": "opened", "method": "session/resume", "cwd": "/home/me/project"}
+        ),
+        update("agent_thought_chunk", content=text()),
+        update("plan", entries=[{"content": "one", "status": "pending", "priority": "high"}]),
+        update(
+            "tool_call", toolCallId=f"t{turn}", title="run", status="pending", rawInput={"a": within, "b": [within]}
+        ),
+        update(
+            "tool_call_update",
+            toolCallId=f"t{turn}",
+            status="completed",
+            content=[{"type": "content", "content": text()}],
+        ),
+        update("session_info_update", title=f"title {turn}"),
+        update("never_heard_of", data=[1e300, 2**70, -0.0]),
+        message(Peer.AGENT, {"id": turn, "method": "session/request_permission", "params": {"sessionId": SESSION}}),
+        message(
+            Peer.CLIENT, {"id": turn, "result": {"outcome": {"outcome": "cancelled"}}}, "session/request_permission"
+        ),
+        lambda at: record.encode_note(at, run, {"type": "terminal", "terminalId": "t", "output": "ok\n"}),
+        update("agent_message_chunk", content={"type": "text", "text": f"half {turn} \ud83d"}),
+    ]
+    params = {"sessionId": SESSION, "prompt": [text()]}
+    yield message(Peer.CLIENT, {"id": turn, "method": "session/prompt", "params": params})
+    yield from chance.sample(parts, chance.randrange(len(parts)))
+    yield update("agent_message_chunk", content=text())
+    yield message(Peer.AGENT, {"id": turn, "result": {"stopReason": "end_turn"}}, "session/prompt")
+
+
+def intact(data: bytes) -> list[tuple[int, bytes]]:
+    """The lines of an undamaged part: those that are whole JSON objects by themselves."""
+    found, at = [], 0
+    for line in data.split(b"\n"):
+        if line.startswith((b'{"at":', b'{"acp-transcript":')) and _is_json(line):
+            found.append((at, line))
+        at += len(line) + 1
+    return found
+
+
+# Accidents.
+
+
+def cut(data: bytes, size: int) -> Damaged:
+    lines = tuple((at, line) for at, line in intact(data) if at + len(line) <= size)
+    return Damaged(f"cut at {size}", data[:size], lines)
+
+
+def overwritten(data: bytes, at: int, new: bytes, how: str) -> Damaged:
+    """Bytes changed where they lie."""
+    end = at + len(new)
+    lines = tuple(
+        (start, line) for start, line in intact(data) if start + len(line) <= at or start >= end or data[at:end] == new
+    )
+    return Damaged(f"{how} at {at}", data[:at] + new + data[end:], lines)
+
+
+def flipped(data: bytes, at: int, bit: int) -> Damaged:
+    return overwritten(data, at, bytes([data[at] ^ (1 << bit)]), f"bit {bit} flipped")
+
+
+def nul(data: bytes, at: int, size: int) -> Damaged:
+    return overwritten(data, at, b"\0" * len(data[at : at + size]), f"{size} NUL bytes")
+
+
+def moved(data: bytes, order: list[bytes], how: str) -> Damaged:
+    """Whole lines in another order, or more than once."""
+    new = b"".join(order)
+    return Damaged(how, new, tuple(intact(new)))
+
+
+def swapped(data: bytes, chance: random.Random) -> Damaged:
+    lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
+    one, two = chance.randrange(1, len(lines)), chance.randrange(1, len(lines))
+    lines[one], lines[two] = lines[two], lines[one]
+    return moved(data, lines, f"lines {one} and {two} swapped")
+
+
+def doubled(data: bytes, chance: random.Random) -> Damaged:
+    lines = [line + b"\n" for line in data.split(b"\n")[:-1]]
+    one = chance.randrange(1, len(lines))
+    return moved(data, [*lines[: one + 1], *lines[one:]], f"line {one} doubled")
+
+
+def put_in(data: bytes, at: int, new: bytes) -> Damaged:
+    """Foreign bytes in between."""
+    lines = tuple(
+        (start + len(new) if start >= at else start, line)
+        for start, line in intact(data)
+        if start >= at or start + len(line) <= at
+    )
+    return Damaged(f"{len(new)} foreign bytes at {at}", data[:at] + new + data[at:], lines)
+
+
+def _at(number: int) -> str:
+    return f"2026-11-20T{9 + number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}.{number % 1000:03d}Z"
+
+
+def _length(text: bytes) -> int:
+    """Of the JSON value that a text begins with."""
+    return json.JSONDecoder(parse_int=str).raw_decode(text.decode("latin-1"))[1]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line, parse_int=str)
+    except ValueError:
+        return False
+    return True
