@@ -78,21 +78,26 @@ class Store:
         whose transcript a new one begins with. Raises Deleted where a session that is not new was deleted.
         """
         path = self._path(agent, header.session)
-        if fresh or parent is not None:
-            self.lift(agent, header.session)
-            if path.exists() and path.stat().st_size:
-                self._set_aside(agent, path)
-        elif header.session in self.deleted(agent):
-            raise Deleted(path)
+        if parent is None and not fresh:
+            if header.session in self.deleted(agent):
+                raise Deleted(path)
+            self._make_folder(path.parent)
+            return Transcript(path, header)
+        self.lift(agent, header.session)
         self._make_folder(path.parent)
-        if parent is not None:
-            self._copy(self._path(agent, parent), path, header)
-        return Transcript(path, header)
+        while True:
+            self._set_aside(agent, path)
+            if parent is not None:
+                self._copy(self._path(agent, parent), path, header)
+            transcript = Transcript(path, header)
+            if transcript.is_begun or parent is not None:
+                return transcript
+            transcript.close()  # of another process whose agent gave out the same id at the same moment
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """The file that was open before, also where it was set aside. Raises Deleted where it is gone."""
         path = self._path(agent, session)
-        for candidate in (path, *sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))):
+        for candidate in _named_after(path):
             with contextlib.suppress(FileNotFoundError):
                 transcript = Transcript(candidate)
                 if transcript.is_known_as(identity):
@@ -264,10 +269,17 @@ class Store:
             reading.close()
 
     def _set_aside(self, agent: str, path: Path) -> None:
+        """What there is of an older session of this id gets another name, which no other process takes as well."""
+        if not _holds_something(path):
+            return
         number = 1
-        while (aside := path.with_stem(f"{path.stem}~{number}")).exists():
+        while not _take(aside := path.with_stem(f"{path.stem}~{number}")):
             number += 1
-        path.rename(aside)
+        try:
+            path.replace(aside)
+        except FileNotFoundError:  # another process was quicker
+            aside.unlink(missing_ok=True)
+            return
         self._layout.mark(agent, aside.stem)
         self._layout.mark(agent, path.stem)
 
@@ -282,6 +294,28 @@ class Store:
             return
         with os.fdopen(fd, "w") as file:
             file.write(f"{FORMAT}\n")
+
+
+def _named_after(path: Path) -> Iterator[Path]:
+    """A session's file, then those that were set aside. They are looked for last: a file only ever goes that way."""
+    yield path
+    yield from sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _take(path: Path) -> bool:
+    """Make an empty file; False where there is one of this name."""
+    try:
+        os.close(access.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _now() -> str:

@@ -5,6 +5,8 @@ interleave; after a torn line the next append starts on a fresh one. Reading nev
 for a line that cannot be read), only OSError when the file itself cannot, and ``NewerFormat``.
 """
 
+import contextlib
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from acp_proxy.wire.record import Entry, Header
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
 _SEARCH_SIZE = 1024 * 1024  # searching is faster than reading: few large reads
+_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to write its header, or a long line
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -32,22 +35,16 @@ class Transcript:
         self.path = path
         create = os.O_CREAT if header is not None else 0
         self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
-        self._in_line = False
+        found = os.fstat(self._fd)
+        self._inode = found.st_dev, found.st_ino
+        self._in_line = self._torn = False
+        self.is_begun = False
+        """Whether we wrote its header just now; else there was one, or another process was quicker."""
         try:
-            lock(self._fd, shared=True)
+            self._share(header)
         except OSError:
             self.close()
             raise
-        found = os.fstat(self._fd)
-        self._inode = found.st_dev, found.st_ino
-        self._torn = found.st_size > 0 and read_at(self._fd, 1, found.st_size - 1) != b"\n"
-        if header is not None and found.st_size == 0:
-            try:
-                self.append(record.encode_header(header))
-            except OSError:
-                os.ftruncate(self._fd, 0)  # half a header would stand in the way of a whole one
-                self.close()
-                raise
 
     def append(self, data: bytes) -> None:
         """Write whole lines. Raises OSError; what was written until then stays, and its torn end is closed later."""
@@ -116,6 +113,34 @@ class Transcript:
 
     def close(self) -> None:
         os.close(self._fd)
+
+    def _share(self, header: Header | None) -> None:
+        """Append among others, behind a header; one process alone writes that. Raises OSError."""
+        for _ in range(_TRIES):
+            if header is not None and not os.fstat(self._fd).st_size:
+                with contextlib.suppress(BlockingIOError):
+                    lock(self._fd)
+                    self._begin(header)
+            try:
+                lock(self._fd, shared=True)
+            except BlockingIOError:  # somebody else is at the header, or in a long line
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            size = os.fstat(self._fd).st_size
+            if size or header is None:
+                self._torn = size > 0 and read_at(self._fd, 1, size - 1) != b"\n"
+                return
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
+
+    def _begin(self, header: Header) -> None:
+        if os.fstat(self._fd).st_size:
+            return
+        try:
+            self.append(record.encode_header(header))
+        except OSError:
+            os.ftruncate(self._fd, 0)  # half a header would stand in the way of a whole one
+            raise
+        self.is_begun = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp, record
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
-from tests.transcripts.writing import AGENT
+from tests.transcripts.writing import AGENT, run_together
 
 PAGE = 500
 NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="modes and links are not looked at on Windows")
@@ -323,6 +324,36 @@ def contents(path: Path) -> dict[Path, bytes]:
     """What a file holds, or every file of a directory."""
     found = [path, *path.rglob("*")] if path.is_dir() else [path]
     return {one: one.read_bytes() if one.is_file() else b"" for one in found}
+
+
+def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_every_time(
+    store: Store, root: Path
+) -> None:
+    times = 60
+    run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
+    paths = list(root.glob("transcripts/*/*.jsonl"))
+    found = sorted([str(words) for words in spoken(Reading(path))] for path in paths)
+    assert found == sorted([f"{name}-{at}.0", f"{name}-{at}.1"] for name in ("one", "two") for at in range(times))
+    assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
+
+
+def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: Store, root: Path) -> None:
+    transcript = store.begin(AGENT, talk.header("1"), fresh=True)
+    identity, path = transcript.identity, transcript.path
+    transcript.close()
+    opened = os.open
+    with pytest.MonkeyPatch.context() as patch:
+
+        def moved(name: Any, *more: Any) -> int:
+            if name == path and b"new" not in path.read_bytes():
+                path.rename(path.with_stem(f"{path.stem}~1"))
+                path.write_bytes(b"new\n")
+            return opened(name, *more)
+
+        patch.setattr(os, "open", moved)
+        again = store.reopen(AGENT, "1", identity)
+    assert again.path.stem == f"{path.stem}~1"
+    again.close()
 
 
 # Deleting.

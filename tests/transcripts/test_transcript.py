@@ -2,6 +2,8 @@
 
 import os
 import stat
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts import access
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.transcript import Line, Reading, Transcript
 from acp_proxy.wire import acp, record
@@ -19,7 +22,7 @@ from acp_proxy.wire.jsonrpc import Peer
 from tests.strategies import messages
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
-from tests.transcripts.writing import run_together
+from tests.transcripts.writing import SECONDS, run_together
 from tests.transcripts.writing import text as written_text
 
 HEADER = record.encode_header(talk.header())
@@ -135,6 +138,27 @@ def test_two_processes_that_append_at_once_keep_every_line_whole(path: Path) -> 
     for name in ("one", "two"):
         of_one = [text_of(line) for line in found if line.entry is not None and line.entry.run == name]
         assert of_one == [written_text(name, number) for number in range(lines)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_who_finds_half_a_header_waits_for_what_becomes_of_it(path: Path) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    access.lock(fd)  # as the process that writes it
+    os.write(fd, HEADER[:20])
+
+    def append() -> None:
+        transcript = Transcript(path, talk.header())
+        transcript.append(talk.said("mine"))
+        transcript.close()
+
+    other = threading.Thread(target=append)
+    other.start()
+    other.join(0.2)  # one that does not wait would be done
+    os.ftruncate(fd, 0)  # there was no room for the rest
+    access.lock(fd, shared=True)
+    other.join(SECONDS)
+    os.close(fd)
+    assert path.read_bytes() == HEADER + talk.said("mine")
 
 
 @pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])

@@ -71,11 +71,22 @@ def keep(path: Path, writer: str, count: int) -> None:
         store.page(AGENT, None, None, writer)
 
 
+def renew(path: Path, writer: str, count: int) -> None:
+    """New sessions of one store that all have the same id."""
+    store = Store(path)
+    for number in range(count):
+        transcript = store.begin(AGENT, talk.header(at=number), fresh=True)
+        for part in range(2):
+            transcript.append(talk.prompt(f"{writer}-{number}.{part}", run=writer))
+        transcript.close()
+
+
 def main() -> None:
     job, path, writer, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
-    {"append": append, "delete": delete, "keep": keep}[job](Path(path), writer, int(count))
+    jobs = {"append": append, "delete": delete, "keep": keep, "renew": renew}
+    jobs[job](Path(path), writer, int(count))
 
 
 if __name__ == "__main__":
