@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar, assert_never
 
 from acp_proxy.core.effects import (
@@ -142,7 +143,7 @@ class Recorder:
 
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
-        if not self._pending and not self._writing.locked():
+        if not self._pending and not self._gaps and not self._writing.locked():
             return
         try:
             self._enter()
@@ -150,6 +151,7 @@ class Recorder:
             return
         try:
             self._drain()
+            self._note_gaps()
         finally:
             self._leave()
 
@@ -158,6 +160,7 @@ class Recorder:
         self._enter()
         try:
             self._drain()
+            self._note_gaps()
             return action()
         finally:
             self._leave()
@@ -168,6 +171,7 @@ class Recorder:
         try:
             while True:
                 self._drain()
+                self._note_gaps()
                 with lock:
                     if not self._pending:
                         return action()
@@ -192,6 +196,15 @@ class Recorder:
             self._gaps.pop(session, None)
 
         self.at_store(remove)
+
+    def lacks(self, session: str) -> bool:
+        """Whether something of it was not written, and its transcript does not say so."""
+        return session in self._gaps
+
+    def try_again(self) -> None:
+        """The next flush tries everything that failed, however short a time ago: it is the last."""
+        for gap in list(self._gaps.values()):
+            gap.retry_at = 0.0
 
     def stall(self, since: float, go_on: Callable[[int], None]) -> None:
         """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back.
@@ -325,12 +338,9 @@ class Recorder:
     def _write(self, known: _Session, data: bytes, at: str) -> None:
         if known.gone:
             return
+        if self._gaps:
+            self._note_gap(known, at)
         transcript = self._transcript(known)
-        if self._gaps and (gap := self._gaps.get(known.header.session)) is not None:
-            note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
-            transcript.append(record.encode_note(at, self.run, note))
-            del self._gaps[known.header.session]
-            self._unmarked.add(known.header.session)
         transcript.append(data)
         if self.fsync == "always":
             transcript.sync()
@@ -365,6 +375,25 @@ class Recorder:
         if session in self._long_lines and (piece.last or session in self._gaps):
             return self._long_lines.pop(session).behind
         return []
+
+    def _note_gaps(self) -> None:
+        """Say in the transcripts what they lack, as soon as that is possible: nothing else may ever come to them."""
+        for session in list(self._gaps):
+            known = self._sessions.get(session)
+            if known is not None and known.gone:
+                del self._gaps[session]
+            else:
+                at = clock.stamp(time.time())
+                self._attempt(session, at, partial(self._note_gap, at=at))
+
+    def _note_gap(self, known: _Session, at: str) -> None:
+        session = known.header.session
+        gap = self._gaps.get(session)
+        if gap is not None:
+            note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
+            self._transcript(known).append(record.encode_note(at, self.run, note))
+            del self._gaps[session]
+            self._unmarked.add(session)
 
     def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
         """Trouble with the store suspends this session; it is tried again a little later."""

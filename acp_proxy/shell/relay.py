@@ -124,6 +124,8 @@ class Relay:
         for effect in self._decide(AgentEnded(how)):
             self.flush()
             self.perform(effect)
+        if self._recorder is not None:
+            self._recorder.try_again()
         self.flush()
 
     def finish_work(self, seconds: float) -> None:
@@ -335,7 +337,7 @@ class Relay:
             if not wanted.reads:
                 return Found(request)
             reading = recorder.store.read(recorder.agent, session)
-            return reading, reading.is_complete, reading.also
+            return reading, reading.is_complete and not recorder.lacks(session), reading.also
 
         try:
             seen = recorder.at_store(look)

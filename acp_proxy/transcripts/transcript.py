@@ -51,6 +51,8 @@ class Transcript:
         if self._torn:
             data = b"\n" + data
         self._torn = True
+        if self._in_line:
+            self._end_line()
         if (written := os.write(self._fd, data)) < len(data):
             self.append_bytes(memoryview(data)[written:])
         self._torn = False
@@ -83,8 +85,8 @@ class Transcript:
         self._torn = self._in_line = True
         self.append_bytes(data)
         if last:
-            self._torn = self._in_line = False
-            lock(self._fd, shared=True)
+            self._torn = False
+            self._end_line()
 
     def claim(self) -> bool:
         """Until the last piece, nobody else can open the file to append; False where somebody has. Raises OSError."""
@@ -114,6 +116,10 @@ class Transcript:
     def close(self) -> None:
         os.close(self._fd)
 
+    def _end_line(self) -> None:
+        self._in_line = False
+        lock(self._fd, shared=True)
+
     def _share(self, header: Header | None) -> None:
         """Append among others, behind a header; one process alone writes that. Raises OSError."""
         for _ in range(_TRIES):
@@ -130,6 +136,7 @@ class Transcript:
             if size or header is None:
                 self._torn = size > 0 and read_at(self._fd, 1, size - 1) != b"\n"
                 return
+            time.sleep(_PAUSE_SECONDS)
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
     def _begin(self, header: Header) -> None:

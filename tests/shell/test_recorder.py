@@ -625,3 +625,52 @@ def test_a_deleted_session_ends_its_long_line(notes: Notes) -> None:
     notes.recorder.delete("s")
     notes.put(second, said("1"), third, *prompted("2"))
     assert notes.said() == ["2"]
+
+
+def test_a_gap_is_noted_with_the_next_thing_that_passes_though_nothing_more_comes_to_its_session(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin("a")
+    notes.put(Begin("b", "/project", [], "recorded"), said("x" * 2000, "a"))
+    with full_disk(after=1500):
+        notes.put(said("1", "a"))
+        now.seconds += 10
+        notes.put(said("2", "b"))
+        assert not notes.is_recording()
+        assert notes.recorder.lacks("a")
+    now.seconds += 10
+    notes.put(said("3", "b"))
+    assert notes.is_recording()
+    assert notes.said("a") == ["x" * 2000, "gap"]
+    assert not notes.is_complete("a")
+
+
+def test_a_gap_at_the_end_is_tried_once_more_however_short_a_time_ago_it_began(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock_at(monkeypatch)
+    notes.begin()
+    with full_disk(after=notes.path().stat().st_size):
+        notes.put(said("1"))
+    notes.recorder.flush()
+    assert notes.said() == []
+    notes.recorder.try_again()
+    notes.recorder.flush()
+    assert notes.said() == ["gap"]
+
+
+def test_a_gap_of_a_session_that_another_process_deleted_is_no_gap_any_more(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin("a")
+    notes.put(Begin("b", "/project", [], "recorded"), *prompted("hello", "a"))
+    with full_disk(after=notes.path("a").stat().st_size):
+        notes.put(said("1", "a"))
+    Store(notes.store.root).delete(notes.recorder.agent, "a")
+    now.seconds += 10
+    notes.put(said("2", "b"))
+    notes.put(said("3", "b"))
+    assert notes.is_recording()
+    assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
