@@ -210,6 +210,11 @@ class Client:
         self._wait(lambda: self.process.returncode is not None, timeout, "the command's exit", needs_output=False)
         return self.process.returncode
 
+    def all_ended(self, timeout: float = TIMEOUT) -> bool:
+        """Whether everything that the command started ends in time: whatever holds its stderr."""
+        self._threads[-1].join(timeout)
+        return not self._threads[-1].is_alive()
+
     # How it ends.
 
     def pause(self) -> None:
