@@ -17,6 +17,7 @@ from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from tests.shell.hanging import HangingStore
+from tests.shell.test_recorder import full_disk
 
 SECONDS = 20.0
 SETTINGS = Settings(records=True, serves=True, release="0")
@@ -157,6 +158,46 @@ def is_complete(talk: Talk, session: str = "s") -> bool:
         return reading.is_complete
     finally:
         reading.close()
+
+
+# A store without room.
+
+
+def lose(talk: Talk) -> None:
+    """The agent says something that there is no room for."""
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.editor.hear(**chunk("lost"))
+        talk.ask("session/list", {})  # waits for what has been forwarded
+
+
+def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.editor.hear(**chunk("lost"))
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        talk.editor.hear(id=1, result={})
+    talk.editor.hear(**chunk("as the agent tells it"))
+    talk.end()
+
+
+def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    lose(talk)
+    talk.end()
+    assert talk.told() == ["opened", "one", "gap"]
+    assert not is_complete(talk)
 
 
 # A store that hangs.
