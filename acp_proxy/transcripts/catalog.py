@@ -20,10 +20,9 @@ _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
 _LEFT_ALONE_SECONDS = 5.0
 """An index that cannot be written to is not tried at every turn's end, each for seconds: marks tell it later."""
-_PASSING = frozenset(
+_IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_PASSING = _IN_USE | frozenset(
     {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_PROTOCOL,
         sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_READONLY,
@@ -48,15 +47,20 @@ class Catalog:
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
         """Ask the index, once it has seen what is marked of these agents. Raises Unreadable.
 
-        One that cannot be trusted is made anew; where that fails too, one in memory serves.
+        One that cannot be trusted is made anew; where that fails too, one in memory serves. Where others write to it
+        for too long, that one begins with what they have: reading all transcripts would only keep everybody busier.
         """
+        in_use = False
         try:
             return self._ask_the_lasting(question, agents)
-        except (sqlite3.Error, OSError):
+        except (sqlite3.Error, OSError) as problem:
             self._close()
+            in_use = _code(problem) in _IN_USE
         try:
             index = Index(None)
             try:
+                if in_use:
+                    index.take_over(self._layout.index)
                 return self._answer(index, agents, question)
             finally:
                 index.close()
@@ -108,7 +112,7 @@ class Catalog:
             return self._answer(self._opened(), agents, question)
         except sqlite3.DatabaseError as problem:
             self._close()
-            if getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF in _PASSING:
+            if _code(problem) in _PASSING:
                 raise
             self._layout.discard_index()
             return self._answer(self._opened(), agents, question)
@@ -186,3 +190,8 @@ class Catalog:
         if self._index is not None:
             self._index.close()
         self._index = None
+
+
+def _code(problem: Exception) -> int:
+    """SQLite's own number for what went wrong, without its details."""
+    return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,6 +159,16 @@ class Index:
     def has(self, agent: str, name: str) -> bool:
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
         return found.fetchone() is not None
+
+    def take_over(self, path: Path) -> None:
+        """Begin with what the file at ``path`` holds, if that is all there was: a read, which waits for no writer."""
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other,
+        ):
+            if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
+                other.backup(self._database)
+                self.is_new = False
 
     def is_filled(self) -> None:
         """Everything that there is has been brought in: from now on only what is marked."""

@@ -458,6 +458,19 @@ def test_an_index_that_another_process_has_locked_is_done_without(
     full.delete(AGENT, "new")
 
 
+def test_while_others_write_to_the_index_only_what_is_marked_is_read_anew(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_BUSY_MS", 50)
+    talk.keep(store, AGENT, "old")
+    assert listed(store) == ["old"]
+    [path] = root.glob("transcripts/*/old-*.jsonl")
+    path.unlink()  # without a mark: who reads all transcripts does not find it
+    talk.keep(store, AGENT, "new", at=5)
+    with locked(root / "index.sqlite3"):
+        assert listed(Store(root)) == ["new", "old"]
+
+
 def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Store, root: Path) -> None:
     for number in range(60):
         talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
