@@ -30,7 +30,7 @@ from torture.talk import Count, Turn, asked, path_of, written
 TOGETHER = 4
 STARTING = 4  # at a time: a start is a second of work where two cores have sixty to do
 PROMPTS_AFTER = 2
-ENDS_SECONDS = 60.0
+ENDS_SECONDS = 240.0  # long: a machine with other work may take its time, and nothing here is about pace
 MEET_SECONDS = 300.0  # others may have much more to do before
 NEVER = float("inf")
 WORDS = re.compile("(turn \\d+\\.\\d+ \u00b7) (\\d+)\\. ")
@@ -154,12 +154,11 @@ class Crowd:
         began = time.monotonic()
         with self.lock:
             self.deletes.setdefault(session, []).append((began, NEVER))
-        try:
-            return work()
-        finally:
-            with self.lock:
-                self.deletes[session].remove((began, NEVER))
-                self.deletes[session].append((began, time.monotonic()))
+        done = work()
+        with self.lock:
+            self.deletes[session].remove((began, NEVER))
+            self.deletes[session].append((began, time.monotonic()))
+        return done
 
     def check_list(self, ids: list[str], wanted: set[str], unwanted: set[str]) -> None:
         self.lists.add(tried=1, checked=len(ids))
@@ -268,9 +267,9 @@ class Member:
             self.count.trouble(f"editor {self._number}: {type(problem).__name__}: {problem}")
 
     def opened(self) -> str:
-        session = self._editor.new_session()
-        self.ask(session)
-        return session
+        opened = self._request("session/new", cwd=str(self._editor.project), mcpServers=[])
+        self.ask(opened["sessionId"])
+        return str(opened["sessionId"])
 
     def talk_together(self) -> None:
         for _ in range(self._crowd.steps):
@@ -342,7 +341,7 @@ class Member:
         began = time.monotonic()
         gone, found, page = self._crowd.gone(began), list[str](), dict[str, Any](nextCursor=None)
         while "nextCursor" in page:
-            page = self._editor.request("session/list", {"cursor": page["nextCursor"]}, ENDS_SECONDS)
+            page = self._request("session/list", cursor=page["nextCursor"])
             times = [session["updatedAt"] for session in page["sessions"]]
             assert times == sorted(times, reverse=True), "not newest first"
             found += [session["sessionId"] for session in page["sessions"]]
@@ -353,15 +352,18 @@ class Member:
         """Of this project: one page."""
         began = time.monotonic()
         gone = self._crowd.gone(began)
-        page = self._editor.request("session/list", {"cwd": str(self._editor.project)}, ENDS_SECONDS)
+        page = self._request("session/list", cwd=str(self._editor.project))
         ids = [session["sessionId"] for session in page["sessions"]]
         assert "nextCursor" not in page
         self._crowd.check_list(ids, self._crowd.steady(began, moved_counts=True), gone)
 
     def delete(self, session: str) -> None:
-        answer = self._crowd.deleting(session, lambda: self._editor.request("session/delete", {"sessionId": session}))
+        answer = self._crowd.deleting(session, lambda: self._request("session/delete", sessionId=session))
         assert answer == {}
         self.count.add(tried=1, deletes=1)
+
+    def _request(self, method: str, **params: object) -> Any:
+        return self._editor.request(method, params, ENDS_SECONDS)
 
     def _give_up(self, session: str) -> None:
         """Delete it, or have it deleted from the command line."""
