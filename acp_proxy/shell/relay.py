@@ -336,7 +336,12 @@ class Relay:
                 return Found(request, deleted=True)
             if not wanted.reads:
                 return Found(request)
-            reading = recorder.store.read(recorder.agent, session)
+            try:
+                reading = recorder.store.read(recorder.agent, session)
+            except FileNotFoundError:
+                if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
+                    return Found(request, deleted=True)
+                raise
             return reading, reading.is_complete and not recorder.lacks(session), reading.also
 
         try:

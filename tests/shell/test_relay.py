@@ -16,10 +16,12 @@ from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Reading
 from tests.shell.hanging import HangingStore
 from tests.shell.test_recorder import full_disk
 
 SECONDS = 20.0
+NOT_FOUND = -32002
 SETTINGS = Settings(records=True, serves=True, release="0")
 
 
@@ -163,15 +165,6 @@ def is_complete(talk: Talk, session: str = "s") -> bool:
 # A store without room.
 
 
-def lose(talk: Talk) -> None:
-    """The agent says something that there is no room for."""
-    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
-    with full_disk(after=path.stat().st_size):
-        talk.agent.say(chunk("lost"))
-        talk.editor.hear(**chunk("lost"))
-        talk.ask("session/list", {})  # waits for what has been forwarded
-
-
 def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
@@ -194,10 +187,34 @@ def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Pat
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
-    lose(talk)
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.editor.hear(**chunk("lost"))
+        talk.ask("session/list", {})  # waits for what has been forwarded
     talk.end()
     assert talk.told() == ["opened", "one", "gap"]
     assert not is_complete(talk)
+
+
+# A store that others use.
+
+
+class DeletedMeanwhile(Store):
+    """Another process deletes each session just before we open it."""
+
+    def read(self, agent: str, session: str) -> Reading:
+        Store(self.root).delete(agent, session)
+        return super().read(agent, session)
+
+
+def test_a_session_that_another_process_deletes_while_we_look_for_it_is_not_found(tmp_path: Path) -> None:
+    talk = Talk(DeletedMeanwhile(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
+    assert answer["error"]["code"] == NOT_FOUND
+    talk.end()
 
 
 # A store that hangs.
