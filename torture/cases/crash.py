@@ -134,10 +134,8 @@ class Life:
         with self._start() as editor:
             if moment == "start":
                 self._hurry(editor)
-            elif not self._guarded(lambda: self._begin(editor)):
+            elif not self._guarded(lambda: self._begin(editor)) or not self._guarded(lambda: self._act(editor, moment)):
                 return
-            else:
-                self._act(editor, moment)
             self._count = self._counts[victim]
             family = family_of(editor)
             chosen = [family[place] for place in VICTIMS[victim] if place < len(family)]
@@ -184,18 +182,18 @@ class Life:
         assert self._session is not None
         match moment:
             case "stream" | "second turn":
-                answer = self._ask(editor)
+                since, answer = editor.mark(), self._ask(editor)
                 if moment == "second turn":
                     editor.answer_of(answer)
-                    answer = self._ask(editor)
-                await_lines(editor, int(10 ** self._chance.uniform(0, 3.5)), answer)
+                    since, answer = editor.mark(), self._ask(editor)
+                await_lines(editor, int(10 ** self._chance.uniform(0, 3.5)), answer, since)
                 pause(self._chance.choice([0, self._chance.uniform(0, MOMENT_SECONDS)]))
             case "prompt":
                 self._ask(editor)
                 pause(self._chance.uniform(0, MOMENT_SECONDS))
             case "load":
-                answer = editor.start_load(self._session)
-                await_lines(editor, self._chance.randrange(6), answer)
+                since, answer = editor.mark(), editor.start_load(self._session)
+                await_lines(editor, self._chance.randrange(6), answer, since)
                 pause(self._chance.uniform(0, MOMENT_SECONDS))
             case "list":
                 for _ in range(self._chance.randrange(1, 6)):
@@ -273,8 +271,8 @@ def are_gone(processes: list[psutil.Process]) -> bool:
     return not alive(processes)
 
 
-def await_lines(editor: Editor, count: int, answer: int) -> None:
-    """Wait for so many lines, or for the answer."""
+def await_lines(editor: Editor, count: int, answer: int, since: int) -> None:
+    """Wait for so many lines behind a request, or for its answer."""
     seen = 0
 
     def look(message: Any) -> bool:
@@ -282,7 +280,7 @@ def await_lines(editor: Editor, count: int, answer: int) -> None:
         seen += 1
         return seen >= count or (isinstance(message, dict) and message.get("id") == answer)
 
-    editor.wait_for(look, since=editor.mark())
+    editor.wait_for(look, since=since)
 
 
 def pause(seconds: float) -> None:
