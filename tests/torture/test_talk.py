@@ -1,0 +1,48 @@
+"""What the crash cases count as lost is lost: a measure that sees nothing would be content with anything."""
+
+import json
+from pathlib import Path
+
+from acp_proxy.transcripts.transcript import Transcript
+from tests.transcripts import talk
+from torture.talk import Turn, asked, is_told, told_by_turn, written
+
+ONE, OTHER = asked(1, 1), asked(1, 11)
+
+
+def line(text: str, session: str = talk.SESSION, kind: str = "agent_message_chunk") -> bytes:
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+    message = {"method": "session/update", "params": {"sessionId": session, "update": update}}
+    return json.dumps(message, ensure_ascii=False).encode() + b"\n"
+
+
+def test_a_turn_takes_its_own_updates_and_no_others() -> None:
+    turn = Turn(talk.SESSION, ONE)
+    mine = [line(f"{ONE} 0. "), line(f"{ONE} 1. ")]
+    others = [line(f"{OTHER} 0. "), line(ONE, "another session"), line(ONE, kind="session_info_update"), b"{}\n"]
+    assert turn.take([mine[0], *others, mine[1]]) == 2
+    assert [one + b"\n" for one in turn.received] == mine
+
+
+def test_what_is_written_is_told_apart_by_turn_and_damage_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    transcript = Transcript(path, talk.header())
+    transcript.append(talk.prompt(ONE) + talk.said(f"{ONE} 0. ") + talk.prompt(OTHER) + talk.said(f"{OTHER} 0. "))
+    transcript.append(b'{"torn\n')
+    transcript.close()
+    found = written(path)
+    assert (found.prompts, found.damaged) == ([ONE, OTHER], 1)
+    assert [len(found.updates[turn]) for turn in (ONE, OTHER)] == [1, 1]
+
+
+def test_a_load_that_leaves_out_a_word_does_not_tell_what_was_received() -> None:
+    turn = Turn(talk.SESSION, ONE)
+    turn.take([line(f"{ONE} 0. "), line(f"{ONE} 1. ")])
+
+    def is_enough(text: str) -> bool:
+        load = [json.loads(one)["params"]["update"] for one in (line(ONE, kind="user_message_chunk"), line(text))]
+        return is_told(turn, told_by_turn(load)[ONE])
+
+    assert is_enough(f"{ONE} 0. {ONE} 1. {ONE} 2. ")
+    assert not is_enough(f"{ONE} 0. ")
+    assert not is_enough(f"{ONE} 1. {ONE} 0. ")
