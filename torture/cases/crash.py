@@ -42,7 +42,7 @@ KILLS_OF_ONE = 8  # then a new conversation, so that a load stays short
 START_SECONDS = 0.5  # about what a start takes
 MOMENT_SECONDS = 0.02  # in it lies everything that a prompt, a list or a load sets going
 LARGE = 200_000  # bytes: more than a pipe takes, and than a read brings
-ENDS_SECONDS = 20.0
+ENDS_SECONDS = 60.0  # far longer than an end takes, also on a machine with much else to do
 
 Step = dict[str, Any]
 

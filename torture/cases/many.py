@@ -64,7 +64,7 @@ class Crowd:
         self.scale = scale
         self.store = scale.place / "store"
         self.proxies = scale.of(32, 9)
-        self.steps = scale.of(25, 3)
+        self.steps = scale.of(20, 3)
         self.own = Count(
             f"{self.proxies - 2 * TOGETHER} of {self.proxies} proxies, each with its own sessions", "updates"
         )
