@@ -41,6 +41,7 @@ CONVERSATIONS = 4  # at a time: two cores are busy, and each still gets far betw
 KILLS_OF_ONE = 8  # then a new conversation, so that a load stays short
 START_SECONDS = 0.5  # about what a start takes
 MOMENT_SECONDS = 0.02  # in it lies everything that a prompt, a list or a load sets going
+LOADS_AGAIN = 5  # a store that does not answer for most of a second is said so; a person would try again
 LARGE = 200_000  # bytes: more than a pipe takes, and than a read brings
 ENDS_SECONDS = 60.0  # far longer than an end takes, also on a machine with much else to do
 
@@ -161,6 +162,11 @@ class Life:
             self._session = editor.new_session()
             return
         loaded = editor.load(self._session)
+        for _ in range(LOADS_AGAIN):
+            if "ETIMEDOUT" not in str(loaded.answer.get("error")):
+                break
+            self._count.add(loads_that_a_busy_disk_kept_waiting=1)
+            loaded = editor.load(self._session)
         assert "result" in loaded.answer, loaded.answer
         told = told_by_turn(loaded.updates)
         prompted = [turn for turn in self._turns if turn.prompted]
