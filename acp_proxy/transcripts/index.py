@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from acp_proxy.wire.record import Entry, Header
 SCHEMA = 2
 PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
+_PAUSE_SECONDS = 0.01
 _CLEARING_MS = 250  # a list's reading is shorter; for a longer one nothing waits, it is tried again with the next list
 _CURSOR_VERSION = 1
 
@@ -177,7 +179,7 @@ class Index:
 
     def _set_up(self) -> bool:
         database = self._database
-        database.execute("PRAGMA journal_mode = WAL")
+        self._begin_log()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA secure_delete = ON")
         with self._transaction():
@@ -189,6 +191,18 @@ class Index:
                 for statement in _TABLES.split(";"):
                     database.execute(statement)
         return bool(version != SCHEMA or not tables[0])
+
+    def _begin_log(self) -> None:
+        """Wait for another process that begins it too: SQLite itself does not, here."""
+        until = time.monotonic() + _BUSY_MS / 1000
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
