@@ -1,23 +1,43 @@
 """One peer's input: whole lines go in, one writer at a time, and the peer sets the pace.
 
 A write blocks while the peer does not read; nothing is buffered here. Once the peer is gone, writes do nothing.
+
+Whoever waits for a peer reads nothing meanwhile, not even the other's end. So a wait may also look out for the other
+(``speaker``) hanging up, which a pipe or a socket tells before all is read; not on Windows, which has no such wait.
 """
 
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable
 
+_HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
+"""The second is a socket's whose other side will say no more, where the system tells it."""
+
 
 class Output:
-    def __init__(self, fd: int, on_gone: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        fd: int,
+        on_gone: Callable[[], None],
+        speaker: int | None = None,
+        on_hang_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """With a ``speaker`` the descriptor must be ours alone: it is made non-blocking, where waits can be shared."""
         self.lock = threading.Lock()
         """Held for whole lines; a replay holds it for several."""
         self._fd = fd
         self._on_gone = on_gone
+        self._speaker = speaker
+        self._on_hang_up = on_hang_up
         self._unfinished = False
         self._in_line = False
         self.is_gone = False
+        self.taken = 0
+        """How often a peer that had to be waited for has taken something."""
+        if speaker is not None and sys.platform != "win32":
+            os.set_blocking(fd, False)
 
     def write(self, data: bytes, *, own: bool = False) -> None:
         with self.lock:
@@ -66,11 +86,25 @@ class Output:
         while view:
             try:
                 view = view[os.write(self._fd, view) :]
-            except BlockingIOError:  # the other side made the pipe non-blocking; wait as a blocking one would
-                select.select([], [self._fd], [])
+                self.taken += 1
+            except BlockingIOError:  # we, or the other side, made it non-blocking; wait as a blocking one would
+                self._wait()
             except OSError:
                 self._gone()
                 return
+
+    def _wait(self) -> None:
+        if self._speaker is None:
+            select.select([], [self._fd], [])
+            return
+        waiting = select.poll()
+        waiting.register(self._fd, select.POLLOUT)
+        waiting.register(self._speaker, _HANG_UP)
+        for fd, told in waiting.poll():
+            if fd == self._speaker:
+                self._speaker = None
+                if told & _HANG_UP:
+                    self._on_hang_up()
 
     def _gone(self) -> None:
         self.is_gone = True

@@ -88,16 +88,17 @@ class Relay:
         self._core = threading.Lock()
         self._outputs = {
             Peer.CLIENT: Output(to_client, self._notify),
-            Peer.AGENT: Output(to_agent, lambda: None),
+            Peer.AGENT: Output(to_agent, lambda: None, from_client, self._hang_up),
         }
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
+        self._hung_up = False
         self._worker = Worker(warn)
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
         self._watch_wanted = threading.Event()
-        self._watching = False
+        self._watching = self._is_over = False
         if recorder is not None:
             recorder.on_turn_end = self._turn_ended
 
@@ -111,7 +112,17 @@ class Relay:
     @property
     def client_is_gone(self) -> bool:
         """The editor has closed its side, or does not read any more."""
-        return self.client.ended.is_set() or self._outputs[Peer.CLIENT].is_gone
+        return self.client.ended.is_set() or self._hung_up or self._outputs[Peer.CLIENT].is_gone
+
+    @property
+    def is_behind(self) -> bool:
+        """The editor has closed its side, and the agent does not read what was said before."""
+        return self._hung_up and not self.client.ended.is_set() and not self._outputs[Peer.CLIENT].is_gone
+
+    @property
+    def taken(self) -> int:
+        """Grows while an agent that is behind reads."""
+        return self._outputs[Peer.AGENT].taken
 
     def end_input(self) -> None:
         """The agent reads its end of file, behind everything that is on its way; nothing waits for that here."""
@@ -131,6 +142,8 @@ class Relay:
     def finish_work(self, seconds: float) -> None:
         if self._recorder is not None:
             self._worker.finish(seconds)
+            self._is_over = True
+            self._watch_wanted.set()
 
     # --- for the pumps
 
@@ -434,6 +447,10 @@ class Relay:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._recorder
 
+    def _hang_up(self) -> None:
+        self._hung_up = True
+        self._notify()
+
     def _notify(self) -> None:
         self.stirred.set()
         self.notify()
@@ -441,8 +458,7 @@ class Relay:
     def _watch(self) -> None:
         """See that nobody waits for a store that hangs."""
         recorder = self._the_recorder()
-        while True:
-            self._watch_wanted.wait()
+        while self._watch_wanted.wait() and not self._is_over:
             self._watch_wanted.clear()
             self._watching = False
             time.sleep(_WATCH_SECONDS)

@@ -1,9 +1,10 @@
 """Everything that waits for something else: the agent's life, signals, the end.
 
 The end, whoever begins it: the agent gets its end of file (and the signal that we got), ``grace`` seconds, SIGTERM to
-its tree, ``TERM_SECONDS``, SIGKILL. Everything that it wrote is delivered before we go; a descendant that holds its
-stdout open keeps us for ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays and does not
-read.
+its tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor said last is given the time to; one
+that reads nothing of it for ``grace`` has had it. Everything that it wrote is delivered before we go; a descendant
+that holds its stdout open keeps us for ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays
+and does not read.
 """
 
 import contextlib
@@ -87,7 +88,7 @@ class _Watch:
         if self._relay.agent.ended.is_set() and self._signal is None:
             await self._exited(HELD_SECONDS)  # an agent that ends closes its side first
         if not self._agent.poll():
-            await self._end()
+            await self._end(0 if await self._is_deaf() else self._grace)
         with anyio.CancelScope() as self._last_wait:
             if self._signal is not None:
                 self._hurry()
@@ -103,17 +104,29 @@ class _Watch:
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
 
-    async def _end(self) -> None:
+    async def _is_deaf(self) -> bool:
+        """The editor has gone, and the agent has read nothing of what is still there for it for ``grace`` seconds."""
+        taken, waited = self._relay.taken, 0.0
+        while self._relay.is_behind and self._signal is None and not self._agent.poll():
+            if waited >= self._grace:
+                return True
+            await anyio.sleep(_TICK)
+            taken, waited = self._relay.taken, waited + _TICK if self._relay.taken == taken else 0.0
+        return False
+
+    async def _end(self, grace: float) -> None:
         """Bounded: the agent and its tree are gone when this returns."""
         family = processes.tree(self._agent)
         self._relay.end_input()
-        if self._signal is not None:
-            processes.send(family[:1], self._signal)
-        for number, seconds in ((None, self._grace), (signal.SIGTERM, TERM_SECONDS), (_KILL, TERM_SECONDS)):
+        passed_on = None
+        for number, seconds in ((None, grace), (signal.SIGTERM, TERM_SECONDS), (_KILL, TERM_SECONDS)):
             if number is not None:
                 processes.send(processes.alive(family), number)
             with anyio.move_on_after(seconds):
                 while not self._agent.poll() or processes.alive(family):
+                    if self._signal is not None and self._signal != passed_on:  # also one that comes while we wait
+                        passed_on = self._signal
+                        processes.send(family[:1], passed_on)
                     await anyio.sleep(_TICK)
                 return
 

@@ -265,6 +265,52 @@ def test_an_editor_that_closes_only_its_reading_side_ends_the_agent(proxied: Pro
     process.stdin.close()
 
 
+def fill(editor: Editor) -> int:
+    """Write to the proxy for as long as anybody reads; the bytes that were taken."""
+    assert editor.process.stdin is not None
+    descriptor, written = editor.process.stdin.fileno(), 0
+    while select.select([], [descriptor], [], 0.5)[1]:
+        assert written < 10_000_000, "nobody stops reading"
+        written += os.write(descriptor, b"x" * (select.PIPE_BUF - 1) + b"\n")
+    return written
+
+
+@posix_only
+def test_an_editor_that_closes_its_side_is_noticed_also_when_the_agent_does_not_read(
+    proxied: Proxied, watched: Watched
+) -> None:
+    with started(proxied, ["sleep", str(STAYS)], SHORT_GRACE) as editor:
+        fill(editor)
+        processes = watched.tree(editor)
+        assert editor.end() == 128 + signal.SIGTERM
+        assert are_gone(processes)
+
+
+READS_SLOWLY = """
+import os, sys, time
+open(sys.argv[1]).close()
+heard = 0
+while data := os.read(0, 4096):
+    heard += len(data)
+    time.sleep(0.08 if heard < 100_000 else 0)
+os.write(2, b"heard %d" % heard)
+"""
+"""Waits until somebody opens the FIFO that it is given, and reads for two seconds, never resting for long."""
+
+
+@posix_only
+def test_an_agent_that_reads_slowly_hears_all_that_was_said_before_the_editor_closed_its_side(
+    proxied: Proxied,
+) -> None:
+    begin = proxied.base / "begin"
+    os.mkfifo(begin)
+    with started(proxied, [sys.executable, "-c", READS_SLOWLY, str(begin)], ["--grace", "1"]) as editor:
+        written = fill(editor)
+        begin.write_text("now")
+        assert editor.end() == 0
+        assert editor.stderr() == f"heard {written}"
+
+
 @posix_only
 def test_an_agent_that_ignores_the_end_of_its_input_is_told_to_end(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof"]) as editor:
@@ -353,6 +399,20 @@ def test_a_signal_is_passed_on_and_everything_ends(proxied: Proxied, watched: Wa
         editor.signal(number)
         assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {number.name}"
         assert editor.wait() == 128 + number
+        assert are_gone(processes)
+
+
+@posix_only
+def test_a_signal_that_comes_after_the_end_of_the_editors_side_is_passed_on_too(
+    proxied: Proxied, watched: Watched
+) -> None:
+    says_when_it_hears_the_end = f"cat >/dev/null; echo '{{}}'; exec sleep {STAYS}"
+    with started(proxied, ["sh", "-c", says_when_it_hears_the_end], ENDLESS_GRACE) as editor:
+        editor.close_stdin()
+        editor.wait_for(lambda message: message == {})
+        processes = watched.tree(editor)
+        editor.signal(signal.SIGTERM)
+        assert editor.wait() == 128 + signal.SIGTERM
         assert are_gone(processes)
 
 

@@ -2,9 +2,11 @@
 
 import os
 import pty
+import queue
+import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -143,6 +145,50 @@ def test_a_peer_that_goes_while_a_write_waits_for_it_ends_the_write() -> None:
     assert not writer.is_alive()
     assert pipe.gone == [None]
     os.close(pipe.writing)
+
+
+def a_pipe() -> tuple[int, socket.socket | None, Callable[[], None]]:
+    speaker, other = os.pipe()
+    os.write(other, b"not read yet")
+    return speaker, None, lambda: os.close(other)
+
+
+def a_socket() -> tuple[int, socket.socket | None, Callable[[], None]]:
+    speaker, other = socket.socketpair()
+    return speaker.detach(), None, other.close
+
+
+def a_socket_that_still_reads() -> tuple[int, socket.socket | None, Callable[[], None]]:
+    speaker, other = socket.socketpair()
+    return speaker.detach(), other, lambda: other.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
+@pytest.mark.parametrize("kind", [a_pipe, a_socket, a_socket_that_still_reads])
+def test_a_speaker_that_hangs_up_is_noticed_in_a_write_that_waits_and_nothing_of_that_is_lost(
+    kind: Callable[[], tuple[int, socket.socket | None, Callable[[], None]]],
+) -> None:
+    speaker, other, hang_up = kind()
+    reading, writing = os.pipe()
+    told: queue.SimpleQueue[None] = queue.SimpleQueue()
+    to_agent = Output(writing, lambda: None, speaker, lambda: told.put(None))
+    writer = threading.Thread(target=to_agent.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
+    writer.start()
+    with pytest.raises(queue.Empty):
+        told.get(timeout=0.05)
+    hang_up()
+    told.get(timeout=SECONDS)
+    read, taken = 0, to_agent.taken
+    while read < MORE_THAN_A_PIPE_HOLDS:
+        read += len(os.read(reading, 65536))
+    writer.join(SECONDS)
+    assert to_agent.taken > taken
+    assert told.empty()
+    to_agent.close()
+    os.close(reading)
+    os.close(speaker)
+    if other is not None:
+        other.close()
 
 
 def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:

@@ -413,3 +413,13 @@ def test_an_editor_that_ends_is_told_and_the_agent_reads_its_end(tmp_path: Path)
     talk.agent.end()
     assert talk.relay.agent.ended.wait(SECONDS)
     talk.editor.close()
+
+
+def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.end()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(SECONDS)
+        assert not thread.is_alive(), thread.name
