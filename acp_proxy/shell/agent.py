@@ -1,7 +1,8 @@
 """The agent's process: started before anything else, ended for certain.
 
-The start imports next to nothing. On Linux the agent gets SIGKILL when we die: the kernel ties that to the thread
-that forked, so it is the main thread that forks. The agent inherits stderr, environment, directory and process group.
+The start imports next to nothing. The agent inherits stderr, environment, directory and process group, and is tied to
+our life as well as the platform can (``tie``). On Linux the kernel ties it to the thread that forked, so it is the main
+thread that forks.
 
 The end is bounded: end of file, then ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``,
 SIGKILL. The tree is looked at once, when the end begins; what has left it by then is not ours to end.
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
-_DEATH_SIGNAL = 9
+
+DEATH_SIGNAL, JOB, END_OF_FILE = "death signal", "job", "end of file"
+"""What an agent hears of our death, when we cannot tell it ourselves. The last is all that is left to macOS."""
+
+_SIGKILL = 9
 _PR_SET_PDEATHSIG = 1
 _RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and what is ignored stays so through exec
 
@@ -62,9 +67,14 @@ class Agent:
             return f"ended by signal {-status}"
 
 
+def tie(platform: str) -> str:
+    """What ends the agent with us there, also when we are killed."""
+    return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
+
+
 def start(command: list[str]) -> Agent:
     """Start the agent. A command that cannot be started says so on stderr and ends with 127 or 126, like a shell's."""
-    if sys.platform == "win32":
+    if tie(sys.platform) == JOB:
         from acp_proxy.shell.windows import start_agent
 
         return start_agent(command)
@@ -104,15 +114,15 @@ def become(command: list[str]) -> int:
 
 def _die_with(parent: int) -> None:
     """In the child: reset what Python changed, and end when the parent does."""
-    if sys.platform == "linux":
+    if tie(sys.platform) == DEATH_SIGNAL:
         import ctypes
 
         libc = ctypes.CDLL(None)
         for number in _RESET_SIGNALS:
             libc.signal(number, None)
-        libc.prctl(_PR_SET_PDEATHSIG, _DEATH_SIGNAL, 0, 0, 0)
+        libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
-            os._exit(128 + _DEATH_SIGNAL)
+            os._exit(128 + _SIGKILL)
     else:
         import signal
 
@@ -129,6 +139,15 @@ def tree(agent: Agent) -> "list[psutil.Process]":
         return [root, *root.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
+    """The end: the signal to what is left of the tree, and how long it then has. The first is the end of its input."""
+    import signal
+
+    if platform == "win32":  # where every signal ends a process at once
+        return (None, grace), (signal.SIGTERM, TERM_SECONDS)
+    return (None, grace), (signal.SIGTERM, TERM_SECONDS), (_SIGKILL, TERM_SECONDS)
 
 
 def send(processes: "list[psutil.Process]", number: int) -> None:

@@ -16,7 +16,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal
 
 from acp_proxy.shell import agent as processes
-from acp_proxy.shell.agent import TERM_SECONDS, Agent
+from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.relay import Relay
 from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 
@@ -27,8 +27,6 @@ _SHORT_TICK = 0.01
 """While the last lines are delivered."""
 _WORK_SECONDS = 1.0
 """For what the store still has to do when all is over; marks tell the next process what was left."""
-
-_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def supervise(agent: Agent, relay: Relay, grace: float) -> int:
@@ -119,7 +117,7 @@ class _Watch:
         family = processes.tree(self._agent)
         self._relay.end_input()
         passed_on = None
-        for number, seconds in ((None, grace), (signal.SIGTERM, TERM_SECONDS), (_KILL, TERM_SECONDS)):
+        for number, seconds in processes.steps(sys.platform, grace):
             if number is not None:
                 processes.send(processes.alive(family), number)
             with anyio.move_on_after(seconds):

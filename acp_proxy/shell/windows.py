@@ -1,5 +1,7 @@
 """The start on Windows: ``npx`` is ``npx.cmd``, there is no window, and a job object ends the tree when we end.
 
+A process leaves the job only if it was started so that it may (CREATE_BREAKAWAY_FROM_JOB); there is no other way of
+detaching oneself. What the agent starts before it is in the job, in its first moments, is not in the job.
 Written after the documentation of CreateProcess and of job objects; run on Windows only.
 """
 
@@ -7,10 +9,12 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
+from typing import Any
 
 from acp_proxy.shell.agent import NOT_FOUND, Agent
 
-_KILL_ON_JOB_CLOSE = 0x2000
+_KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
 _LIMIT_FLAGS_OFFSET = 16
 _INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
@@ -28,28 +32,38 @@ class WindowsAgent(Agent):
 
 def start_agent(command: list[str]) -> Agent:
     """As ``agent.start``. A command that is not there ends us with 127."""
-    program = shutil.which(command[0])
-    if program is None:
+    found = resolved(command, shutil.which)
+    if found is None:
         os.write(2, f"acp-proxy: {command[0]}: not found. Check the agent's command in your editor.\n".encode())
         os._exit(NOT_FOUND)
     process = subprocess.Popen(
-        [program, *command[1:]],
+        found,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
     )
-    _end_with_us(process)
+    end_with_us(int(process._handle), ctypes.windll.kernel32)  # type: ignore[attr-defined,unused-ignore]
     assert process.stdin is not None
     assert process.stdout is not None
     return WindowsAgent(process, os.dup(process.stdin.fileno()), os.dup(process.stdout.fileno()))
 
 
-def _end_with_us(process: "subprocess.Popen[bytes]") -> None:
+def resolved(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
+    """The command by its program's full path, ending and all; None if there is no such program."""
+    program = which(command[0])
+    return None if program is None else [program, *command[1:]]
+
+
+def end_with_us(process: int, kernel: Any) -> None:
     """Put the agent into a job that closes with our handle, which the system closes when we die."""
-    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
     job = kernel.CreateJobObjectW(None, None)
+    kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, limits(), _INFORMATION_SIZE)
+    kernel.AssignProcessToJobObject(job, process)
+
+
+def limits() -> bytes:
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: all of it ends when the job closes, but what was started to leave it."""
     information = bytearray(_INFORMATION_SIZE)
-    information[_LIMIT_FLAGS_OFFSET : _LIMIT_FLAGS_OFFSET + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-    buffer = (ctypes.c_char * _INFORMATION_SIZE).from_buffer(information)
-    kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, buffer, _INFORMATION_SIZE)
-    kernel.AssignProcessToJobObject(job, int(process._handle))  # type: ignore[attr-defined,unused-ignore]
+    flags = _KILL_ON_JOB_CLOSE | _BREAKAWAY_OK
+    information[_LIMIT_FLAGS_OFFSET : _LIMIT_FLAGS_OFFSET + 4] = flags.to_bytes(4, "little")
+    return bytes(information)

@@ -1,0 +1,76 @@
+"""What the start on Windows decides, and what it asks of the system; this runs anywhere."""
+
+import ctypes
+from typing import Any
+
+from acp_proxy.shell import windows
+
+
+class BasicLimits(ctypes.Structure):
+    """JOBOBJECT_BASIC_LIMIT_INFORMATION, as the documentation of the system has it."""
+
+    _fields_ = (
+        ("PerProcessUserTimeLimit", ctypes.c_int64),
+        ("PerJobUserTimeLimit", ctypes.c_int64),
+        ("LimitFlags", ctypes.c_uint32),
+        ("MinimumWorkingSetSize", ctypes.c_uint64),
+        ("MaximumWorkingSetSize", ctypes.c_uint64),
+        ("ActiveProcessLimit", ctypes.c_uint32),
+        ("Affinity", ctypes.c_uint64),
+        ("PriorityClass", ctypes.c_uint32),
+        ("SchedulingClass", ctypes.c_uint32),
+    )
+
+
+class ExtendedLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION on a 64-bit system."""
+
+    _fields_ = (
+        ("BasicLimitInformation", BasicLimits),
+        ("IoInfo", ctypes.c_uint64 * 6),
+        ("ProcessMemoryLimit", ctypes.c_uint64),
+        ("JobMemoryLimit", ctypes.c_uint64),
+        ("PeakProcessMemoryUsed", ctypes.c_uint64),
+        ("PeakJobMemoryUsed", ctypes.c_uint64),
+    )
+
+
+KILL_ON_JOB_CLOSE, BREAKAWAY_OK = 0x2000, 0x800
+
+
+def test_the_job_ends_all_that_is_in_it_and_lets_go_only_what_asks_for_it() -> None:
+    limits = ExtendedLimits.from_buffer_copy(windows.limits())
+    assert len(windows.limits()) == ctypes.sizeof(ExtendedLimits)
+    assert limits.BasicLimitInformation.LimitFlags == KILL_ON_JOB_CLOSE | BREAKAWAY_OK
+    limits.BasicLimitInformation.LimitFlags = 0
+    assert bytes(limits) == bytes(len(windows.limits()))
+
+
+class Kernel:
+    """The system's calls, as far as we use them."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def CreateJobObjectW(self, security: None, name: None) -> int:
+        return 71
+
+    def SetInformationJobObject(self, *given: Any) -> int:
+        self.asked.append(given)
+        return 1
+
+    def AssignProcessToJobObject(self, *given: Any) -> int:
+        self.asked.append(given)
+        return 1
+
+
+def test_the_job_has_its_limits_before_the_agent_is_in_it() -> None:
+    kernel = Kernel()
+    windows.end_with_us(17, kernel)
+    assert kernel.asked == [(71, 9, windows.limits(), 144), (71, 17)]
+
+
+def test_a_command_is_started_by_the_full_name_of_what_the_path_has_for_it() -> None:
+    there = {"npx": r"C:\Program Files\nodejs\npx.CMD"}
+    assert windows.resolved(["npx", "-y", "agent"], there.get) == [there["npx"], "-y", "agent"]
+    assert windows.resolved(["uvx", "agent"], there.get) is None
