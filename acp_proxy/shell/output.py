@@ -1,4 +1,4 @@
-"""One peer's input: whole lines go in, one writer at a time, and the peer sets the pace.
+"""One peer's input: whole lines go in, one writer at a time, and the peer sets the pace. And stderr, which sets none.
 
 A write blocks while the peer does not read; nothing is buffered here. Once the peer is gone, writes do nothing.
 
@@ -6,6 +6,7 @@ Whoever waits for a peer reads nothing meanwhile, not even the other's end. So a
 (``speaker``) hanging up, which a pipe or a socket tells before all is read; not on Windows, which has no such wait.
 """
 
+import contextlib
 import os
 import select
 import sys
@@ -14,6 +15,9 @@ from collections.abc import Callable
 
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 """The second is a socket's whose other side will say no more, where the system tells it."""
+
+_UNREAD_SECONDS = 1.0
+"""So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
 
 
 class Output:
@@ -109,6 +113,36 @@ class Output:
     def _gone(self) -> None:
         self.is_gone = True
         self._on_gone()
+
+
+class Stderr:
+    """What is said there is for whoever reads it: if nobody does, it is waited for once, and then dropped.
+
+    The descriptor is the agent's as well, so it stays as it is, and nothing is written that would have to wait.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = threading.Lock()
+        self._is_read = True
+
+    def write(self, data: bytes) -> None:
+        size = len(data) if sys.platform == "win32" else select.PIPE_BUF  # so much fits where anything does
+        with self._lock, contextlib.suppress(OSError):  # nobody listens there
+            for at in range(0, len(data), size):
+                if not self._takes():
+                    return
+                os.write(self._fd, data[at : at + size])
+
+    def _takes(self) -> bool:
+        if sys.platform != "win32":
+            patience = _UNREAD_SECONDS if self._is_read else 0.0
+            self._is_read = bool(select.select([], [self._fd], [], patience)[1])
+        return self._is_read
+
+
+STDERR = 2
+stderr = Stderr(STDERR)
 
 
 def read(fd: int, size: int) -> bytes:

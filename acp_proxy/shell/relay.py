@@ -5,8 +5,6 @@ held for whole lines. An output's may be held while taking the core's, never the
 A bug in deciding is a warning: the lines it was about pass as they came.
 """
 
-import contextlib
-import os
 import queue
 import threading
 import time
@@ -36,7 +34,7 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
-from acp_proxy.shell.output import Output
+from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.worker import Worker
@@ -48,7 +46,6 @@ if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
     from acp_proxy.replay.telling import Mode
     from acp_proxy.shell.replaying import Ended, Replay
 
-STDERR = 2
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
 _ANSWER_SECONDS = 15.0
@@ -202,7 +199,7 @@ class Relay:
             case Forward(to, data, begins=begins, ends=ends):
                 self._outputs[to].write_piece(data, begins=begins, ends=ends)
             case ToStderr(data):
-                _to_stderr(data)
+                stderr.write(data)
             case Warn(text):
                 self._warn(text)
             case ListSessions():
@@ -471,8 +468,3 @@ class Relay:
         for pump in (self.client, self.agent):
             if pump.is_thread(stuck):
                 pump.take_over()
-
-
-def _to_stderr(data: bytes) -> None:
-    with contextlib.suppress(OSError):  # nobody listens there
-        os.write(STDERR, data)

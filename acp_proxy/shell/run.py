@@ -1,6 +1,5 @@
 """``run``, once the agent has been started: put the parts together, and stay until it is over."""
 
-import contextlib
 import os
 import sys
 import threading
@@ -13,8 +12,9 @@ from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused
 from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.output import stderr
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.relay import STDERR, Relay, ReplayOptions
+from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
@@ -56,8 +56,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
 
 def warn(text: str) -> None:
     """One line on stderr, where editors keep their agents' logs."""
-    with contextlib.suppress(OSError):  # nobody listens there
-        os.write(STDERR, f"acp-proxy: {jsonrpc.printable(text)}\n".encode("utf-8", "replace"))
+    stderr.write(f"acp-proxy: {jsonrpc.printable(text)}\n".encode("utf-8", "replace"))
 
 
 def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:

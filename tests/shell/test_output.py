@@ -1,5 +1,6 @@
 """Whole lines go out, at the peer's pace; a peer that is gone is noticed, and is no error."""
 
+import contextlib
 import os
 import pty
 import queue
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acp_proxy.shell import output
-from acp_proxy.shell.output import Output
+from acp_proxy.shell.output import Output, Stderr
 
 SECONDS = 20.0
 MORE_THAN_A_PIPE_HOLDS = 1024 * 1024
@@ -198,6 +199,45 @@ def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:
     pipe.output.write(b"two\n")
     assert os.read(pipe.reading, 100) == b"one\n"
     assert os.read(pipe.reading, 100) == b""
+
+
+def test_what_is_said_on_stderr_arrives_whole_where_somebody_reads() -> None:
+    reading, writing = os.pipe()
+    said = b"one\n" + b"x" * MORE_THAN_A_PIPE_HOLDS + b"\n"
+    writer = threading.Thread(target=Stderr(writing).write, args=(said,))
+    writer.start()
+    read = b""
+    while len(read) < len(said):
+        read += os.read(reading, 65536)
+    writer.join(SECONDS)
+    os.close(reading)
+    os.close(writing)
+    assert read == said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
+def test_where_nobody_reads_stderr_nobody_waits_for_that_and_later_words_arrive() -> None:
+    reading, writing = os.pipe()
+    told = Stderr(writing)
+    words = threading.Thread(target=told.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
+    words.start()
+    words.join(SECONDS)
+    assert not words.is_alive()
+    os.set_blocking(reading, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.read(reading, 65536):
+            pass
+    told.write(b"later\n")
+    assert os.read(reading, 65536) == b"later\n"
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_stderr_that_is_gone_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    Stderr(writing).write(b"one\n")
+    os.close(writing)
 
 
 def test_a_read_brings_what_there_is_and_then_nothing_at_the_end(pipe: Pipe) -> None:
