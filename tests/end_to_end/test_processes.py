@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from acp_proxy.demo.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
+from torture.processes import are_gone, is_gone
 
 SECONDS = 20.0
 SHORT_GRACE = ("--grace", "0.2")
@@ -61,29 +61,6 @@ def watched() -> Iterator[Watched]:
     made = Watched()
     yield made
     made.close()
-
-
-def are_gone(processes: Sequence[psutil.Process]) -> bool:
-    """Whether all of them end, in a while."""
-    deadline = time.monotonic() + SECONDS
-    return all(is_gone(process, deadline - time.monotonic()) for process in processes)
-
-
-def is_gone(process: psutil.Process, seconds: float = SECONDS) -> bool:
-    try:
-        if not hasattr(os, "pidfd_open"):
-            process.wait(seconds)
-            return True
-        ended = os.pidfd_open(process.pid)
-    except (psutil.NoSuchProcess, ProcessLookupError):
-        return True
-    except psutil.TimeoutExpired:
-        return False
-    try:
-        # One that nobody has waited for yet counts as gone.
-        return not process.is_running() or bool(select.select([ended], [], [], max(seconds, 0))[0])
-    finally:
-        os.close(ended)
 
 
 def started(proxied: Proxied, agent: Sequence[str], options: Sequence[str] = ()) -> Editor:
