@@ -83,9 +83,10 @@ class Trial:
 
 def run(scale: Scale) -> Iterator[Outcome]:
     (scale.place / "script.json").write_text(json.dumps(EXITS))
-    launchers = [*plain(), *through_npx(scale.place), *through_uvx(scale.place)]
-    trials = planned(launchers, scale)
     with heard_signals(), ThreadPoolExecutor(AT_ONCE) as pool:
+        npx, uvx = pool.map(lambda prepare: prepare(scale.place), (through_npx, through_uvx))
+        launchers = [*plain(), *npx, *uvx]
+        trials = planned(launchers, scale)
         list(pool.map(tried, trials))
     missing = {"npx", "uvx"} - {launcher.name for launcher in launchers}
     for launcher in launchers:
