@@ -127,7 +127,7 @@ class Stderr:
         self._is_read = True
 
     def write(self, data: bytes) -> None:
-        size = len(data) if sys.platform == "win32" else select.PIPE_BUF  # so much fits where anything does
+        size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # so much fits where anything does
         with self._lock, contextlib.suppress(OSError):  # nobody listens there
             for at in range(0, len(data), size):
                 if not self._takes():
