@@ -132,7 +132,6 @@ def tried(trial: Trial) -> None:
     except Exception as problem:  # noqa: BLE001 - it is told, and the other trials go on
         trial.trouble.append(f"{type(problem).__name__}: {problem}")
     finally:
-        end(marked(mark))
         trial.trouble = [f"{trial.launcher.name}, {trial.ending.name}: {text}" for text in trial.trouble]
 
 
@@ -141,7 +140,9 @@ def attempt(trial: Trial, mark: str) -> None:
     variables = environment(mark, DETACHED=str(pidfile), **surroundings(trial.home.parent))
     killed = trial.ending == EDITOR_KILLED
     before = [sys.executable, "-S", "-E", "-c", EDITOR] if killed else []
-    with Client([*before, *command(trial)], env=variables, cwd=trial.home) as editor:
+    with contextlib.ExitStack() as opened:
+        editor = opened.enter_context(Client([*before, *command(trial)], env=variables, cwd=trial.home))
+        opened.callback(lambda: end(marked(mark)))  # first of all: what lives on holds the editor's streams
         proxy = psutil.Process(begun(editor, trial))
         detached = [psutil.Process(int(pidfile.read_text()))] if trial.launcher.detaches else []
         ours = [psutil.Process(editor.pid), proxy, *detached]

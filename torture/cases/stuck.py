@@ -287,12 +287,14 @@ def place_for(base: Path) -> Proxied:
 def tried(trial: Trial) -> None:
     try:
         with trial.opened:
-            editor = trial.kind(trial)
-            trial.end(editor)
-            what_was_last(trial, editor)
+            try:
+                editor = trial.kind(trial)
+                trial.end(editor)
+                what_was_last(trial, editor)
+            finally:
+                end(marked(trial.mark))  # what lives on holds the editor's streams
     except Exception as problem:  # noqa: BLE001 - it is told, and the other trials go on
         trial.trouble.append(f"{type(problem).__name__}: {problem}")
     finally:
-        end(marked(trial.mark))
         how = f"{trial.kind.__name__}, {'EOF' if trial.ending is None else trial.ending}{', deaf' * trial.deaf}"
         trial.trouble = [f"{how}: {text}" for text in trial.trouble]
