@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -61,11 +61,13 @@ def is_gone(process: psutil.Process, seconds: float = SECONDS) -> bool:
         os.close(ended)
 
 
-def end(processes: Sequence[psutil.Process]) -> None:
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()
-    are_gone(processes)
+def end(mark: str) -> None:
+    """End all that was started with this mark, and what that was just about to start."""
+    while left := marked(mark):
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()
+        are_gone(left)
 
 
 @contextmanager

@@ -142,7 +142,7 @@ def attempt(trial: Trial, mark: str) -> None:
     before = [sys.executable, "-S", "-E", "-c", EDITOR] if killed else []
     with contextlib.ExitStack() as opened:
         editor = opened.enter_context(Client([*before, *command(trial)], env=variables, cwd=trial.home))
-        opened.callback(lambda: end(marked(mark)))  # first of all: what lives on holds the editor's streams
+        opened.callback(lambda: end(mark))  # first of all: what lives on holds the editor's streams
         proxy = psutil.Process(begun(editor, trial))
         detached = [psutil.Process(int(pidfile.read_text()))] if trial.launcher.detaches else []
         ours = [psutil.Process(editor.pid), proxy, *detached]

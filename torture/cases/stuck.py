@@ -124,7 +124,7 @@ def load(trial: Trial) -> Editor:
     session = earlier.open()
     earlier.prompt(session, "hello")
     earlier.kill()
-    end(marked(trial.mark))
+    end(trial.mark)
     editor = trial.start(trial.agent({"methods": {"session/resume": {"before": [HANG]}}}))
     editor.initialize()
     loading = editor.start_load(session)
@@ -292,7 +292,7 @@ def tried(trial: Trial) -> None:
                 trial.end(editor)
                 what_was_last(trial, editor)
             finally:
-                end(marked(trial.mark))  # what lives on holds the editor's streams
+                end(trial.mark)  # what lives on holds the editor's streams
     except Exception as problem:  # noqa: BLE001 - it is told, and the other trials go on
         trial.trouble.append(f"{type(problem).__name__}: {problem}")
     finally:
