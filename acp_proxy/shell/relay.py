@@ -5,6 +5,7 @@ held for whole lines. An output's may be held while taking the core's, never the
 A bug in deciding is a warning: the lines it was about pass as they came.
 """
 
+import contextlib
 import queue
 import threading
 import time
