@@ -36,13 +36,14 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     ListSessions,
     Recording,
+    ReleaseHeld,
     StartReplay,
     StopReplay,
     StripDeleted,
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -234,6 +235,9 @@ class Talk:
         """What a replay would tell at most."""
         self.looked_up: list[RequestId] = []
         """What a slow store has still to find out."""
+        self.output_is_busy = False
+        """The agent's thread writes to the client just now: who wants its output waits for it."""
+        self.wait_for_output: list[RequestId] = []
         self._replays: dict[RequestId, _Replay] = {}
         self._rules = _Rules()
 
@@ -290,6 +294,13 @@ class Talk:
     def replay_ends_by_id(self, id: RequestId, *states: Said, ours: bool = True, brief: str = "") -> Step:
         assert self._replays.pop(id).is_started, f"nobody asked to replay {id}"
         return self._step(ReplayEnded(id, [line(state) for state in states], ours, brief))
+
+    def output_is_free(self) -> Step:
+        """Whoever waited for the client's output has it, one after the other."""
+        self.output_is_busy, step = False, Step()
+        while self.wait_for_output:
+            step.add(self._step(Releasing(self.wait_for_output.pop(0))))
+        return step
 
     def agent_ends(self, how: str = "exited with status 17") -> Step:
         return self._step(AgentEnded(how))
@@ -373,6 +384,10 @@ class Talk:
             case ForgetReplay(id):
                 found = self._replays.pop(id, None)
                 assert found is None or not found.is_started, f"the replay of {id} is under way"
+            case ReleaseHeld(id) if self.output_is_busy:
+                self.wait_for_output.append(id)
+            case ReleaseHeld(id):
+                return self._decide(Releasing(id), step)
             case Forward() | ToStderr() | Warn():
                 pass
             case _:

@@ -190,6 +190,16 @@ class ForgetReplay:
     request: RequestId
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseHeld:
+    """Take the client's output, and then say so (``Releasing``): what a cancelled load held back leaves under it.
+
+    So nothing that the agent says meanwhile can overtake it.
+    """
+
+    request: RequestId
+
+
 Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn
 Acting = (
     Forward
@@ -203,5 +213,6 @@ Acting = (
     | StartReplay
     | StopReplay
     | ForgetReplay
+    | ReleaseHeld
 )
 Effect = Recording | Acting

@@ -47,10 +47,17 @@ class ReplayEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Releasing:
+    """The client's output is held for what a cancelled load held back; the answer to ``ReleaseHeld``."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEnded:
     """The agent is gone and all that it wrote was handled. ``how``: ``exited with status 17``."""
 
     how: str
 
 
-Event = Lines | Piece | Found | ReplayEnded | AgentEnded
+Event = Lines | Piece | Found | ReplayEnded | Releasing | AgentEnded

@@ -31,7 +31,7 @@ from acp_proxy.core.effects import (
     StripDeleted,
     ToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
@@ -110,6 +110,8 @@ class Interceptor:
                 effects = self._found(event)
             case ReplayEnded():
                 effects = self._restores.replay_ended(event)
+            case Releasing(request):
+                effects = self._restores.released(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         return self._filed(effects) if effects else effects

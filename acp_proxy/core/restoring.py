@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
-from acp_proxy.core.effects import Effect, ForgetReplay, Forward, StartReplay, StopReplay, Warn
+from acp_proxy.core.effects import Effect, ForgetReplay, Forward, ReleaseHeld, StartReplay, StopReplay, Warn
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import Past, Plan
@@ -59,6 +59,8 @@ class Restore:
     """Bytes that wait."""
     let_go: bool = False
     """It was too much: what waited has left, and nothing waits any more."""
+    releases: bool = False
+    """It was cancelled, and what waited is about to leave; until then more of it waits behind."""
     handed_over: bool = False
     """It continues in a new session of the agent."""
 
@@ -69,7 +71,8 @@ class Restore:
 
     @property
     def holds(self) -> bool:
-        return self.phase is not Phase.CANCELLED and not self.let_go and self.plan.past is not Past.IMPORTED
+        is_over = self.phase is Phase.CANCELLED and not self.releases
+        return not is_over and not self.let_go and self.plan.past is not Past.IMPORTED
 
     def taken(self) -> list[bytes]:
         """What was held, and is no longer."""
@@ -124,7 +127,7 @@ class Restores:
     def holder(self, session: str) -> Restore | None:
         """The load that holds back what comes of this session now: the latest, but for those that are cancelled."""
         found = self._of_session(session) if self._under_way else []
-        holding = [restore for restore in found if restore.phase is not Phase.CANCELLED]
+        holding = [restore for restore in found if restore.phase is not Phase.CANCELLED or restore.releases]
         return holding[-1] if holding else found[-1] if found else None
 
     def prompted(self, session: str) -> None:
@@ -171,7 +174,7 @@ class Restores:
             return self._refused(restore, line, message)
         effects = self._written_down(restore, message)
         if restore.phase is Phase.CANCELLED:
-            return [*effects, *self._end(restore)]
+            return [*effects, *self._handed_back(restore), *self._end(restore)]
         line = line.removesuffix(b"\n") + b"\n"
         opened = acp.session_id(message.result)
         if opened is not None and opened != restore.session:  # older agents fork: the client keeps its id
@@ -186,7 +189,7 @@ class Restores:
         id, opened = restore.request.id, acp.session_id(message.result)
         if restore.phase is Phase.CANCELLED:
             self.unwanted |= {opened} if opened is not None else set()
-            return self._end(restore)
+            return [*self._handed_back(restore), *self._end(restore)]
         if message.error is not None or opened is None:
             try:
                 answer = Forward(Peer.CLIENT, handover.refused(id, line), own=True)
@@ -218,6 +221,8 @@ class Restores:
         restore = self._under_way.get(ended.request)
         if restore is None or restore.phase is not Phase.REPLAYING:  # of an id that was cancelled, and used again
             return []
+        if restore.releases:
+            return self.released(ended.request)
         if ended.ours:
             told = b""
             if restore.handed_over and not self._notebook.is_deleted(restore.session):
@@ -239,13 +244,23 @@ class Restores:
         except ValueError:  # nested too deeply: no load's
             return []
         restore = self._under_way.get(id)
-        if restore is None or restore.phase is Phase.CANCELLED or not restore.holds:
+        if restore is None or restore.phase is Phase.CANCELLED or restore.releases or not restore.holds:
             return []
-        answer = refusal(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+        restore.releases = True
+        over: list[Effect] = [refusal(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled"), ReleaseHeld(id)]
         if restore.phase is Phase.ASKED:
             restore.phase = Phase.CANCELLED
-            return [answer, *self._handed_back(restore)]
-        return [StopReplay(id), answer, *self._handed_back(restore), *self._end(restore)]
+            return over
+        return [StopReplay(id), *over]
+
+    def released(self, request: RequestId) -> list[Effect]:
+        """The client's output is ours: what a cancelled load held leaves, unless it has left already."""
+        restore = self._under_way.get(request)
+        if restore is None or not restore.releases:
+            return []
+        effects = self._handed_back(restore)
+        restore.releases = False
+        return effects if restore.phase is Phase.CANCELLED else effects + self._end(restore)
 
     def stopped(self, session: str) -> list[Effect]:
         """Nothing more of it is told: it was deleted."""

@@ -26,13 +26,14 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     Kept,
     ListSessions,
+    ReleaseHeld,
     StartReplay,
     StopReplay,
     StripDeleted,
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
 from acp_proxy.shell.output import Output, stderr
@@ -222,6 +223,10 @@ class Relay:
             case ForgetReplay(request):
                 if request in self._replays:
                     self._replays.pop(request).close()
+            case ReleaseHeld(request):
+                client = self._outputs[Peer.CLIENT]
+                with client.lock:
+                    self._perform_locked(self._decide(Releasing(request)))
             case _:
                 assert_never(effect)
         return []
@@ -432,6 +437,10 @@ class Relay:
         effects = self._decide(ReplayEnded(request, ended.states, ended.ours, ended.brief))
         self._replays.pop(request, None)
         self._room.set()
+        self._perform_locked(effects)
+
+    def _perform_locked(self, effects: Iterable[Acting]) -> None:
+        """With the client's output held."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
                 self._outputs[Peer.CLIENT].write_locked(effect.data, own=effect.own)

@@ -136,6 +136,7 @@ MOMENTS = st.one_of(
     st.tuples(st.just("finds"), STORED),
     st.tuples(st.just("replays"), st.booleans()),
     st.tuples(st.just("ends"), st.none()),
+    st.tuples(st.just("busy"), st.booleans()),
 )
 
 
@@ -169,6 +170,10 @@ def test_no_talk_brings_the_core_down(
                 talk.replay_ends_by_id(talk.replays_running[0], ours=how, brief="# record")
             case "ends":
                 talk.agent_ends()
+            case "busy" if how:
+                talk.output_is_busy = True
+            case "busy":
+                talk.output_is_free()
 
 
 # While nothing is served, both sides hear exactly each other.
@@ -292,6 +297,7 @@ class Pretender:
             self.talk.replay_ends_by_id(running[which % len(running)])
 
     def end(self) -> None:
+        self.talk.output_is_free()
         while any(not loading.is_answered for loading in self.loads.values()):
             self.answer_load(0, lambda id: result(id, {}))
         while self.prompts:
@@ -301,7 +307,7 @@ class Pretender:
 
 
 DOINGS = st.sampled_from(
-    ["load", "load", "prompt", "cancel", "say", "say", "say", "stand", "restore", "refuse", "stop", "replay"]
+    ["load", "load", "prompt", "cancel", "say", "say", "say", "stand", "restore", "refuse", "stop", "replay", "busy"]
 )
 
 
@@ -326,6 +332,10 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
                 pretender.answer_load(which, lambda id: error(id, -32603))
             case "stop":
                 pretender.answer_prompt(which)
+            case "busy" if which:
+                talk.output_is_busy = True
+            case "busy":
+                talk.output_is_free()
             case "cancel" | "replay":
                 getattr(pretender, doing)(which)
     pretender.end()

@@ -15,6 +15,7 @@ from acp_proxy.core.effects import (
     ForgetReplay,
     Keep,
     KeepNote,
+    ReleaseHeld,
     StartReplay,
     StopReplay,
 )
@@ -372,7 +373,7 @@ def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_nothing_more
     talk.tells(1, chunk("s", "told"))
     talk.agent(chunk("s", "live"))
     step = talk.client(cancel(1))
-    assert step.asked == [StopReplay(ONE)]
+    assert step.asked == [StopReplay(ONE), ReleaseHeld(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
     assert talk.tells(1, chunk("s", "more")).to_client == b""
@@ -512,6 +513,57 @@ def test_a_load_during_a_turn_that_is_cancelled_gives_the_turn_back_at_once() ->
     assert step.to_client == line(chunk("s", "two"), titled("s"), stopped(5))
     assert agent_kept("s", chunk("s", "two")) in step.kept
     assert talk.agent(result(1, {})).to_client == b""
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_what_comes_while_a_cancelled_load_waits_for_the_output_does_not_overtake_what_it_held(restored: bool) -> None:
+    talk = about_to_load().opens("s")
+    talk.client(prompt(5, "s"))
+    talk.client(load(1, "s"))
+    if restored:
+        talk.agent(result(1, {}))
+    talk.agent(chunk("s", "one"))
+    talk.output_is_busy = True
+    assert talk.client(cancel(1)).refusals == [(1, -32800)]
+    assert talk.agent(chunk("s", "two"), chunk("t", "other")).to_client == line(chunk("t", "other"))
+    assert talk.output_is_free().to_client == line(chunk("s", "one"), chunk("s", "two"))
+    assert talk.agent(chunk("s", "three")).to_client == line(chunk("s", "three"))
+    assert talk.client(cancel(1)).asked == []
+
+
+@pytest.mark.parametrize("answer", [result(1, {}), error(1, -32603)])
+def test_an_agent_that_answers_a_cancelled_load_before_the_output_is_free_brings_what_it_held(answer: Said) -> None:
+    talk = about_to_load().opens("s")
+    talk.client(prompt(5, "s"))
+    talk.client(load(1, "s"))
+    talk.agent(chunk("s", "one"))
+    talk.output_is_busy = True
+    talk.client(cancel(1))
+    assert talk.agent(answer, chunk("s", "two")).to_client == line(chunk("s", "one"), chunk("s", "two"))
+    assert talk.output_is_free().to_client == b""
+
+
+def test_the_end_of_a_cancelled_replay_brings_what_it_held_where_it_has_the_output_first() -> None:
+    talk = replaying()
+    talk.agent(chunk("s", "one"))
+    talk.output_is_busy = True
+    talk.client(cancel(1))
+    assert talk.replay_ends(1).to_client == line(chunk("s", "one"))
+    assert talk.output_is_free().to_client == b""
+
+
+def test_of_two_loads_the_cancelled_one_keeps_its_place_until_the_output_is_free() -> None:
+    talk = replaying()
+    talk.agent(chunk("s", "one"))
+    talk.client(load(2, "s"))
+    talk.agent(commands("s", "two"))
+    talk.output_is_busy = True
+    talk.client(cancel(2))
+    talk.agent(commands("s", "three"))
+    talk.output_is_free()
+    assert talk.replay_ends(1).to_client == line(
+        result(1, {}), chunk("s", "one"), commands("s", "two"), commands("s", "three")
+    )
 
 
 def test_a_load_during_a_turn_that_the_agent_refuses_gives_the_turn_back() -> None:
@@ -703,7 +755,7 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client(load(2, "s"))
     talk.agent(result(2, {}))
-    assert talk.client(cancel(1)).asked == [StopReplay(ONE), StartReplay(requested(2))]
+    assert talk.client(cancel(1)).asked == [StopReplay(ONE), ReleaseHeld(ONE), StartReplay(requested(2))]
     talk.replay_ends(1)
     assert talk.replay_ends(2).to_client == line(result(2, {}))
 

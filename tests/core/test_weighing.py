@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, FindSession, ForgetReplay, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    FindSession,
+    ForgetReplay,
+    Keep,
+    KeepNote,
+    ReleaseHeld,
+    StartReplay,
+    StopReplay,
+)
 from acp_proxy.core.restoring import HELD_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -165,7 +175,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_is_swallowed() -> None:
     assert talk.agent(chunk("s", "b"), result(1, {})).to_client == b""
     talk = weighing()
     step = talk.client(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReleaseHeld(ONE)], [(1, -32800)])
     assert talk.replay_ends(1, ours=False).to_client == b""
 
 
