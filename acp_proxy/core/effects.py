@@ -192,9 +192,10 @@ class ForgetReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHeld:
-    """Take the client's output, and then say so (``Releasing``): what a cancelled load held back leaves under it.
+    """Take the client's output, and then say so (``Releasing``): the answer to a cancelled load leaves under it, and
+    what the load held back.
 
-    So nothing that the agent says meanwhile can overtake it.
+    So nothing that the agent says meanwhile can overtake that.
     """
 
     request: RequestId

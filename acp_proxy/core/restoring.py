@@ -60,7 +60,7 @@ class Restore:
     let_go: bool = False
     """It was too much: what waited has left, and nothing waits any more."""
     releases: bool = False
-    """It was cancelled, and what waited is about to leave; until then more of it waits behind."""
+    """It was cancelled: its answer, and behind it what waited, are about to leave. Until then more waits behind."""
     handed_over: bool = False
     """It continues in a new session of the agent."""
 
@@ -174,7 +174,7 @@ class Restores:
             return self._refused(restore, line, message)
         effects = self._written_down(restore, message)
         if restore.phase is Phase.CANCELLED:
-            return [*effects, *self._handed_back(restore), *self._end(restore)]
+            return [*effects, *self._let_out(restore), *self._end(restore)]
         line = line.removesuffix(b"\n") + b"\n"
         opened = acp.session_id(message.result)
         if opened is not None and opened != restore.session:  # older agents fork: the client keeps its id
@@ -189,7 +189,7 @@ class Restores:
         id, opened = restore.request.id, acp.session_id(message.result)
         if restore.phase is Phase.CANCELLED:
             self.unwanted |= {opened} if opened is not None else set()
-            return [*self._handed_back(restore), *self._end(restore)]
+            return [*self._let_out(restore), *self._end(restore)]
         if message.error is not None or opened is None:
             try:
                 answer = Forward(Peer.CLIENT, handover.refused(id, line), own=True)
@@ -247,20 +247,26 @@ class Restores:
         if restore is None or restore.phase is Phase.CANCELLED or restore.releases or not restore.holds:
             return []
         restore.releases = True
-        over: list[Effect] = [refusal(id, jsonrpc.REQUEST_CANCELLED, "Request cancelled"), ReleaseHeld(id)]
         if restore.phase is Phase.ASKED:
             restore.phase = Phase.CANCELLED
-            return over
-        return [StopReplay(id), *over]
+            return [ReleaseHeld(id)]
+        return [StopReplay(id), ReleaseHeld(id)]
 
     def released(self, request: RequestId) -> list[Effect]:
-        """The client's output is ours: what a cancelled load held leaves, unless it has left already."""
+        """The client's output is ours: a cancelled load is answered, unless that was done meanwhile."""
         restore = self._under_way.get(request)
         if restore is None or not restore.releases:
             return []
-        effects = self._handed_back(restore)
-        restore.releases = False
+        effects = self._let_out(restore)
         return effects if restore.phase is Phase.CANCELLED else effects + self._end(restore)
+
+    def _let_out(self, restore: Restore) -> list[Effect]:
+        """The answer to a cancelled load, and what it held, if they have not left yet."""
+        if not restore.releases:
+            return []
+        restore.releases = False
+        answer = refusal(restore.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+        return [answer, *self._handed_back(restore)]
 
     def stopped(self, session: str) -> list[Effect]:
         """Nothing more of it is told: it was deleted."""
@@ -274,6 +280,7 @@ class Restores:
             if restore.phase in (Phase.ASKED, Phase.CANCELLED):
                 told = b"".join(restore.history) if restore.plan.past is Past.WEIGHED else b""
                 effects += [Forward(Peer.CLIENT, told)] if told else []
+                effects += self._let_out(restore)
                 effects += self._handed_back(restore)
                 if restore.phase is Phase.ASKED:
                     effects.append(refusal(restore.request.id, jsonrpc.INTERNAL_ERROR, how))
@@ -290,7 +297,7 @@ class Restores:
             restore.states.clear()
             restore.taken()
             return self.hand_over(restore)
-        effects: list[Effect] = []
+        effects = self._let_out(restore)
         if restore.history and restore.plan.past is Past.WEIGHED and not cancelled:
             effects.append(Forward(Peer.CLIENT, b"".join(restore.history)))
         effects += self._handed_back(restore)
