@@ -1,4 +1,7 @@
-"""Requests without an answer, known by (who asked, id): both peers number theirs from 0."""
+"""Requests without an answer, known by (who asked, id): both peers number theirs from 0.
+
+However many are open, what is asked about them costs the same: peers may leave any number without an answer.
+"""
 
 from collections import deque
 from collections.abc import Iterator
@@ -20,9 +23,13 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[tuple[Peer, RequestId], deque[Open]] = {}
+        self._counts: dict[tuple[Peer, str, str | None], int] = {}
+        """How many are open by method, of one session and (None) of all."""
 
     def add(self, asked: Peer, request: Request, session: str | None) -> None:
         self._open.setdefault((asked, request.id), deque()).append(Open(request, session))
+        for key in _counted(asked, request, session):
+            self._counts[key] = self._counts.get(key, 0) + 1
 
     def take(self, asked: Peer, id: RequestId | None) -> Open | None:
         """The request that this answer is for, which is then closed; None where nobody asked."""
@@ -31,6 +38,10 @@ class Ledger:
         found = waiting.popleft()
         if not waiting:
             del self._open[asked, id]
+        for key in _counted(asked, found.request, found.session):
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
         return found
 
     def of(self, asked: Peer) -> Iterator[Open]:
@@ -41,7 +52,8 @@ class Ledger:
 
     def is_open(self, asked: Peer, *methods: str, session: str | None = None) -> bool:
         """Whether this peer waits for an answer of one of these methods (for one session, if given)."""
-        return any(
-            found.request.method in methods and (session is None or found.session == session)
-            for found in self.of(asked)
-        )
+        return any((asked, method, session) in self._counts for method in methods)
+
+
+def _counted(asked: Peer, request: Request, session: str | None) -> set[tuple[Peer, str, str | None]]:
+    return {(asked, request.method, None), (asked, request.method, session)}

@@ -18,6 +18,8 @@ from acp_proxy.wire import jsonrpc
 _STATED = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE = ("rawOutput", "rawInput")
 _BESIDE = ""  # what stood beside the update, among the names of fields
+_NAMES = 1000
+"""Far more fields than any agent's call has; all of them are weighed at each update."""
 
 
 class Fold:
@@ -58,15 +60,21 @@ class Fold:
 
     def cut(self) -> None:
         """Let go of what is over the limit; until then the last line is held as it came."""
-        if not self._limit or _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit:
+        if not self._limit or self._finds_room():
             return
         self._left_behind.clear()
         cut = cutting.cut(self._fields, self._limit)
-        if (beside := _size(self._around)) > self._limit - _size(self._fields):
+        many = list(self._fields)[_NAMES:]
+        cut[_BESIDE] = sum(len(self._fields.pop(name)) for name in many)
+        if (beside := _size(self._around)) > self._limit - _size(self._fields) or len(self._around) > _NAMES:
             self._around.clear()
-            cut[_BESIDE] = beside
+            cut[_BESIDE] += beside
         for name, size in cut.items():
             self._left_out[name] = self._left_out.get(name, 0) + size
+
+    def _finds_room(self) -> bool:
+        held = (self._fields, self._around, self._left_behind)
+        return all(len(fields) <= _NAMES for fields in held) and sum(map(_size, held)) <= self._limit
 
     def told(self, terminals: Terminals, *, live: bool) -> list[bytes]:
         self.cut()

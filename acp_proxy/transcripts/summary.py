@@ -113,21 +113,21 @@ class Summary:
             if meta is None:
                 self.meta = {}
             elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS):
-                self.meta = merged(self.meta, meta)
+                merge(self.meta, meta)
 
 
-def merged(old: Mapping[str, object], new: Mapping[str, object]) -> dict[str, object]:
+def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
     """Objects are merged member by member; ``null`` removes (seed 004)."""
-    out = dict(old)
     for key, value in new.items():
-        before = out.get(key)
         if value is None:
-            out.pop(key, None)
+            into.pop(key, None)
         elif isinstance(value, Mapping):
-            out[key] = merged(before if isinstance(before, Mapping) else {}, value)
+            before = into.get(key)
+            inner: dict[str, object] = before if isinstance(before, dict) else {}
+            merge(inner, value)
+            into[key] = inner
         else:
-            out[key] = value
-    return out
+            into[key] = value
 
 
 def _is_shallow(value: object, levels: int) -> bool:

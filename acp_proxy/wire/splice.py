@@ -74,9 +74,12 @@ def elements(text: str, start: int = 0) -> list[Span]:
 
 def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
     """The text with each span replaced; spans do not overlap. An empty span inserts."""
-    for (start, end), new in sorted(changes, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    parts: list[str] = []
+    at = 0
+    for (start, end), new in sorted(changes):
+        parts += text[at:start], new
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def _skip(text: str, at: int) -> int:

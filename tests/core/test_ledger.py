@@ -71,7 +71,11 @@ def test_what_a_peer_waits_for_can_be_asked_by_method_and_session() -> None:
     assert not ledger.is_open(Peer.CLIENT, "session/load", session="t")
     assert not ledger.is_open(Peer.CLIENT, "session/new")
     assert not ledger.is_open(Peer.AGENT, "session/load")
+    ledger.add(Peer.CLIENT, asked(2, "session/load"), None)
     ledger.take(Peer.CLIENT, RequestId("1"))
+    assert ledger.is_open(Peer.CLIENT, "session/load")
+    assert not ledger.is_open(Peer.CLIENT, "session/load", session="s")
+    ledger.take(Peer.CLIENT, RequestId("2"))
     assert not ledger.is_open(Peer.CLIENT, "session/load")
 
 

@@ -518,3 +518,15 @@ def test_a_session_id_is_quoted_for_the_shell() -> None:
     )
     [told] = telling.end()
     assert """show 'it'"'"'s; rm' --json""" in json.loads(told)["params"]["update"]["content"][0]["content"]["text"]
+
+
+def test_of_a_call_with_more_fields_than_any_agent_has_the_first_are_told() -> None:
+    [told] = tell(call("t", **DONE), *(changed("t", **{f"x{number}": number}) for number in range(2000)))
+    assert told["x0"] == 0
+    assert 900 < len(told) < 1100
+    assert "are left out here" in json.dumps(told["content"])
+
+
+def test_without_a_limit_all_of_its_fields_are_told() -> None:
+    [told] = tell(call("t", **DONE), *(changed("t", **{f"x{number}": number}) for number in range(2000)), tool_limit=0)
+    assert told["x1999"] == 1999

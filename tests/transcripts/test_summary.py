@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.summary import Summary, merged
+from acp_proxy.transcripts.summary import Summary, merge
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.titles import cleaned
@@ -265,10 +265,12 @@ nested = st.dictionaries(
 
 @given(nested, nested)
 def test_merging_is_the_same_twice_and_leaves_what_it_was_given(old: dict[str, Any], new: dict[str, Any]) -> None:
-    before = json.dumps([old, new])
-    once = merged(old, new)
-    assert merged(once, new) == once
-    assert json.dumps([old, new]) == before
+    before, once = json.dumps(new), json.loads(json.dumps(old))
+    merge(once, new)
+    twice = json.loads(json.dumps(once))
+    merge(twice, new)
+    assert twice == once
+    assert json.dumps(new) == before
     assert all(key not in once if value is None else key in once for key, value in new.items())
     assert all(once[key] == value for key, value in old.items() if key not in new)
 
