@@ -5,13 +5,14 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 VENV := .venv/.installed
+FUZZ := .venv/.fuzz
 TYPESCRIPT := tests/typescript/node_modules/.installed
 # Real agents, where they lie beside the checkout.
 AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs agents bench-replay torture clean real-agents
+.PHONY: demo test check format docs agents bench-replay torture fuzz clean real-agents
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -38,16 +39,21 @@ bench-replay: $(VENV)
 	@.venv/bin/python -m benchmarks.replay $(if $(QUICK),--quick)
 
 # Breaks things for minutes, and makes the tables of docs/reliability.md: make torture [CASE=crash] [SHORT=1] [SEED=7]
+# The soak lasts two minutes, or as long as you say: make torture CASE=soak MINUTES=60
 torture: $(VENV)
 	@.venv/bin/python -m torture $(CASE) $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED))
+
+# Feeds everything that reads foreign bytes with inputs that look for trouble: make fuzz [TARGET=message] [SECONDS=60]
+fuzz: $(FUZZ)
+	@.venv/bin/python -m fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
 # Asks every real agent we know, for some minutes; installs what is missing (2 GB).
 agents: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table
 
 clean:
-	rm -rf .venv tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find acp_proxy benchmarks scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .fuzz tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -55,6 +61,10 @@ $(VENV): pyproject.toml
 	@echo 'Setting up .venv with $(PYTHON)'
 	@$(PYTHON) -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(FUZZ): pyproject.toml | $(VENV)
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@touch $@
 
 # What only some tests need. They skip themselves, and say so, where it is missing: here a failure is a notice.

@@ -1,0 +1,1 @@
+"""Feeds what reads foreign bytes with bytes that look for trouble: `make fuzz`."""

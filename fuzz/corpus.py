@@ -1,0 +1,75 @@
+"""What the targets are, and what each begins with: small inputs found before, and what the project's fixtures hold."""
+
+import importlib
+import pkgutil
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fuzz import targets
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+_LARGEST = 4096  # bytes of a seed: longer ones only slow a fuzzer down
+
+Target = Callable[[bytes], None]
+
+
+def names() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
+
+
+def target(name: str) -> Target:
+    found: Target = importlib.import_module(f"{targets.__name__}.{name}").run
+    return found
+
+
+def about(name: str) -> str:
+    module = importlib.import_module(f"{targets.__name__}.{name}")
+    return (module.__doc__ or "").split("\n")[0].rstrip(".")
+
+
+def found(name: str) -> list[Path]:
+    """What stands under fixtures/fuzz/: inputs that once broke something, or reach what is hard to reach."""
+    return sorted(path for path in (FIXTURES / "fuzz" / name).glob("*") if path.is_file())
+
+
+def seeds(name: str) -> Iterator[bytes]:
+    """Everything that a target can begin with; each small."""
+    yield from (path.read_bytes() for path in found(name))
+    if name in ("message", "splice"):
+        yield from (b"\0" + line for line in _lines())
+    elif name == "framing":
+        yield from (bytes([2, 1, 7]) + path.read_bytes()[:_LARGEST] for path in _messages())
+    elif name == "transcript":
+        paths = sorted((FIXTURES / "transcripts").rglob("*.jsonl"))
+        yield from (data for path in paths if len(data := path.read_bytes()) <= _LARGEST)
+
+
+def _messages() -> list[Path]:
+    return sorted((FIXTURES / "messages").glob("*.lines"))
+
+
+def _lines() -> Iterator[bytes]:
+    for path in _messages():
+        yield from (line for line in path.read_bytes().split(b"\n") if len(line) <= _LARGEST)
+
+
+def mutations(name: str, chance: random.Random) -> Iterator[bytes]:
+    """Without end: the seeds changed by chance, and bytes at random. Less clever than a fuzzer, and always there."""
+    known = [b"", *seeds(name)]
+    while True:
+        data = bytearray(chance.choice(known) if chance.random() < 0.7 else chance.randbytes(chance.randrange(300)))
+        for _ in range(chance.randrange(6)):
+            at = chance.randrange(len(data) + 1)
+            match chance.randrange(4):
+                case 0:
+                    data[at : at + 1] = chance.randbytes(1)
+                case 1:
+                    data[at:at] = chance.randbytes(chance.randrange(8))
+                case 2:
+                    del data[at : at + chance.randrange(1, 9)]
+                case _:
+                    other = chance.choice(known)
+                    begin = chance.randrange(len(other) + 1)
+                    data[at:at] = other[begin : begin + chance.randrange(64)]
+        yield bytes(data)

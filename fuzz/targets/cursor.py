@@ -1,0 +1,76 @@
+"""A list's cursor: garbage and foreign ones are an InvalidCursor and nothing else; ours lead through all pages."""
+
+import base64
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from acp_proxy.errors import InvalidCursor
+from acp_proxy.transcripts.index import Index, Page
+from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+from fuzz.choices import Choices
+
+AGENT, RUN, AT = "agent", "k3f9a1", "2026-11-20T09:15:02.123Z"
+SESSIONS = ("s", "\ud800", "A", "a", "", "\0")
+
+
+def run(data: bytes) -> None:
+    """The first byte tells: the rest is a cursor, chooses what one is made from, or damages a good one."""
+    index, choices = filled(), Choices(data[1:])
+    cwd = choices.pick((None, "/w", "/elsewhere", "\ud800"))
+    [good] = [page.next for page in [index.page(AGENT, cwd, None, RUN, 2)]]
+    match data[:1] and data[0] % 3:
+        case 0:
+            cursor = choices.rest().decode("utf-8", "surrogateescape")
+        case 1 if good is not None:
+            version, binding, updated, session = json.loads(base64.urlsafe_b64decode(good + "=" * (-len(good) % 4)))
+            parts = [version, binding, updated, session]
+            for _ in range(1 + choices.below(2)):
+                parts[choices.below(4)] = choices.value()
+            whole = choices.pick((parts, parts, parts, parts[:3], [*parts, 1], choices.value()))
+            cursor = base64.urlsafe_b64encode(json.dumps(whole).encode()).decode().rstrip("=")
+        case _:
+            damaged = bytearray((good or "").encode())
+            while choices.more and damaged:
+                damaged[choices.byte() % len(damaged)] = choices.byte()
+            cursor = damaged.decode("utf-8", "surrogateescape")
+    try:
+        page = index.page(AGENT, cwd, cursor, RUN, 2)
+    except InvalidCursor:
+        assert cursor != good, "our own is good"
+    else:
+        assert {row.session for row in page.rows} <= set(SESSIONS), "another place of the same list at most"
+        walked(index, cwd, page)
+
+
+def walked(index: Index, cwd: str | None, page: Page) -> None:
+    """On from here, all pages have an end, and no session twice."""
+    seen: list[str] = []
+    while True:
+        seen += [row.session for row in page.rows]
+        assert len(seen) == len(set(seen)), "no session twice"
+        if page.next is None:
+            return
+        page = index.page(AGENT, cwd, page.next, RUN, 2)
+
+
+@cache
+def filled() -> Index:
+    """A list of some sessions at the same moment."""
+    index = Index(None)
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "transcript.jsonl"
+        for number, session in enumerate(SESSIONS):
+            raw = json.dumps({"id": 1, "method": "session/prompt", "params": {"sessionId": session}}).encode()
+            prompt = record.encode_message(AT, RUN, Peer.CLIENT, raw)
+            path.write_bytes(record.encode_header(Header(session, "/w", record.RECORDED, AT)) + prompt)
+            reading = Reading(path)
+            try:
+                index.add(AGENT, f"name-{number}", reading)
+            finally:
+                reading.close()
+    return index

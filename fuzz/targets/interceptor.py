@@ -1,0 +1,143 @@
+"""A talk of both sides and the store: nothing brings the core down, and no line is lost, doubled or out of order.
+
+Each line that is said carries a number, so that it is known again on the other side.
+"""
+
+import json
+import re
+from typing import Any
+
+from acp_proxy.core.capabilities import Modes
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import Notification, Opaque, Peer, Request, Response
+from fuzz.choices import SESSIONS, Choices
+from tests.conversation import Stored, Talk, chunk, raw
+
+_MOST = 120  # events
+_MARK = re.compile(rb'"_n":(\d+)[}\]]')
+_ANSWERED = ("session/list", "session/load", "session/resume", "session/delete")
+"""Requests that may be answered here, or wait for the store."""
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    who = ("auto", "auto", "agent", "store")
+    listing, loading, deleting, resuming = (choices.pick(who) for _ in range(4))
+    modes = Modes(listing, loading, deleting, resuming, choices.pick(("auto", "always", "never")))
+    talk = Talk(records=choices.below(8) < 7, serves=choices.below(8) < 7, modes=modes)
+    if choices.below(8) < 7:
+        talk.begins(choices.capabilities(), protocolVersion=choices.pick((1, 1, 1, 1, 2, None)))
+    for session in choices.some(SESSIONS):
+        talk.stored[session] = stored(choices)
+    talking = Talking(talk)
+    events = 0
+    while choices.more and events < _MOST:
+        events += 1
+        happens(choices, talking)
+    talking.ends()
+
+
+def happens(choices: Choices, talking: "Talking") -> None:
+    talk = talking.talk
+    match choices.below(11):
+        case 0 if talk.looked_up:
+            talk.finds_by_id(talk.looked_up.pop(0), stored(choices))
+        case 1 if talk.replays_running:
+            brief = choices.pick(("", "# record"))
+            talk.replay_ends_by_id(choices.pick(talk.replays_running), ours=choices.maybe(), brief=brief)
+        case 2:
+            id = f"acp-proxy/{1 + choices.below(3)}"
+            answer = {"result": choices.result()} if choices.maybe() else {"error": choices.value(2)}
+            talking.said(Peer.AGENT, [{"id": id, **answer}])
+        case 3:
+            talking.said(Peer.AGENT, [chunk(choices.pick(SESSIONS), choices.text()) for _ in range(choices.below(4))])
+        case 4:
+            talking.raw(choices.pick(tuple(Peer)), choices.taken(choices.below(40)).replace(b"\n", b"") + b"\n")
+        case 5 if talk.output_is_busy:
+            talk.output_is_free()
+        case 5:
+            talk.output_is_busy = True
+        case 6 | 7 | 8:
+            talking.said(Peer.CLIENT, [choices.message() for _ in range(1 + choices.below(3))])
+        case _:
+            talking.said(Peer.AGENT, [choices.message() for _ in range(1 + choices.below(3))])
+
+
+def stored(choices: Choices) -> Stored:
+    held, complete, deleted, slow = (choices.maybe() for _ in range(4))
+    return Stored(held, complete, deleted, choices.pick((None, None, None, "EIO")), slow)
+
+
+class Talking:
+    """The talk, and what either side must have heard by its end."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        self._number = 0
+        self._due: dict[Peer, list[int]] = {peer: [] for peer in Peer}
+        """By hearer: what is forwarded at once, in order."""
+        self._said: dict[Peer, set[int]] = {peer: set() for peer in Peer}
+
+    def said(self, peer: Peer, messages: list[Any]) -> None:
+        lines = [self._marked(peer, message) for message in messages]
+        if lines:
+            self._say(peer, *lines)
+
+    def raw(self, peer: Peer, line: bytes) -> None:
+        self._say(peer, line)
+
+    def ends(self) -> None:
+        talk = self.talk
+        talk.output_is_free()
+        while talk.looked_up:
+            talk.finds_by_id(talk.looked_up.pop(0))
+        while talk.replays_running:
+            talk.replay_ends_by_id(talk.replays_running[0])
+        talk.agent_ends()
+        while talk.looked_up:
+            talk.finds_by_id(talk.looked_up.pop(0))
+        while talk.replays_running:
+            talk.replay_ends_by_id(talk.replays_running[0])
+        assert talk.replays_left == [], "no transcript stays open"
+        assert not talk.core.holds_too_much
+        for peer, heard in ((Peer.AGENT, talk.all.to_agent), (Peer.CLIENT, talk.all.to_client)):
+            marks = [int(mark) for mark in _MARK.findall(heard)]
+            assert len(marks) == len(set(marks)), "no line is doubled"
+            assert set(marks) <= self._said[peer.other], "each side hears the other"
+            due = set(self._due[peer])
+            assert [mark for mark in marks if mark in due] == self._due[peer], "what passes passes at once, in order"
+
+    def _say(self, peer: Peer, *lines: bytes) -> None:
+        if peer is Peer.CLIENT:
+            self.talk.client(*lines)
+        else:
+            self.talk.agent(*lines)
+
+    def _marked(self, peer: Peer, message: Any) -> bytes:
+        self._number += 1
+        if isinstance(message, dict):
+            message = {**message, "_n": self._number}
+        elif isinstance(message, list):
+            message = [*message, {"_n": self._number}]
+        else:
+            return raw(message) + b"\n" if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+        line = raw(message) + b"\n"
+        self._said[peer].add(self._number)
+        if _passes(peer, line):
+            self._due[peer.other].append(self._number)
+        return line
+
+
+def _passes(peer: Peer, line: bytes) -> bool:
+    """Whether nothing may hold this line back, answer it, or swallow it."""
+    match jsonrpc.read_message(line):
+        case Request(method=method) if peer is Peer.CLIENT:
+            return method not in _ANSWERED
+        case Request() | Response():
+            return peer is Peer.CLIENT
+        case Notification(method="session/update"):
+            return peer is Peer.CLIENT
+        case Opaque(is_json=is_json):
+            return is_json
+        case _:
+            return True

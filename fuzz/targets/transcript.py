@@ -1,0 +1,114 @@
+"""Any bytes as a transcript: it can be read, told again, and summed up; an intact entry is found behind any damage."""
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.fuller import ours_is_fuller, told
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.transcript import Line, Reading
+from acp_proxy.wire import record
+from acp_proxy.wire.record import Header
+
+INTACT = b'{"at":"2026-11-20T09:15:02.123Z","run":"zzzzzz","from":"proxy","note":{"type":"intact"}}\n'
+
+TELLINGS: tuple[tuple[Mode, int], ...] = (("compact", 0), ("full", 0), ("compact", 64))
+
+
+def run(data: bytes) -> None:
+    try:
+        reading = opened(data)
+    except NewerFormat:
+        return
+    try:
+        lines = list(reading.lines())
+        assert reading.is_complete in (True, False)
+        index = indexed()
+        index.add("agent", "name", reading)
+        for row in index.page("agent", None, None, "k3f9a1").rows:
+            json.dumps(row.meta)
+        index.remove("agent", "name")
+    finally:
+        reading.close()
+    ends = [line.end for line in lines]
+    assert ends == sorted(set(ends))
+    assert all(line.whole for line in lines[:-1])
+    retold(lines, reading.header)
+    is_found_behind(data)
+
+
+def retold(lines: list[Line], header: Header | None) -> None:
+    session = header.session if header is not None else "s"
+    summary = Summary.begun(header or Header(session, None, record.PARTIAL, ""))
+    for line in lines:
+        if line.entry is not None:
+            assert line.entry.at.isascii()
+            summary.add(line.entry)
+            summary = Summary.restored(json.loads(json.dumps(summary.state())))
+    tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
+    for one in tellings:
+        brief = Brief()
+        for said in one:
+            is_an_update(said, session)
+            brief.add(said)
+        assert len(brief.text(400).encode("utf-8", "replace")) <= 400
+    ours_is_fuller(told(tellings[0]), told(tellings[1]))
+
+
+def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:
+    again = Telling(session, run="k3f9a1", mode=mode, tool_limit=limit, also=frozenset({"parent"}))
+    out = [said for line in lines if line.entry is not None for said in again.add(line.number, line.entry)]
+    out += again.end()
+    assert again.end() == [], "everything is told once"
+    return out + again.states()
+
+
+def is_an_update(said: bytes, session: str) -> None:
+    assert said.endswith(b"\n")
+    assert b"\n" not in said[:-1]
+    try:
+        message = json.loads(said.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+    except RecursionError:
+        return
+    assert message["method"] == "session/update"
+    assert message["params"]["sessionId"] == session
+    assert isinstance(message["params"]["update"]["sessionUpdate"], str)
+
+
+def is_found_behind(data: bytes) -> None:
+    """What is appended after damage stands on a line of its own, as the recorder sees to, and is found."""
+    fresh = data if not data or data.endswith(b"\n") else data + b"\n"
+    reading = opened((fresh or b"\n") + INTACT)
+    try:
+        last = list(reading.lines())[-1].entry
+    finally:
+        reading.close()
+    assert last is not None
+    assert last.run == "zzzzzz"
+
+
+def opened(data: bytes) -> Reading:
+    path = place() / "transcript.jsonl"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    return Reading(path)
+
+
+@cache
+def place() -> Path:
+    _kept.append(tempfile.TemporaryDirectory(prefix="acp-proxy-fuzz-"))
+    return Path(_kept[0].name)
+
+
+_kept: list["tempfile.TemporaryDirectory[str]"] = []
+"""Removed when the process ends."""
+
+
+@cache
+def indexed() -> Index:
+    return Index(None)
