@@ -52,7 +52,7 @@ class Fold:
             if name in self._fields:
                 self._fields[name] = b""  # keeps its place, and is not cut for naught
         self.cut()
-        self._fields |= call.fields
+        self._take(call.fields)
         self._around |= call.around
         self._status = call.status if call.status is not None else self._status
         if call.sets_content:
@@ -64,17 +64,26 @@ class Fold:
             return
         self._left_behind.clear()
         cut = cutting.cut(self._fields, self._limit)
-        many = list(self._fields)[_NAMES:]
-        cut[_BESIDE] = sum(len(self._fields.pop(name)) for name in many)
         if (beside := _size(self._around)) > self._limit - _size(self._fields) or len(self._around) > _NAMES:
             self._around.clear()
-            cut[_BESIDE] += beside
+            cut[_BESIDE] = beside
         for name, size in cut.items():
             self._left_out[name] = self._left_out.get(name, 0) + size
 
+    def _take(self, fields: Members) -> None:
+        if not self._limit or len(self._fields) + len(fields) <= _NAMES:
+            self._fields |= fields
+            return
+        for name, raw in fields.items():
+            if name in self._fields or len(self._fields) < _NAMES:
+                self._fields[name] = raw
+            else:
+                self._left_out[_BESIDE] = self._left_out.get(_BESIDE, 0) + len(raw)
+
     def _finds_room(self) -> bool:
-        held = (self._fields, self._around, self._left_behind)
-        return all(len(fields) <= _NAMES for fields in held) and sum(map(_size, held)) <= self._limit
+        if len(self._around) > _NAMES or len(self._left_behind) > _NAMES:
+            return False
+        return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
     def told(self, terminals: Terminals, *, live: bool) -> list[bytes]:
         self.cut()
