@@ -22,21 +22,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import linear_regression
 from typing import Any
 
 import psutil
 
 from acp_proxy.transcripts.names import file_name
 from torture.outcome import Outcome, Scale
+from torture.sampling import Sample, judged
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "pacing.py"
 PACE = 2000
 LIVE = 4  # turns at once
 SESSIONS = 12  # kept at most; above that one is deleted
 PATIENCE = 60.0  # seconds for any answer: more than a busy machine needs
-GROWTH = 10 * 1024 * 1024
-"""Bytes of memory that may have come by the end: the allocator's unrest, and a little for each of many sessions."""
 OPEN_FILES, EXTRA_THREADS = SESSIONS + LIVE + 8, LIVE + 4
 """What a busy moment may have beyond a quiet one: a file per session, a thread and a file per load, the index's."""
 
@@ -69,46 +67,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
         also=f"{soak.heard / soak.talked:,.0f} updates a second came; {soak.told_again:,} more were replayed",
         trouble=tuple(soak.trouble),
     )
-    yield judged(quiet, end, soak.samples)
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What the proxy's process has at one moment."""
-
-    at: float
-    memory: int
-    files: int
-    threads: int
-
-
-def judged(quiet: Sample, end: Sample, talking: list[Sample]) -> Outcome:
-    samples = [quiet, *talking, end]
-    slope, _ = linear_regression([each.at for each in samples], [each.memory for each in samples])
-    grown = {"at rest": end.memory - quiet.memory, "while talking": slope * (samples[-1].at - samples[0].at)}
-    trouble = [f"memory grew by {megabytes(bytes)} {when}" for when, bytes in grown.items() if bytes > GROWTH]
-    for what, more in (("files", OPEN_FILES), ("threads", EXTRA_THREADS)):
-        first, last = getattr(quiet, what), getattr(end, what)
-        most = max(getattr(each, what) for each in samples)
-        if last != first or most > first + more:
-            trouble.append(f"{what} at rest: {first}, then {last}; at most {most} while talking")
-    memory = [each.memory for each in samples]
-    return Outcome(
-        "looked at the proxy's memory, open files and threads meanwhile",
-        tried=len(samples),
-        checked=3 * len(samples),
-        what="figures",
-        lost=len(trouble),
-        also=f"memory first {megabytes(memory[0])}, last {megabytes(memory[-1])}, at most {megabytes(max(memory))}, "
-        f"grown by {megabytes(grown['while talking'])} (least squares); at rest, after the warm-up and at the end: "
-        f"memory {megabytes(quiet.memory)} and {megabytes(end.memory)}, files {quiet.files} and {end.files}, "
-        f"threads {quiet.threads} and {end.threads}",
-        trouble=tuple(trouble),
-    )
-
-
-def megabytes(size: float) -> str:
-    return f"{size / 1024 / 1024:.1f} MB"
+    yield judged(quiet, end, soak.samples, {"files": OPEN_FILES, "threads": EXTRA_THREADS})
 
 
 @dataclass(slots=True)

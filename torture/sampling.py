@@ -1,0 +1,49 @@
+"""What a process has while something goes on, and whether it has ever more of it."""
+
+from dataclasses import dataclass
+from statistics import linear_regression
+
+from torture.outcome import Outcome
+
+GROWTH = 10 * 1024 * 1024
+"""Bytes of memory that may have come by the end: the allocator's unrest, and a little for each of many sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the proxy's process has at one moment."""
+
+    at: float
+    memory: int
+    files: int
+    threads: int
+
+
+def judged(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, int]) -> Outcome:
+    """``more``: how many files and threads a busy moment may have beyond a quiet one."""
+    samples = [quiet, *talking, end]
+    slope, _ = linear_regression([each.at for each in samples], [each.memory for each in samples])
+    grown = {"at rest": end.memory - quiet.memory, "while talking": slope * (samples[-1].at - samples[0].at)}
+    trouble = [f"memory grew by {megabytes(bytes)} {when}" for when, bytes in grown.items() if bytes > GROWTH]
+    for what, beyond in more.items():
+        first, last = getattr(quiet, what), getattr(end, what)
+        most = max(getattr(each, what) for each in samples)
+        if last != first or most > first + beyond:
+            trouble.append(f"{what} at rest: {first}, then {last}; at most {most} while talking")
+    memory = [each.memory for each in samples]
+    return Outcome(
+        "looked at the proxy's memory, open files and threads meanwhile",
+        tried=len(samples),
+        checked=3 * len(samples),
+        what="figures",
+        lost=len(trouble),
+        also=f"memory first {megabytes(memory[0])}, last {megabytes(memory[-1])}, at most {megabytes(max(memory))}, "
+        f"grown by {megabytes(grown['while talking'])} (least squares); at rest, after the warm-up and at the end: "
+        f"memory {megabytes(quiet.memory)} and {megabytes(end.memory)}, files {quiet.files} and {end.files}, "
+        f"threads {quiet.threads} and {end.threads}",
+        trouble=tuple(trouble),
+    )
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1024 / 1024:.1f} MB"
