@@ -439,7 +439,7 @@ class Relay:
         self._room.set()
         self._perform_locked(effects)
 
-    def _perform_locked(self, effects: Iterable[Acting]) -> None:
+    def _perform_locked(self, effects: list[Acting]) -> None:
         """With the client's output held."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
