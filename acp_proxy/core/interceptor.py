@@ -208,7 +208,7 @@ class Interceptor:
         except ValueError as problem:
             return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         self._restores.add(restore)
-        self._ledger.add(Peer.CLIENT, request, session)
+        self._ledger.add(Peer.CLIENT, request, session, whole=True)
         return [Forward(Peer.AGENT, self._outward(line, request))]
 
     def _planned(self, request: Request, found: Found, *, live: bool, moved: bool) -> Plan | Refused | None:

@@ -1,21 +1,35 @@
 """Requests without an answer, known by (who asked, id): both peers number theirs from 0.
 
-However many are open, what is asked about them costs the same: peers may leave any number without an answer.
+Asking what is open costs the same however much that is. What is kept is bounded, though a peer may ask without end and
+answer nothing: past ``OPEN_LIMIT`` the oldest are forgotten, of whichever kind there are most. An answer to one of
+those passes like an answer to a question that was never asked.
 """
 
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 
+OPEN_LIMIT = 32 * 1024 * 1024
+"""Bytes of requests that are remembered; tens of thousands of them, where an editor has a handful open."""
 
-@dataclass(frozen=True, slots=True)
+_COST = 1024  # of one request, beside its texts
+_READ_AGAIN = acp.OPENING | acp.TERMINALS
+"""Methods whose parameters matter once the answer comes."""
+_OTHER = ""
+_KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
+"""Methods whose answers mean something here; all others are of one kind."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Open:
     """A request under way. ``session`` is the one that it names, if it names one."""
 
     request: Request
     session: str | None
+    weight: int = 0
 
 
 class Ledger:
@@ -23,25 +37,34 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[tuple[Peer, RequestId], deque[Open]] = {}
-        self._counts: dict[tuple[Peer, str, str | None], int] = {}
-        """How many are open by method, of one session and (None) of all."""
+        self._kinds: dict[tuple[Peer, str], OrderedDict[Open, None]] = {}
+        self._counts: Counter[tuple[Peer, str, str | None]] = Counter()
+        self._weights: Counter[tuple[Peer, str]] = Counter()
+        self._weight = 0
 
-    def add(self, asked: Peer, request: Request, session: str | None) -> None:
-        self._open.setdefault((asked, request.id), deque()).append(Open(request, session))
-        for key in _counted(asked, request, session):
-            self._counts[key] = self._counts.get(key, 0) + 1
+    def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
+        """``whole``: it is asked for again as it is here; of others only what will matter is kept."""
+        weight = _COST + len(request.id) + len(request.method) + len(session or "")
+        if whole or request.method in _READ_AGAIN:
+            weight += len(request.raw)
+        if not whole:
+            params = request.params if request.method in _READ_AGAIN else None
+            request = replace(request, raw=b"", params=params)
+        added = Open(request, session, weight)
+        self._open.setdefault((asked, request.id), deque()).append(added)
+        self._kinds.setdefault(_kind(asked, added), OrderedDict())[added] = None
+        self._counts.update(_counted(asked, added))
+        self._weights[_kind(asked, added)] += weight
+        self._weight += weight
+        while self._weight > OPEN_LIMIT and self._forget_one(added):
+            pass
 
     def take(self, asked: Peer, id: RequestId | None) -> Open | None:
         """The request that this answer is for, which is then closed; None where nobody asked."""
         if id is None or (waiting := self._open.get((asked, id))) is None:
             return None
-        found = waiting.popleft()
-        if not waiting:
-            del self._open[asked, id]
-        for key in _counted(asked, found.request, found.session):
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
+        found = waiting[0]
+        self._close(asked, found)
         return found
 
     def of(self, asked: Peer) -> Iterator[Open]:
@@ -51,9 +74,46 @@ class Ledger:
                 yield from waiting
 
     def is_open(self, asked: Peer, *methods: str, session: str | None = None) -> bool:
-        """Whether this peer waits for an answer of one of these methods (for one session, if given)."""
+        """Whether this peer waits for an answer of one of these methods (for one session, if given).
+
+        Of methods whose answers mean something here.
+        """
         return any((asked, method, session) in self._counts for method in methods)
 
+    def _forget_one(self, newest: Open) -> bool:
+        """The oldest of the kind that takes most room; never the one that has just come."""
+        asked, kind = max(self._kinds, key=lambda each: self._weights[each])
+        oldest = next(iter(self._kinds[asked, kind]))
+        if oldest is newest:
+            return False
+        self._close(asked, oldest)
+        return True
 
-def _counted(asked: Peer, request: Request, session: str | None) -> set[tuple[Peer, str, str | None]]:
-    return {(asked, request.method, None), (asked, request.method, session)}
+    def _close(self, asked: Peer, found: Open) -> None:
+        key, kind = (asked, found.request.id), _kind(asked, found)
+        waiting = self._open[key]
+        waiting.remove(found)
+        if not waiting:
+            del self._open[key]
+        del self._kinds[kind][found]
+        if not self._kinds[kind]:
+            del self._kinds[kind]
+        self._weights[kind] -= found.weight
+        for counted in _counted(asked, found):
+            self._counts[counted] -= 1
+            if not self._counts[counted]:
+                del self._counts[counted]
+        self._weight -= found.weight
+
+
+def _kind(asked: Peer, found: Open) -> tuple[Peer, str]:
+    method = found.request.method
+    return asked, method if method in _KINDS else _OTHER
+
+
+def _counted(asked: Peer, found: Open) -> list[tuple[Peer, str, str | None]]:
+    """As what it is counted: its method, and that for its session."""
+    method, session = found.request.method, found.session
+    if method not in _KINDS:
+        return []
+    return [(asked, method, None)] if session is None else [(asked, method, None), (asked, method, session)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.core.ledger import Ledger
+from acp_proxy.core.ledger import OPEN_LIMIT, Ledger
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from tests.strategies import scalars
 
@@ -77,6 +77,48 @@ def test_what_a_peer_waits_for_can_be_asked_by_method_and_session() -> None:
     assert not ledger.is_open(Peer.CLIENT, "session/load", session="s")
     ledger.take(Peer.CLIENT, RequestId("2"))
     assert not ledger.is_open(Peer.CLIENT, "session/load")
+
+
+def test_of_a_request_only_what_matters_for_its_answer_is_kept() -> None:
+    ledger = Ledger()
+    for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
+        ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
+    load = Request(b"long", RequestId("3"), "session/load", {"long": True})
+    ledger.add(Peer.CLIENT, load, "s", whole=True)
+    kept = [each.request for each in ledger.of(Peer.CLIENT)]
+    assert [each.params for each in kept] == [None, {"long": True}, {"long": True}, {"long": True}]
+    assert [each.raw for each in kept[:3]] == [b"", b"", b""]
+    assert kept[3] is load
+
+
+def test_of_a_flood_the_oldest_are_forgotten_and_of_nothing_else() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    for number in range(100_000):
+        ledger.add(Peer.CLIENT, asked(number, f"_flood/{number}"), None)
+        ledger.add(Peer.AGENT, asked(number, "session/request_permission"), "s")
+    assert ledger.is_open(Peer.CLIENT, "session/prompt", session="s")
+    left = [*ledger.of(Peer.CLIENT), *ledger.of(Peer.AGENT)]
+    assert 1000 < len(left) < OPEN_LIMIT / 1024
+    assert ledger.take(Peer.CLIENT, RequestId("0")) is None
+    assert ledger.take(Peer.CLIENT, RequestId("99999")) is not None
+    assert ledger.take(Peer.CLIENT, RequestId('"honest"')) is not None
+    assert not ledger.is_open(Peer.CLIENT, "session/prompt", session="s")
+
+
+def test_long_ids_count_as_much_as_many_short_ones() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
+    for number in range(100):
+        ledger.add(Peer.CLIENT, asked(f"{number}" + "x" * 1024 * 1024, "_flood"), None)
+    assert sum(len(each.request.id) for each in ledger.of(Peer.CLIENT)) < OPEN_LIMIT
+    assert ledger.is_open(Peer.CLIENT, "session/prompt")
+
+
+def test_the_only_request_is_kept_however_large_it_is() -> None:
+    ledger = Ledger()
+    ledger.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
+    assert ledger.is_open(Peer.CLIENT, "session/new")
 
 
 @given(st.lists(st.tuples(st.sampled_from(Peer), scalars)), st.randoms(use_true_random=False))
