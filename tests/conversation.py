@@ -28,6 +28,7 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     FindSession,
+    Forget,
     ForgetReplay,
     Forward,
     Identify,
@@ -453,6 +454,8 @@ class _Rules:
                         self._deleted.discard(session)
                     elif session in self._deleted:
                         against_a_delete.add(session)
+                case Forget(session):
+                    self._begun.remove(session)
                 case BeginTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     self._deleted.discard(session)

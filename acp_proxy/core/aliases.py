@@ -3,14 +3,22 @@
 Only ``params.sessionId`` is touched; every other byte of the line stays. Source: design of aliases and handover.
 """
 
+from collections import OrderedDict
+from collections.abc import Mapping
+
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Request
+
+LIMIT = 16 * 1024 * 1024
+"""Bytes of ids that are remembered: tens of thousands of them, and each is a session that the client has opened."""
+_ENTRY = 256
 
 
 class Aliases:
     def __init__(self) -> None:
+        self._size = 0
         self._agents: dict[str, str] = {}
-        self._clients: dict[str, str] = {}
+        self._clients: OrderedDict[str, str] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._agents)
@@ -18,10 +26,14 @@ class Aliases:
     def add(self, client: str, agent: str) -> None:
         """What the client calls ``client`` is ``agent`` to the agent from now on.
 
-        What it was before may still speak: a turn may be under way there.
+        What it was before may still speak: a turn may be under way there. Past the limit the oldest is forgotten.
         """
+        self._forget(agent)
         self._agents[client] = agent
         self._clients[agent] = client
+        self._size += _cost(client, agent)
+        while self._size > LIMIT and len(self._clients) > 1:
+            self._forget(next(iter(self._clients)))
 
     def to_agent(self, line: bytes, message: Message) -> bytes:
         return _rewritten(line, message, self._agents) if self._agents else line
@@ -29,8 +41,19 @@ class Aliases:
     def to_client(self, line: bytes, message: Message) -> bytes:
         return _rewritten(line, message, self._clients) if self._clients else line
 
+    def _forget(self, agent: str) -> None:
+        client = self._clients.pop(agent, None)
+        if client is not None:
+            self._size -= _cost(client, agent)
+            if self._agents.get(client) == agent:
+                del self._agents[client]
 
-def _rewritten(line: bytes, message: Message, ids: dict[str, str]) -> bytes:
+
+def _cost(client: str, agent: str) -> int:
+    return _ENTRY + len(client) + len(agent)
+
+
+def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
     if isinstance(message, Batch):
         return _batch(line, message, ids)
     session = acp.session_id(message.params) if isinstance(message, Request | Notification) else None
@@ -42,7 +65,7 @@ def _rewritten(line: bytes, message: Message, ids: dict[str, str]) -> bytes:
         return line
 
 
-def _batch(line: bytes, batch: Batch, ids: dict[str, str]) -> bytes:
+def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
     text = splice.decode(line)
     try:
         spans = splice.elements(text, splice.whole(text)[0])

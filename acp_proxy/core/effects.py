@@ -87,6 +87,13 @@ class EndTurn(Kept):
     session: str
 
 
+@dataclass(frozen=True, slots=True)
+class Forget(Kept):
+    """It has not been used for long, of very many. Heard of again, it begins again; its transcript stays."""
+
+    session: str
+
+
 # --- for everything else
 
 
@@ -201,7 +208,7 @@ class ReleaseHeld:
     request: RequestId
 
 
-Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn
+Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn | Forget
 Acting = (
     Forward
     | ToStderr

@@ -19,6 +19,7 @@ from acp_proxy.core.effects import (
     Effect,
     EndTurn,
     FindSession,
+    Forget,
     ForgetReplay,
     Forward,
     Identify,
@@ -30,16 +31,18 @@ from acp_proxy.core.effects import (
     Recording,
     StripDeleted,
     ToStderr,
+    Warn,
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.ledger import Ledger, Open
-from acp_proxy.core.notebook import WAITING_LIMIT, Notebook
+from acp_proxy.core.notebook import STRANGERS, WAITING_LIMIT, Notebook
 from acp_proxy.core.planning import Plan, Refused, plan
 from acp_proxy.core.restoring import HELD_LIMIT, Restore, Restores
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 
+_TOO_MANY_LOADS = "Too many sessions are being opened at once. Try again when one of them is open."
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 
 
@@ -72,6 +75,7 @@ class Interceptor:
         """Whose lines pass in pieces now, and for which transcript."""
         self._unnamed: list[bytes] = []
         self._unnamed_size = 0
+        self._said_crowded = False
 
     @property
     def holds_too_much(self) -> bool:
@@ -114,7 +118,16 @@ class Interceptor:
                 effects = self._restores.released(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
-        return self._filed(effects) if effects else effects
+        effects = self._filed(effects) if effects else effects
+        if self._notebook.is_crowded and not self._said_crowded:
+            self._said_crowded = True
+            effects.append(
+                Warn(
+                    f"the agent has spoken of more than {STRANGERS:,} sessions that were not opened here: those that "
+                    "follow are recorded only once they are opened or prompted"
+                )
+            )
+        return effects
 
     # --- lines that are too long to be held
 
@@ -174,8 +187,8 @@ class Interceptor:
         except acp.InvalidParams as problem:
             return None if method not in self._serves else [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
         if method == capabilities.DELETE:
-            self._notebook.deleted(session)
-            return [*self._restores.stopped(session), DeleteSession(session, request.id)]
+            forgotten = self._notebook.deleted(session)
+            return [*forgotten, *self._restores.stopped(session), DeleteSession(session, request.id)]
         if request.id in self._restores or request.id in self._finding:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if method in self._serves else None
@@ -191,11 +204,15 @@ class Interceptor:
             return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
         live, moved = self._notebook.is_live(session), session in self._restores.moved
         planned = self._planned(request, found, live=live, moved=moved)
+        if planned is not None and self._restores.are_many:
+            planned = None if request.method.removeprefix("session/") in self._native else Refused.TOO_MANY
         if planned is None:
             self._ledger.add(Peer.CLIENT, request, session)
             return [ForgetReplay(request.id), Forward(Peer.AGENT, self._outward(line, request))]
         if found.trouble is not None:
             return [unreadable(request.id, found.trouble)]
+        if planned is Refused.TOO_MANY:
+            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
         if isinstance(planned, Refused):
             return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
         restore = Restore(request, session, planned, found.held, found.complete, live)
@@ -363,7 +380,7 @@ class Interceptor:
             case acp.LIST if capabilities.LIST not in self._serves and is_stripped and message.error is None:
                 return [*effects, StripDeleted(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
-                self._notebook.deleted(found.session)
+                effects += self._notebook.deleted(found.session)
                 effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]
             case acp.PROMPT if found.session is not None:  # behind the updates of its turn
                 told = [*self._title_line(found.session), line]
@@ -533,5 +550,7 @@ def _size(effect: Recording) -> int:
             return len(data)
         case KeepUpdates(data=data):
             return len(data)
-        case Identify() | Begin() | BeginTurn() | KeepNote() | EndTurn():
+        case KeepNote(note=note):
+            return len(jsonrpc.dump(note))
+        case Identify() | Begin() | BeginTurn() | EndTurn() | Forget():
             return 0

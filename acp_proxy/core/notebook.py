@@ -4,16 +4,30 @@ Turns what passes into ``Recording`` effects. Knows which sessions are open here
 knows nothing of capabilities, of answers, or of where lines go.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Keep, KeepNote, KeepUpdates, Recording
-from acp_proxy.wire import acp, record
+from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.titles import Titles
 
 WAITING_LIMIT = 1024 * 1024
 """Bytes of updates that may wait for the answer that tells whose they are."""
+STRANGERS = 10_000
+"""Sessions that the agent speaks of and nobody opened or prompted here: so many are recorded. Each is a file, and an
+agent can name them without end; one that works with sub-agents all day names some hundreds."""
+KNOWN_LIMIT = 16 * 1024 * 1024
+"""Bytes for what is remembered of sessions, here and where they are written: thousands of them. Past it the one that
+was used longest ago is forgotten, and begun again if it is heard of again."""
+SHOWN_LIMIT = 64 * 1024 * 1024
+"""Bytes of terminals' outputs that wait for the end of their turns. What is beyond is not kept, and replays say so."""
+
+_SESSION = 2048  # bytes that one takes here and in the recorder, beside its texts
+_TERMINAL = 512  # the same, of a terminal
+_EXIT_STATUS = 4096  # as JSON: more is no exit status
+_SECOND_CHANCES = 64  # sessions in a turn that are passed over, when one has to be forgotten
 
 
 @dataclass(slots=True)
@@ -24,6 +38,10 @@ class Terminal:
     truncated: bool = False
     exit_status: object = None
     shown: bool = False
+
+    @property
+    def size(self) -> int:
+        return _TERMINAL + len(self.output or "")
 
 
 @dataclass(slots=True)
@@ -39,6 +57,7 @@ class Session:
     """New here, and no title of it is with the client yet."""
     titles: Titles = field(default_factory=Titles)
     terminals: dict[str, Terminal] = field(default_factory=dict)
+    size: int = 0
 
 
 class Notebook:
@@ -46,7 +65,12 @@ class Notebook:
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions: dict[str, Session] = {}
+        self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.is_crowded = False
+        """Whether there were more strangers than are recorded."""
+        self._strangers = 0
+        self._size = 0
+        self._shown_size = 0
         self._waiting: dict[str, list[tuple[bytes, object]]] = {}
         self._waiting_size = 0
 
@@ -106,14 +130,14 @@ class Notebook:
         if not self.records:
             return []
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
-        known = self.sessions.setdefault(session, Session())
+        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
         known.cwd, known.directories = cwd, directories
         if method == acp.NEW:
             known.deleted, known.untold, known.titles = False, True, Titles()
         elif method == acp.FORK:
             known.deleted = False
         elif known.deleted:
-            return []
+            return forgotten
         known.begun = True
         note: dict[str, object] = {"type": record.OPENED, "method": method}
         note |= {"cwd": cwd, "additionalDirectories": directories}
@@ -122,7 +146,7 @@ class Notebook:
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
         begin = Begin(session, cwd, directories, origin, parent)
-        return [begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
+        return [*forgotten, begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
 
     def stop(self) -> None:
         """Record nothing from here on."""
@@ -132,7 +156,13 @@ class Notebook:
 
     def nothing_opens(self) -> list[Recording]:
         """No answer is awaited that could tell whose the waiting updates are: they begin transcripts of their own."""
-        return [effect for session in list(self._waiting) for effect in self._begun(session)]
+        begun: list[Recording] = []
+        for session in list(self._waiting):
+            if self._takes_in(session):
+                begun += self._begun(session)
+            else:
+                self._no_longer_waiting(session)
+        return begun
 
     def updates(self, session: str, data: bytes) -> Recording:
         """Updates of a plain session, whole lines."""
@@ -147,7 +177,7 @@ class Notebook:
             self._waiting_size += len(raw)
             return []
         known = self.sessions.get(session)
-        if known is not None and known.deleted:
+        if (known is not None and known.deleted) or not self._takes_in(session):
             return []
         effects = self._begun(session)
         known = self.sessions[session]
@@ -165,6 +195,7 @@ class Notebook:
         if not self.records:
             return []
         effects = self._begun(session)
+        self.sessions.move_to_end(session)
         known = self.sessions[session]
         known.turns += 1
         known.deleted = False
@@ -194,11 +225,14 @@ class Notebook:
             return []
         return [KeepNote(session, note)]
 
-    def deleted(self, session: str) -> None:
+    def deleted(self, session: str) -> list[Recording]:
         """Nothing of it is kept any more, until somebody prompts it again."""
-        if self.records:
-            self.sessions.setdefault(session, Session()).deleted = True
-            self._no_longer_waiting(session)
+        if not self.records:
+            return []
+        self._no_longer_waiting(session)
+        known, forgotten = self._entered(session)
+        known.deleted = True
+        return forgotten
 
     def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
         """What the client told the agent about a terminal."""
@@ -206,17 +240,21 @@ class Notebook:
             return
         terminals = self.sessions[session].terminals
         if method == acp.TERMINAL_CREATE:
-            if (id := acp.text(result, "terminalId")) is not None:
+            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
+                self._dropped({id: terminals[id]} if id in terminals else {})
                 terminals[id] = Terminal()
+                self._shown_size += _TERMINAL
             return
         if (found := terminals.get(acp.text(params, "terminalId") or "")) is None:
             return
         if method == acp.TERMINAL_OUTPUT and (output := acp.text(result, "output")) is not None:
-            found.output = output
+            self._shown_size -= len(found.output or "")
+            found.output = output if self._has_room(len(output)) else None
+            self._shown_size += len(found.output or "")
             found.truncated = acp.member(result, "truncated") is True
-            found.exit_status = acp.member(result, "exitStatus") or found.exit_status
+            found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
         elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
-            found.exit_status = {key: result.get(key) for key in ("exitCode", "signal")}
+            found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
 
     def terminal_released(self, session: str, params: object) -> list[Recording]:
         """The last that will be known of it."""
@@ -224,7 +262,7 @@ class Notebook:
         known = self.sessions.get(session)
         if known is None or id not in known.terminals or not known.terminals[id].shown:
             return []
-        return _terminal_notes(session, {id: known.terminals.pop(id)})
+        return _terminal_notes(session, self._dropped({id: known.terminals.pop(id)}))
 
     def _end_turn(self, session: str, last: list[Recording]) -> list[Recording]:
         known = self.sessions.get(session)
@@ -232,17 +270,64 @@ class Notebook:
             return []
         known.turns = max(0, known.turns - 1)
         terminals, known.terminals = known.terminals, {}
+        notes = _terminal_notes(session, self._dropped(terminals))
         if known.deleted:
             return []
-        return [*_terminal_notes(session, terminals), *last, EndTurn(session)]
+        return [*notes, *last, EndTurn(session)]
 
     def _begun(self, session: str) -> list[Recording]:
         """The beginning of a transcript for a session that nobody opened here, where it needs one."""
-        known = self.sessions.setdefault(session, Session())
+        known, forgotten = self._entered(session)
         if known.begun:
-            return []
+            return forgotten
         known.begun = True
-        return [Begin(session, known.cwd, known.directories, record.PARTIAL), *self._no_longer_waiting(session)]
+        begin = Begin(session, known.cwd, known.directories, record.PARTIAL)
+        return [*forgotten, begin, *self._no_longer_waiting(session)]
+
+    def _takes_in(self, session: str) -> bool:
+        """Whether what the agent says of a session is recorded: of any that is known, and of so many that are not."""
+        if session in self.sessions:
+            return True
+        self.is_crowded = self._strangers == STRANGERS
+        self._strangers += not self.is_crowded
+        return not self.is_crowded
+
+    def _entered(self, session: str, texts: int | None = None) -> tuple[Session, list[Recording]]:
+        """A session that is remembered from here on, and what is forgotten for it. ``texts``: the size of new ones."""
+        known = self.sessions.get(session)
+        if known is not None and texts is None:
+            return known, []
+        if known is None:
+            known = self.sessions[session] = Session()
+        self._size -= known.size
+        known.size = _SESSION + len(session) + (texts or 0)
+        self._size += known.size
+        forgotten: list[Recording] = []
+        while self._size > KNOWN_LIMIT and len(self.sessions) > 1:
+            forgotten += self._forgotten(session)
+        return known, forgotten
+
+    def _forgotten(self, needed: str) -> list[Recording]:
+        """Forget the session that was used longest ago; one in a turn only if all of the oldest are."""
+        for _ in range(_SECOND_CHANCES):
+            oldest = next(iter(self.sessions))
+            if oldest != needed and not self.sessions[oldest].turns:
+                break
+            self.sessions.move_to_end(oldest)
+        else:
+            oldest = next(session for session in self.sessions if session != needed)
+        gone = self.sessions.pop(oldest)
+        self._size -= gone.size
+        self._dropped(gone.terminals)
+        return [Forget(oldest)] if gone.begun else []
+
+    def _has_room(self, size: int) -> bool:
+        return self._shown_size + size <= SHOWN_LIMIT
+
+    def _dropped(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
+        """These are not kept any more."""
+        self._shown_size -= sum(each.size for each in terminals.values())
+        return terminals
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
@@ -268,6 +353,10 @@ def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Rec
         for id, found in terminals.items()
         if found.shown
     ]
+
+
+def _exit_status(value: object) -> object:
+    return value if len(jsonrpc.dump(value)) <= _EXIT_STATUS else None
 
 
 def _shown(update: object) -> list[str]:

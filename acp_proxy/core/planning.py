@@ -22,6 +22,7 @@ class Past(enum.Enum):
 
 class Refused(enum.Enum):
     NOT_FOUND = "neither the agent nor we have anything of it"
+    TOO_MANY = "very many are being opened at once"
 
 
 @dataclass(frozen=True, slots=True)

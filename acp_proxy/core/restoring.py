@@ -21,8 +21,16 @@ HELD_LIMIT = 64 * 1024 * 1024
 """Bytes of a session that may wait for its load. Beyond that, before the agent's answer they are let go and it is the
 agent's telling; while we replay, the agent is not read until that ends."""
 
+ALL_HELD_LIMIT = 4 * HELD_LIMIT
+"""Bytes that may wait for all loads together; past it, the one that grows is treated as if it alone were too much."""
+AT_ONCE = 128
+"""Loads under way, cancelled ones that the agent has not answered too. Each has a file open and may have a thread."""
+HANDOVERS = 1000
+"""Sessions that can be handed over in one process; each may have 64 KiB waiting for its prompt."""
+
 _AUTH_REQUIRED = -32000
 """The agent wants a login: no reason to open another session."""
+_TOO_MANY_HANDOVERS = "Too many sessions continue in new ones of the agent. Restart the agent to open this one."
 
 
 class Phase(enum.Enum):
@@ -50,7 +58,8 @@ class Restore:
     held: list[bytes] = field(default_factory=list)
     """Lines of this session for the client, after the answer."""
     states: list[bytes] = field(default_factory=list)
-    """State updates among them that are recorded once the agent agrees."""
+    """State updates among them that are recorded once the agent agrees, ``HELD_LIMIT`` of them at most."""
+    states_size: int = 0
     history: list[bytes] = field(default_factory=list)
     """The agent's own telling, as it came."""
     imported: list[bytes] = field(default_factory=list)
@@ -102,10 +111,15 @@ class Restores:
     @property
     def hold_too_much(self) -> bool:
         """Whether the agent should not be read until a replay has ended."""
-        return any(
-            restore.size > HELD_LIMIT and restore.phase in (Phase.REPLAYING, Phase.QUEUED)
-            for restore in self._under_way.values()
-        )
+        replaying = [
+            restore.size for restore in self._under_way.values() if restore.phase in (Phase.REPLAYING, Phase.QUEUED)
+        ]
+        return bool(replaying) and (max(replaying) > HELD_LIMIT or self._is_full)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether no more of them are taken on."""
+        return len(self._under_way) >= AT_ONCE
 
     @property
     def opens_anew(self) -> bool:
@@ -154,11 +168,14 @@ class Restores:
         is_state = not acp.is_conversation(acp.update_kind(acp.member(message.params, "update")))
         if restore.plan.past is Past.IMPORTED:
             restore.size += len(line)
-            if restore.size <= HELD_LIMIT:
-                restore.imported.append(message.raw)
+            restore.imported.append(message.raw)
+            if restore.size > HELD_LIMIT or self._is_full:  # it is not recorded
+                restore.imported.clear()
+                restore.size, restore.let_go = 0, True
             return [Forward(Peer.CLIENT, line, first=True)]
-        if is_state:
+        if is_state and restore.states_size + len(line) <= HELD_LIMIT:
             restore.states.append(message.raw)
+            restore.states_size += len(line)
         cancelled = restore.phase is Phase.CANCELLED
         if restore.plan.past is Past.WEIGHED and not cancelled:
             return self._told_later(restore, line)
@@ -206,6 +223,9 @@ class Restores:
 
     def hand_over(self, restore: Restore) -> list[Effect]:
         """Ask the agent for a new session, under an id of our own."""
+        if self._asked == HANDOVERS:
+            answer = refusal(restore.request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
+            return [answer, *self._handed_back(restore), *self._end(restore)]
         self._asked += 1
         restore.plan = Plan(acp.NEW, Past.DROPPED)
         id = jsonrpc.RequestId(f'"{handover.OWN_IDS}{self._asked}"')
@@ -249,7 +269,7 @@ class Restores:
         restore.releases = True
         if restore.phase is Phase.ASKED:
             restore.phase = Phase.CANCELLED
-            return [ReleaseHeld(id)]
+            return [ForgetReplay(id), ReleaseHeld(id)]
         return [StopReplay(id), ReleaseHeld(id)]
 
     def released(self, request: RequestId) -> list[Effect]:
@@ -306,7 +326,7 @@ class Restores:
     def _written_down(self, restore: Restore, message: Response) -> list[Effect]:
         """What is recorded now that the agent has agreed."""
         request, session = restore.request, restore.session
-        if restore.plan.past is Past.IMPORTED and restore.size <= HELD_LIMIT and not restore.live:
+        if restore.plan.past is Past.IMPORTED and not restore.let_go and not restore.live:
             return [*self._notebook.imported(session, request.params, message.result, restore.imported)]
         effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, message.result)]
         for state in restore.states:
@@ -372,17 +392,22 @@ class Restores:
     def _waits(self, restore: Restore, line: bytes) -> list[Effect]:
         """One more line waits; too many do so no longer."""
         restore.size += len(line)
-        if restore.size <= HELD_LIMIT or restore.phase is not Phase.ASKED:
+        if restore.phase is not Phase.ASKED or (restore.size <= HELD_LIMIT and not self._is_full):
             return []
         restore.let_go = True
         told = b"".join(restore.history)
         restore.history.clear()
         return [*([Forward(Peer.CLIENT, told)] if told else []), *self._handed_back(restore)]
 
+    @property
+    def _is_full(self) -> bool:
+        return sum(restore.size for restore in self._under_way.values()) > ALL_HELD_LIMIT
+
     def _end(self, restore: Restore) -> list[Effect]:
         """Forget it; the next load of the same session can have its turn."""
         del self._under_way[restore.request.id]
-        effects: list[Effect] = [] if restore.phase is Phase.REPLAYING else [ForgetReplay(restore.request.id)]
+        was_told = restore.phase in (Phase.REPLAYING, Phase.CANCELLED)
+        effects: list[Effect] = [] if was_told else [ForgetReplay(restore.request.id)]
         others = self._of_session(restore.session)
         if any(other.phase is Phase.REPLAYING for other in others):
             return effects

@@ -22,6 +22,7 @@ from acp_proxy.core.effects import (
     Begin,
     BeginTurn,
     EndTurn,
+    Forget,
     Identify,
     Keep,
     KeepNote,
@@ -42,6 +43,7 @@ PATIENCE_BYTES = 4 * 1024 * 1024  # a slow disk leaves no gap: seconds of the fa
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
 _OPEN_FILES = 64
 _LITTLE = 200  # bytes of memory around a line
+_NAME_LENGTH = 500  # of names and versions: nobody reads more
 
 _LINES = (Keep, KeepUpdates, KeepNote)
 
@@ -288,6 +290,8 @@ class Recorder:
                     self.on_turn_end(effect.session)
                 case _Dropped():
                     self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
+                case Forget():
+                    self._forget(effect.session)
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
@@ -298,7 +302,7 @@ class Recorder:
                 self._unmarked.discard(turn)
 
     def _identify(self, told: Identify) -> None:
-        self._told = {"name": told.name, "version": told.version}
+        self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command)
 
     def _begin(self, begin: Begin, at: str) -> None:
@@ -311,9 +315,23 @@ class Recorder:
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": self.agent, **self._told})
         self._sessions[begin.session] = _Session(header, fresh, begin.parent)
         gap = self._gaps.get(begin.session)
-        if gap is not None and gap.since < at:  # of an older session; a later one is this session's own
+        # Of an older session; a later one is this session's own, and so is one from before it was forgotten.
+        if gap is not None and gap.since < at and (fresh or known is not None):
             del self._gaps[begin.session]
-        self._attempt(begin.session, at, lambda known: self._transcript(known))
+
+        def open(known: _Session) -> None:
+            is_late = begin.origin == record.PARTIAL and begin.parent is None
+            if is_late and begin.session in self.store.deleted(self.agent):
+                known.gone = True  # what it says late is not recorded before its next prompt
+            else:
+                self._transcript(known)
+
+        self._attempt(begin.session, at, open)
+
+    def _forget(self, session: str) -> None:
+        known = self._sessions.pop(session, None)
+        if known is not None:
+            self._close(known)
 
     def _begin_turn(self, session: str, at: str) -> None:
         """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""
@@ -467,7 +485,7 @@ def _without_words(effects: list[_Timed]) -> list[_Timed]:
     left: list[_Timed] = []
     missing: set[str] = set()
     for at, effect in effects:
-        if isinstance(effect, Identify | Begin | BeginTurn):
+        if isinstance(effect, Identify | Begin | BeginTurn | Forget):
             left.append((at, effect))
             if isinstance(effect, Begin):
                 missing.discard(effect.session)
@@ -475,6 +493,11 @@ def _without_words(effects: list[_Timed]) -> list[_Timed]:
             missing.add(effect.session)
             left.append((at, _Dropped(effect.session)))
     return left
+
+
+def _short(text: str | None) -> str | None:
+    """What an agent says of itself stands in every header."""
+    return text[:_NAME_LENGTH] if text is not None else None
 
 
 def _run_id() -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, ForgetReplay, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.core.effects import Begin, BeginTurn, Keep, KeepNote, StartReplay, StopReplay
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -185,9 +185,9 @@ def test_a_load_cancelled_meanwhile_is_answered_once_and_tells_nothing() -> None
     talk = opening()
     step = talk.client(cancel(1))
     assert step.refusals == [(1, -32800)]
-    step = talk.agent(result(OURS, {"sessionId": "n"}))
-    assert (step.to_client, step.asked, step.kept) == (b"", [ForgetReplay(ONE)], [])
     assert talk.replays_left == []
+    step = talk.agent(result(OURS, {"sessionId": "n"}))
+    assert (step.to_client, step.asked, step.kept) == (b"", [], [])
 
 
 def test_an_agent_that_ends_meanwhile_leaves_the_load_an_error_and_nothing_unsaid() -> None:

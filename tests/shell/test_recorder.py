@@ -20,6 +20,7 @@ from acp_proxy.core.effects import (
     Begin,
     BeginTurn,
     EndTurn,
+    Forget,
     Identify,
     Keep,
     KeepNote,
@@ -674,3 +675,43 @@ def test_a_gap_of_a_session_that_another_process_deleted_is_no_gap_any_more(
     notes.put(said("3", "b"))
     assert notes.is_recording()
     assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
+
+
+def test_a_session_that_was_forgotten_goes_on_in_its_transcript(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("one"), Forget("s"), said("unheard"))
+    notes.put(Begin("s", None, [], "partial"), said("two"))
+    assert notes.said() == ["one", "two"]
+    assert notes.is_complete()
+
+
+def test_a_gap_outlives_that_its_session_is_forgotten(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("one"))
+    folder = notes.path().parent
+    aside = folder.rename(folder.with_name("aside"))
+    folder.touch()  # no directory: nothing can be opened in it
+    notes.put(Forget("s"), Begin("s", None, [], "partial"), said("lost"), Forget("s"))
+    folder.unlink()
+    aside.rename(folder)
+    now.seconds += 10
+    notes.put(Begin("s", None, [], "partial"), said("two"))
+    assert notes.said() == ["one", "gap", "two"]
+    assert not notes.is_complete()
+
+
+def test_what_a_deleted_session_says_in_a_later_process_is_not_recorded_until_its_prompt(notes: Notes) -> None:
+    notes.begin()
+    notes.put(said("one"))
+    notes.recorder.delete("s")
+    later = Notes(notes.store)
+    later.put(Identify(NAME, "1.0"), Begin("s", None, [], "partial"), said("late"))
+    assert list(notes.store.root.glob("transcripts/*/s-*")) == []
+    later.put(BeginTurn("s"), said("anew"))
+    assert later.said() == ["anew"]
+
+
+def test_a_long_name_of_an_agent_does_not_fill_every_header(notes: Notes) -> None:
+    notes.put(Identify("x" * 1024 * 1024, "1" * 1024 * 1024), Begin("s", None, [], "recorded"))
+    assert notes.path().stat().st_size < 4096

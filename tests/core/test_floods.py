@@ -1,0 +1,233 @@
+"""Peers may say and ask without end: what is remembered of it has a limit, and what is honest goes on beyond it."""
+
+import pytest
+
+from acp_proxy.core import aliases, notebook, restoring
+from acp_proxy.core.aliases import Aliases
+from acp_proxy.core.effects import Begin, BeginTurn, Forget, ForgetReplay, Keep, KeepNote, StartReplay
+from acp_proxy.core.restoring import AT_ONCE, HANDOVERS, HELD_LIMIT
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer, read_message
+from tests.conversation import (
+    LOADS,
+    RESUMES,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    error,
+    line,
+    load,
+    prompt,
+    raw,
+    request,
+    requested,
+    result,
+    stopped,
+    update,
+)
+
+LONG = 1024 * 1024
+"""Characters of an id, so that few of them are too many."""
+
+
+@pytest.fixture
+def few_strangers(monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(notebook, "STRANGERS", 3)
+    return 3
+
+
+def ids(count: int) -> list[str]:
+    return [f"{number:04}" + "x" * LONG for number in range(count)]
+
+
+def held_by(talk: Talk) -> int:
+    """Bytes of ids that the core remembers."""
+    return sum(map(len, talk.core._notebook.sessions))
+
+
+def test_of_sessions_that_nobody_opened_so_many_are_recorded_and_the_user_hears_of_it_once(few_strangers: int) -> None:
+    talk = Talk().begins().opens("s")
+    for number in range(5):
+        step = talk.agent(chunk(f"unknown {number}", "a"))
+        assert step.to_client == line(chunk(f"unknown {number}", "a"))
+        assert bool(step.kept) is (number < few_strangers)
+        assert len(step.warnings) == (number == few_strangers)
+    assert talk.agent(chunk("unknown 0", "b")).kept == [Keep("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))]
+    assert talk.agent(chunk("s", "b")).kept
+
+
+def test_a_session_beyond_those_is_recorded_once_it_is_prompted(few_strangers: int) -> None:
+    talk = Talk().begins()
+    talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 1)))
+    late = f"unknown {few_strangers}"
+    step = talk.client(prompt(1, late))
+    assert step.kept[:2] == [Begin(late, None, [], record.PARTIAL), BeginTurn(late)]
+    assert talk.agent(chunk(late, "b")).kept == [Keep(late, Peer.AGENT, raw(chunk(late, "b")))]
+
+
+def test_those_that_waited_for_the_answer_to_a_new_session_count_too(few_strangers: int) -> None:
+    talk = Talk().begins()
+    talk.client(request(1, "session/new", {"cwd": "/w"}))
+    talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
+    step = talk.agent(result(1, {"sessionId": "s"}))
+    assert [effect.session for effect in step.kept if isinstance(effect, Begin)] == [
+        "s", *(f"unknown {number}" for number in range(few_strangers)),
+    ]  # fmt: skip
+
+
+def test_the_session_that_was_used_longest_ago_is_forgotten_and_begun_again_when_it_speaks() -> None:
+    talk = Talk().begins()
+    many = ids(20)
+    talk.opens(*many)
+    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, Forget)]
+    assert forgotten == many[: len(forgotten)]
+    assert 0 < len(forgotten) < 10
+    assert held_by(talk) <= notebook.KNOWN_LIMIT
+    step = talk.agent(chunk(many[0], "late"))
+    assert Begin(many[0], None, [], record.PARTIAL) in step.kept
+    assert step.kept[-1] == Keep(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
+
+
+def test_a_session_in_a_turn_is_not_forgotten_however_many_come() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s"))
+    talk.opens(*ids(40))
+    assert Forget("s") not in talk.all.kept
+    assert talk.agent(chunk("s", "still here")).kept == [Keep("s", Peer.AGENT, raw(chunk("s", "still here")))]
+    assert talk.agent(stopped(1)).kept
+
+
+def test_many_sessions_in_turns_are_forgotten_all_the_same() -> None:
+    talk = Talk().begins()
+    for number, session in enumerate(ids(40)):
+        talk.client(prompt(number, session))
+    assert held_by(talk) <= notebook.KNOWN_LIMIT
+
+
+def test_a_session_that_is_opened_over_and_over_takes_the_room_of_one() -> None:
+    talk = Talk().begins().opens("s")
+    for number in range(20):
+        talk.client(request(number, "session/new", {"cwd": "/" + "x" * LONG}))
+        talk.agent(result(number, {"sessionId": "t"}))
+    assert Forget("s") not in talk.all.kept
+
+
+def test_what_is_deleted_is_remembered_within_the_same_limit() -> None:
+    talk = Talk().begins()
+    for number, session in enumerate(ids(40)):
+        talk.client(request(number, "session/delete", {"sessionId": session}))
+    assert held_by(talk) <= notebook.KNOWN_LIMIT
+
+
+def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s"))
+    for number in range(6):
+        terminal = {"sessionId": "s", "terminalId": f"t{number}"}
+        output = {"output": str(number) * (notebook.SHOWN_LIMIT // 4), "truncated": False}
+        talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
+        talk.client(result("a", {"terminalId": f"t{number}"}))
+        talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
+        talk.agent(request("b", "terminal/output", terminal))
+        talk.client(result("b", output))
+    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, KeepNote)]
+    assert [note["output"] is not None for note in notes] == [True, True, True, False, False, False]
+    talk.client(prompt(2, "s"))
+    talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
+    talk.client(result("a", {"terminalId": "t"}))
+    shown = {"type": "terminal", "terminalId": "t"}
+    talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
+    talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
+    talk.client(result("b", {"output": "x" * (notebook.SHOWN_LIMIT // 4)}))
+    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, KeepNote)]
+    assert note["output"] is not None, "what was noted takes no room any more"
+
+
+def test_loads_beyond_so_many_at_once_are_refused_until_some_have_ended() -> None:
+    talk = Talk().begins(RESUMES)
+    for number in range(AT_ONCE + 1):
+        talk.stored[f"s{number}"] = Stored()
+        step = talk.client(load(number, f"s{number}"))
+    assert (step.to_agent, step.refusals) == (b"", [(AT_ONCE, -32603)])
+    assert len(talk.replays_left) == AT_ONCE, "no more transcripts are open than that"
+    talk.agent(error(0, -32603))
+    assert talk.client(load("again", f"s{AT_ONCE}")).to_agent
+
+
+def test_loads_of_the_agents_own_beyond_so_many_at_once_pass_as_they_came() -> None:
+    talk = Talk().begins(LOADS)
+    for number in range(AT_ONCE + 1):
+        talk.stored[f"s{number}"] = Stored()
+        step = talk.client(load(number, f"s{number}"))
+    assert step.to_agent == line(load(AT_ONCE, f"s{AT_ONCE}"))
+    assert len(talk.replays_left) == AT_ONCE
+    told = chunk(f"s{AT_ONCE}", "the past")
+    assert talk.agent(told).to_client == line(told)
+    assert talk.agent(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
+
+
+def test_a_cancelled_load_holds_no_transcript_open() -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.client(load(1, "s"))
+    assert ForgetReplay(requested(1)) in talk.client(cancel(1)).done
+    assert talk.replays_left == []
+    assert talk.agent(result(1, {})).to_client == b""
+
+
+def test_handovers_beyond_so_many_are_refused() -> None:
+    talk = Talk().begins()
+    talk.stored["s"] = Stored()
+    for number in range(HANDOVERS):
+        talk.client(load(number, "s"))
+        talk.agent(error(f"acp-proxy/{number + 1}", -32603))
+    step = talk.client(load("one more", "s"))
+    assert (step.to_agent, step.refusals) == (b"", [("one more", -32603)])
+    assert talk.replays_left == []
+
+
+def test_the_state_that_an_agent_tells_of_a_load_that_it_never_answers_is_not_held_without_end() -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.client(load(1, "s"))
+    talk.client(cancel(1))
+    big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
+    for _ in range(8):
+        talk.agent(big)
+    assert sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, Keep)) <= HELD_LIMIT
+
+
+def test_what_all_loads_together_hold_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restoring, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
+    talk = Talk().begins(LOADS)
+    big = b"x" * (HELD_LIMIT - LONG)
+    said = []
+    for number in range(4):
+        session = f"s{number}"
+        talk.stored[session] = Stored()
+        talk.client(load(number, session))
+        said.append(talk.agent(line(update(session, "plan", x="?")).replace(b"?", big)).to_client)
+    assert [bool(told) for told in said] == [False, False, True, True]
+
+
+def test_ids_that_loads_were_answered_with_are_forgotten_in_the_end() -> None:
+    names = Aliases()
+    many = ids(40)
+    for id in many:
+        names.add(f"client {id}", f"agent {id}")
+    said = line(chunk(f"client {many[-1]}", "a"))
+    assert names.to_agent(said, read_message(said)) == line(chunk(f"agent {many[-1]}", "a"))
+    old = line(chunk(f"client {many[0]}", "a"))
+    assert names.to_agent(old, read_message(old)) == old
+    assert sum(map(len, names._clients)) <= aliases.LIMIT
+
+
+def test_a_replay_goes_on_beside_a_flood_of_answers_to_questions_that_nobody_asked() -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.client(load(1, "s"))
+    for id in ("acp-proxy/1", "1", 1.0, True, None, [1], {"id": 1}):
+        assert talk.agent(result(id, {"sessionId": "s"})).to_client == line(result(id, {"sessionId": "s"}))
+    assert StartReplay(requested(1)) in talk.agent(result(1, {})).done
