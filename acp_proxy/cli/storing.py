@@ -39,7 +39,8 @@ def explained() -> Iterator[None]:
         typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
         raise typer.Exit(1) from problem
     except OSError as problem:
-        typer.echo(f"acp-proxy: {problem.filename or 'the store'}: {problem.strerror}. Run: acp-proxy doctor", err=True)
+        where = terminal.line(str(problem.filename or "the store"))
+        typer.echo(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor", err=True)
         raise typer.Exit(1) from problem
 
 

@@ -98,6 +98,8 @@ class Relay:
         self._replays: dict[RequestId, Replay] = {}
         self._watch_wanted = threading.Event()
         self._watching = self._is_over = False
+        self._put_away: set[str] = set()
+        """Sessions whose turns the worker will look at: once for all that came until then."""
         if recorder is not None:
             recorder.on_turn_end = self._turn_ended
 
@@ -309,7 +311,7 @@ class Relay:
         recorder = self._the_recorder()
         try:
             return answers.without(raw, recorder.at_store(lambda: recorder.store.deleted(recorder.agent)))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return raw
 
     def _delete(self, session: str, request: RequestId | None) -> list[Acting]:
@@ -419,8 +421,12 @@ class Relay:
         """Off the relay's path: to the disk, and into the index."""
         recorder = self._the_recorder()
         agent = recorder.agent
+        if session in self._put_away:
+            return
+        self._put_away.add(session)
 
         def put_away() -> None:
+            self._put_away.discard(session)
             try:
                 if recorder.fsync != "never":
                     recorder.store.sync(agent, session)

@@ -23,6 +23,7 @@ from acp_proxy.wire import jsonrpc
 STDIN, STDOUT = 0, 1
 _FIRST_ANSWER_SECONDS = 1.0
 """What is not needed yet would compete with the first exchange: its import waits for that, for so long at most."""
+_WARNING = 2000  # characters: it may quote a session's id, which may be megabytes
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
 
@@ -56,7 +57,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
 
 def warn(text: str) -> None:
     """One line on stderr, where editors keep their agents' logs."""
-    stderr.write(f"acp-proxy: {jsonrpc.printable(text)}\n".encode("utf-8", "replace"))
+    stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_WARNING])}\n".encode("utf-8", "replace"))
 
 
 def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:

@@ -3,9 +3,13 @@
 import os
 import sys
 
+_LONGEST = 32 * 1024  # characters: no system has longer paths, and following one takes the square of its length
+
 
 def canonical(path: str) -> str:
     """The one form of a directory's name by which sessions are compared."""
+    if len(path) > _LONGEST:
+        return spelled(path)
     try:
         return spelled(os.path.realpath(path))
     except ValueError:  # NUL or lone surrogates: no file system has such a name

@@ -6,11 +6,13 @@ Pure. Source of the rules: design of session/list (titles, times, counts), seed 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from acp_proxy.wire import acp, clock, record
+from acp_proxy.wire import acp, clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, Titles, cleaned
 
+_META_LIMIT = 64 * 1024
+"""Bytes of a session's ``_meta`` as JSON. It stands in every list: what would make it larger is left out."""
 _META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
 
 
@@ -112,8 +114,11 @@ class Summary:
             meta = update["_meta"]
             if meta is None:
                 self.meta = {}
-            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS):
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
                 merge(self.meta, meta)
+
+    def _has_room(self, meta: Mapping[object, object]) -> bool:
+        return len(jsonrpc.dump(self.meta)) + len(jsonrpc.dump(meta)) <= _META_LIMIT
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:

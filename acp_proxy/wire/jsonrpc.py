@@ -1,13 +1,14 @@
 """Read one line as a JSON-RPC 2.0 message, and write the few messages that are ours.
 
-``read_message`` never raises: what it cannot make sense of is ``Opaque``. It reads a copy; the line itself is what
-travels. Values are what the JSON says, except that integers past 64 bits may have become floats: nothing here is ever
-encoded again for a peer (ids keep their own text).
+``read_message`` never raises: what it cannot make sense of is ``Opaque``; of what is nested too deeply to be parsed it
+sees the outer levels. It reads a copy; the line itself is what travels. Values are what the JSON says, except that
+integers past 64 bits may have become floats: nothing here is ever encoded again for a peer (ids keep their own text).
 """
 
 import enum
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NewType
@@ -26,6 +27,8 @@ REQUEST_CANCELLED = -32800
 RESOURCE_NOT_FOUND = -32002
 
 _NESTING = 250  # orjson writes no more than 254 levels
+_LOOKED_INTO = 64  # levels of a line that is nested too deeply to be parsed; nothing that is read stands deeper than 8
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
 
 
 class Peer(enum.Enum):
@@ -87,7 +90,8 @@ def read_message(raw: bytes) -> Message:
     try:
         value = parse(raw)
     except RecursionError:
-        return Opaque(raw, is_json=True)
+        if (value := _outline(raw)) is None:
+            return Opaque(raw, is_json=True)
     except ValueError:
         return Opaque(raw, is_json=False)
     try:
@@ -117,6 +121,16 @@ def parse_text(raw: bytes) -> object:
     except ValueError:
         raw.decode()
         return parse(raw)
+
+
+def look(raw: bytes) -> object:
+    """What a line says, of one that is nested too deeply to be parsed its outer levels; None where it says nothing."""
+    try:
+        return parse(raw)
+    except RecursionError:
+        return _outline(raw)
+    except ValueError:
+        return None
 
 
 def is_plain(raw: bytes) -> bool:
@@ -172,6 +186,25 @@ def dump(value: object) -> bytes:
         return orjson.dumps(value)
     except TypeError:
         return json.dumps(_writable(value, _NESTING), separators=(",", ":")).encode()
+
+
+def _outline(raw: bytes) -> object:
+    """The value of a JSON text with null for what is nested too deeply; None where that cannot be told."""
+    pieces, depth, at = [], 0, 0
+    for token in _TOKEN.finditer(raw):
+        start, end = token.span()
+        if raw[start] in b"[{":
+            if depth <= _LOOKED_INTO < depth + end - start:
+                pieces.append(raw[at : start + _LOOKED_INTO - depth] + b"null")
+            depth += end - start
+        elif raw[start] in b"]}":
+            if depth - (end - start) <= _LOOKED_INTO < depth:
+                at = start + depth - _LOOKED_INTO
+            depth -= end - start
+    try:
+        return parse(b"".join([*pieces, raw[at:]])) if depth == 0 else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _message(raw: bytes, value: object) -> Message:

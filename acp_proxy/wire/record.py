@@ -199,7 +199,7 @@ def _read(value: object, line: bytes, version: int) -> Entry | None:
         return Entry(at, run, Peer(sender), of, raw=splice.encode(whole[start:end]), value=value["message"])
     if isinstance(text := value.get("line"), str):
         raw = splice.encode(text) if _is_encodable(text) else b""
-        return Entry(at, run, Peer(sender), of, raw=raw, value=_lenient(raw))
+        return Entry(at, run, Peer(sender), of, raw=raw, value=jsonrpc.look(raw))
     return None
 
 
@@ -209,10 +209,3 @@ def _is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _lenient(raw: bytes) -> object:
-    try:
-        return jsonrpc.parse(raw)
-    except (ValueError, RecursionError):
-        return None

@@ -4,12 +4,13 @@ Works on ``str``: offsets are characters. Raises ``ValueError`` on text that is 
 Duplicate keys: the last one counts, as in every common reader.
 """
 
+import re
 from collections.abc import Iterable
 from json.decoder import JSONDecoder
 
 Span = tuple[int, int]
 
-_BLANK = " \t\r\n"
+_BLANK = re.compile(r"[ \t\r\n]+")
 _BYTE_ORDER_MARK = "\ufeff"
 # Values are only measured, never used: numbers of any size stay text.
 _decoder = JSONDecoder(parse_int=str, parse_float=str, strict=False)
@@ -83,9 +84,8 @@ def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
 
 
 def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _BLANK:
-        at += 1
-    return at
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
 
 
 def _expect(text: str, at: int, character: str) -> int:

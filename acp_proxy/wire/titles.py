@@ -12,6 +12,7 @@ TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
+_LOOKED_AT = 64 * 1024  # characters of a text: megabytes of lines without a word delay whoever waits for them
 _CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
 
 
@@ -33,7 +34,8 @@ class Titles:
             return
         for block in blocks if isinstance(blocks, list) else []:
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
-            lines = (cleaned(line, TITLE_LENGTH) for line in text.split("\n")) if text is not None else iter(())
+            begins = text.lstrip()[:_LOOKED_AT] if text is not None else ""
+            lines = (cleaned(line, TITLE_LENGTH) for line in begins.split("\n"))
             title = next(filter(None, lines), None)
             if title is not None:
                 self.any_line = self.any_line or title

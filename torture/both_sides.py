@@ -1,0 +1,232 @@
+"""One proxy whose editor and whose agent are played by one program, so that either can say anything at any time.
+
+The agent's process is two `cat`s on named pipes. An honest session, among whatever else is said, is talked in by
+`turn`; of all lines only those are looked at that have its word in them, and answers to `asked`.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HONEST = b"honest-"
+TIMEOUT = 40.0  # seconds, of one wait: the proxy has to work off what was said before
+_AGENT = 'exec 3<&0; cat <&3 >"$0/to-agent" & exec cat "$0/from-agent"'
+_SESSION = "main"
+
+
+def line(message: Any) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+class Side:
+    """What one side writes, and what it hears: all is read, and only honest lines are kept."""
+
+    def __init__(self, name: str, writes: int, reads: int) -> None:
+        self.heard: list[Any] = []
+        self._name = name
+        self._writes = writes
+        self._reads = reads
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._writes, view) :]
+
+    def wait(self, wanted: Callable[[Any], bool], since: int = 0) -> Any:
+        """The first honest message from ``since`` on that is wanted."""
+        deadline = time.monotonic() + TIMEOUT
+        at = since
+        with self._changed:
+            while True:
+                for message in self.heard[at:]:
+                    if wanted(message):
+                        return message
+                at = len(self.heard)
+                if self._ended or not self._changed.wait(deadline - time.monotonic()):
+                    raise TimeoutError(f"the {self._name} did not hear what was honestly said to it")
+
+    def end_output(self) -> None:
+        os.close(self._writes)
+
+    def join(self) -> None:
+        self._thread.join(TIMEOUT)
+
+    def _read(self) -> None:
+        parts: list[bytes] = []
+        while data := os.read(self._reads, 1024 * 1024):
+            *complete, rest = data.split(b"\n")
+            honest = []
+            for piece in complete:
+                whole = b"".join([*parts, piece]) if parts else piece
+                parts = []
+                if HONEST in whole:
+                    with contextlib.suppress(ValueError, RecursionError):  # it only has the word in it
+                        honest.append(json.loads(whole))
+            if rest:
+                parts.append(rest)
+            if honest:
+                with self._changed:
+                    self.heard += honest
+                    self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        os.close(self._reads)
+
+
+class BothSides:
+    """``project`` is the honest session's directory; ``pipes`` is where the named pipes are made."""
+
+    def __init__(self, store: Path, project: Path, pipes: Path) -> None:
+        self.session = _SESSION
+        self.checked = 0
+        self._project = str(project)
+        self._turns = 0
+        self._asked = 0
+        for name in ("to-agent", "from-agent"):
+            os.mkfifo(pipes / name)
+        command = [sys.executable, "-m", "acp_proxy", "run", "--store", str(store), "--grace", "1", "--"]
+        self._stderr = (pipes / "stderr").open("w+b")
+        self._process = subprocess.Popen(
+            [*command, "sh", "-c", _AGENT, str(pipes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.editor = Side("editor", os.dup(self._process.stdin.fileno()), os.dup(self._process.stdout.fileno()))
+        self._process.stdin.close()
+        self._process.stdout.close()
+        to_agent = os.open(pipes / "to-agent", os.O_RDONLY)
+        self.agent = Side("agent", os.open(pipes / "from-agent", os.O_WRONLY), to_agent)
+
+    # --- the honest part
+
+    def begin(self) -> None:
+        """An agent that resumes, and an honest session."""
+        capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+        self._exchanged("initialize", {}, {"protocolVersion": 1, "agentCapabilities": capabilities})
+        self._exchanged("session/new", {"cwd": self._project, "mcpServers": []}, {"sessionId": _SESSION})
+
+    def turn(self) -> None:
+        """One honest turn: the prompt comes to the agent, and what it says and answers to the editor."""
+        self._turns += 1
+        prompt = [{"type": "text", "text": f"honest-question {self._turns}"}]
+        self._exchanged(
+            "session/prompt",
+            {"sessionId": _SESSION, "prompt": prompt},
+            {"stopReason": "end_turn"},
+            says=f"honest-answer {self._turns}",
+        )
+
+    def asked(self, method: str, params: Any) -> Any:
+        """The proxy's own answer to a request of the editor."""
+        id = self._request(method, params)
+        self.checked += 1
+        return self.editor.wait(lambda one: one.get("id") == id and "method" not in one)
+
+    def looked_at_again(self) -> list[str]:
+        """What is wrong with the honest session when it is listed and loaded, now that all is over."""
+        trouble = []
+        listed = self.asked("session/list", {"cwd": self._project})["result"]["sessions"]
+        found = [one for one in listed if one["sessionId"] == _SESSION]
+        if [one.get("title") for one in found] != ["honest-question 1"]:
+            trouble.append(f"it is listed as {found}")
+        since = len(self.editor.heard)
+        self._exchanged("session/load", {"sessionId": _SESSION, "cwd": self._project, "mcpServers": []}, {})
+        told = [_text(message) for message in self.editor.heard[since:]]
+        wanted = [f"honest-{word} {number}" for number in range(1, self._turns + 1) for word in ("question", "answer")]
+        self.checked += len(wanted)
+        if [text for text in told if text.startswith("honest-")] != wanted:
+            trouble.append(f"it is loaded as {told}")
+        return trouble
+
+    def passed(self, side: Side) -> None:
+        """What this side has said has come to the other when this returns."""
+        self._asked += 1
+        word = f"honest-{self._asked}"
+        side.write(line({"jsonrpc": "2.0", "method": "_passed", "params": word}))
+        other = self.agent if side is self.editor else self.editor
+        other.wait(lambda one: one.get("params") == word)
+        self.checked += 1
+
+    # --- what the proxy took
+
+    def cpu_of(self, action: Callable[[], None]) -> float:
+        """Seconds of CPU that the proxy takes until all that is said has passed."""
+        before = self._cpu()
+        action()
+        for side in (self.editor, self.agent):
+            self.passed(side)
+        return self._cpu() - before
+
+    def peak_bytes(self) -> int:
+        """The most memory that the proxy had at once."""
+        with open(f"/proc/{self._process.pid}/status", encoding="ascii", errors="replace") as status:
+            [found] = [text for text in status if text.startswith("VmHWM:")]
+        return int(found.split()[1]) * 1024
+
+    def end(self) -> tuple[int, list[str]]:
+        """How many processes are left, and what the proxy has said."""
+        for side in (self.editor, self.agent):
+            side.end_output()
+        try:
+            self._process.wait(TIMEOUT)
+            left = 0
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            left = 1
+        for side in (self.editor, self.agent):
+            side.join()
+        self._stderr.seek(0)
+        said = [text.decode(errors="replace") for text in self._stderr if text.startswith(b"acp-proxy: ")]
+        self._stderr.close()
+        return left, said
+
+    # --- inside
+
+    def _request(self, method: str, params: Any) -> str:
+        self._asked += 1
+        id = f"honest-{self._asked}"
+        self.editor.write(line({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+        return id
+
+    def _exchanged(self, method: str, params: Any, result: Any, says: str = "") -> None:
+        id = self._request(method, params)
+        self.agent.wait(lambda one: one.get("id") == id)
+        if says:
+            content = {"type": "text", "text": says}
+            body = {"sessionUpdate": "agent_message_chunk", "content": content}
+            params = {"sessionId": _SESSION, "update": body}
+            self.agent.write(line({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+            self.editor.wait(lambda one: _text(one) == says)
+        self.agent.write(line({"jsonrpc": "2.0", "id": id, "result": result}))
+        answer = self.editor.wait(lambda one: one.get("id") == id and "method" not in one)
+        assert "result" in answer, f"{method} was answered {answer}"
+        self.checked += 3 if says else 2
+
+    def _cpu(self) -> float:
+        with open(f"/proc/{self._process.pid}/stat", encoding="ascii", errors="replace") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _text(message: Any) -> str:
+    try:
+        return str(message["params"]["update"]["content"]["text"])
+    except (KeyError, TypeError):
+        return ""
