@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HONEST = b"honest-"
-TIMEOUT = 40.0  # seconds, of one wait: the proxy has to work off what was said before
+TIMEOUT = 120.0  # seconds, of one wait: the proxy has to work off what was said before
 _AGENT = 'exec 3<&0; cat <&3 >"$0/to-agent" & exec cat "$0/from-agent"'
 _SESSION = "main"
 
@@ -141,7 +141,8 @@ class BothSides:
     def looked_at_again(self) -> list[str]:
         """What is wrong with the honest session when it is listed and loaded, now that all is over."""
         trouble = []
-        listed = self.asked("session/list", {"cwd": self._project})["result"]["sessions"]
+        answer = self.asked("session/list", {"cwd": self._project})
+        listed = answer.get("result", {}).get("sessions", [])
         found = [one for one in listed if one["sessionId"] == _SESSION]
         if [one.get("title") for one in found] != ["honest-question 1"]:
             trouble.append(f"it is listed as {found}")
@@ -207,7 +208,11 @@ class BothSides:
 
     def _exchanged(self, method: str, params: Any, result: Any, says: str = "") -> None:
         id = self._request(method, params)
-        self.agent.wait(lambda one: one.get("id") == id)
+        since = len(self.editor.heard)
+        try:
+            self.agent.wait(lambda one: one.get("id") == id)
+        except TimeoutError as problem:
+            raise TimeoutError(f"{problem}, and the editor: {self.editor.heard[since:]}") from None
         if says:
             content = {"type": "text", "text": says}
             body = {"sessionUpdate": "agent_message_chunk", "content": content}

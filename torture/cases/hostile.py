@@ -1,6 +1,6 @@
 """A hostile agent and a hostile editor: whatever either says, the honest part of the talk goes on.
 
-Each attack has a proxy of its own, and the case plays both sides of it. An honest session talks before, between and
+The case plays both sides of a proxy. An honest session talks before, between and
 after, and is listed and loaded in the end. Looked at: whether all of it came, was kept, and comes again; what the proxy
 took of memory (the most that it ever had) and of CPU (a part of the attack that is four times as large may cost ten
 times as much: what grows with the square costs twenty times); and whether anything outside the store was touched.
@@ -8,7 +8,7 @@ times as much: what grows with the square costs twenty times); and whether anyth
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +21,7 @@ PLAIN_MB = 200  # what a proxy may take at its most, if the attack says nothing 
 GROWTH = 10  # times the CPU for four times as much; linear is four
 NOT_WORTH_MEASURING = 1.0  # seconds of CPU
 DEEP = 100_000
+FILES = 100  # made at once: thousands may take a busy disk the second after which a store counts as hanging
 
 Body = dict[str, Any]
 Attack = Callable[[BothSides, range], None]
@@ -38,22 +39,36 @@ class Planned:
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
-    for number, planned in enumerate(ATTACKS):
-        yield under_attack(planned, scale, scale.place / str(number))
+    """The short form has one proxy for all attacks: most of the time would go to starting them."""
+    for number, group in enumerate([ATTACKS] if scale.short else [[planned] for planned in ATTACKS]):
+        yield from under_attack(group, scale, scale.place / str(number))
 
 
-def under_attack(planned: Planned, scale: Scale, place: Path) -> Outcome:
-    count = scale.of(planned.full, planned.short)
+def under_attack(group: list[Planned], scale: Scale, place: Path) -> list[Outcome]:
     project, pipes = place / "outside", place.with_name(f"{place.name}-pipes")
     for directory in (pipes, project / "etc"):
         directory.mkdir(parents=True)
     before = touched(place)
     sides = BothSides(place / "store", project, pipes)
-    trouble: list[str] = []
     try:
         sides.begin()
+        outcomes = [attacked(sides, planned, scale, place) for planned in group]
+    finally:
+        left, warnings = sides.end()
+    trouble = [text for text in warnings if "internal error" in text or any(each.trouble for each in outcomes)]
+    if touched(place) != before:
+        trouble.append("something outside the store was touched")
+    last = outcomes.pop()
+    return [*outcomes, replace(last, lost=last.lost + len(trouble), left=left, trouble=(*last.trouble, *trouble))]
+
+
+def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> Outcome:
+    count = scale.of(planned.full, planned.short)
+    small, looked_at = count // 5, sides.checked
+    trouble: list[str] = []
+    first = rest = 0.0
+    try:
         sides.turn()
-        small = count // 5
         first = sides.cpu_of(lambda: planned.attack(sides, range(small)))
         sides.turn()
         rest = sides.cpu_of(lambda: planned.attack(sides, range(small, count)))
@@ -61,24 +76,18 @@ def under_attack(planned: Planned, scale: Scale, place: Path) -> Outcome:
         if rest > NOT_WORTH_MEASURING and rest > GROWTH * max(first, NOT_WORTH_MEASURING / GROWTH):
             trouble.append(f"{small:,} cost {first:.1f} s of CPU, {count - small:,} more cost {rest:.1f} s")
         trouble += sides.looked_at_again()
-        peak = sides.peak_bytes() // MB
-        if peak > planned.megabytes:
-            trouble.append(f"it took {peak} MB, and {planned.megabytes} were expected at most")
     except (TimeoutError, AssertionError) as problem:
         trouble.append(f"{type(problem).__name__}: {problem}")
-        peak, first, rest = 0, 0.0, 0.0
-    left, warnings = sides.end()
-    trouble += [text for text in warnings if trouble or "internal error" in text]
-    if touched(place) != before:
-        trouble.append("something outside the store was touched")
+    peak = sides.peak_bytes() // MB
+    if peak > planned.megabytes:
+        trouble.append(f"it took {peak} MB, and {planned.megabytes} were expected at most")
     files = sum(1 for path in (place / "store").glob("transcripts/*/*.jsonl") if path.name != "state.jsonl")
     return Outcome(
         fault=planned.fault,
         tried=count,
-        checked=sides.checked,
+        checked=sides.checked - looked_at,
         what="honest lines",
         lost=len(trouble),
-        left=left,
         also=f"at most {peak} MB of memory, {first + rest:.1f} s of CPU, {files:,} transcripts",
         trouble=tuple(f"{planned.fault}: {text}" for text in trouble),
     )
@@ -133,15 +142,17 @@ def evil_texts() -> list[Any]:
 
 
 def unknown_sessions(sides: BothSides, numbers: range) -> None:
-    for some in portions(numbers):
+    for some in portions(numbers, FILES):
         sides.agent.write(b"".join(chunk(f"sub-agent-{number}", "a") for number in some))
+        sides.passed(sides.agent)
 
 
 def opened_sessions(sides: BothSides, numbers: range) -> None:
-    for some in portions(numbers, 500):
+    for some in portions(numbers, FILES):
         sides.editor.write(b"".join(request(f"n{n}", "session/new", {"cwd": f"/w/{n}"}) for n in some))
         sides.passed(sides.editor)
         sides.agent.write(b"".join(result(f"n{n}", {"sessionId": f"opened-{n}"}) for n in some))
+        sides.passed(sides.agent)
 
 
 def kinds_of_messages(sides: BothSides, numbers: range) -> None:
@@ -347,14 +358,14 @@ def portions(numbers: range, size: int = 1000) -> Iterator[range]:
 
 ATTACKS = [
     Planned("a session, opened, titled and deleted, whose id, directory and words are evil", evil_sessions, 600, 65),
-    Planned("an update for one more session that nobody opened", unknown_sessions, 1_000_000, 3_000),
-    Planned("one more session opened", opened_sessions, 100_000, 500),
+    Planned("an update for one more session that nobody opened", unknown_sessions, 1_000_000, 1_000),
+    Planned("one more session opened", opened_sessions, 100_000, 300),
     Planned("a question by each side that is never answered", questions_without_answers, 100_000, 3_000),
     Planned("answers by each side to questions never asked", answers_without_questions, 100_000, 3_000),
     Planned("a question with an id that is in use", one_id_over_and_over, 100_000, 3_000),
     Planned("parameters of the wrong type, alone and in batches", wrong_types, 3_000, 100),
     Planned("19 lines nested 100,000 levels deep", deep, 20, 1),
-    Planned("a MB of a line that does not end, by each side", a_line_without_end, 400, 10, megabytes=2400),
+    Planned("a MB of a line that does not end, by each side", a_line_without_end, 256, 4, megabytes=2400),
     Planned("a message in a batch of that many", large_batches, 200_000, 3_000, megabytes=1000),
     Planned("a load, and its cancelling at once", loads_and_cancels, 20_000, 300),
     Planned("a session deleted that was never there", deletes, 20_000, 300),
