@@ -1,6 +1,5 @@
 """``acp-proxy sessions``: what is kept, for people and for programs."""
 
-import json
 import shutil
 import sys
 from typing import Annotated, Any
@@ -28,7 +27,7 @@ def list_sessions(store: StoreOption = "", agent: AgentOption = "", as_json: Jso
     with explained():
         rows = kept(Store(root_of(store)), agent)
     if as_json:
-        typer.echo(json.dumps([_for_programs(row) for row in rows], indent=2))
+        typer.echo(terminal.json_text([_for_programs(row) for row in rows], indent=2))
     elif not rows:
         typer.echo("No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT", err=True)
     else:
@@ -53,7 +52,7 @@ def show(
             if as_json:
                 for line in reading.lines():
                     if line.entry is not None and line.entry.value is not None:
-                        typer.echo(json.dumps(line.entry.value))
+                        typer.echo(terminal.json_text(line.entry.value))
                 return
             typer.echo(terminal.heading(row))
             for text in terminal.conversation(line.entry for line in reading.lines() if line.entry is not None):

@@ -3,6 +3,7 @@
 Titles and transcripts are somebody else's text: nothing that could steer a terminal comes through.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from acp_proxy.transcripts.index import Listed
@@ -24,6 +25,11 @@ def printable(text: str) -> str:
 
 def line(text: str) -> str:
     return printable(text).replace("\n", " ")
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON in printable ASCII: control characters are escapes in it, DEL as well."""
+    return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
 def table(rows: list[Listed], width: int | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from acp_proxy.transcripts.store import Store
 from tests.stored import EPOCH, chunk, store_session
 
 ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
-STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066"
+STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
 NEVER_PRINTED = set(STEERING) - set("[2J31m")
 
 

@@ -65,3 +65,18 @@ def test_the_store_is_in_the_users_data_directory_when_nobody_says_otherwise(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert place.default_root() == tmp_path / "acp-proxy"
+
+
+def test_what_is_longer_than_any_path_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def looked_up(path: str) -> str:
+        asked.append(path)
+        return path
+
+    monkeypatch.setattr("os.path.realpath", looked_up)
+    long = "/" + "d/" * 100_000
+    assert places.canonical(long) == places.spelled(long)
+    assert asked == []
+    assert places.canonical(str(tmp_path)) == str(tmp_path)
+    assert asked == [str(tmp_path)]

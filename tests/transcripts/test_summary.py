@@ -287,6 +287,12 @@ def test_meta_that_is_nested_beyond_all_sense_does_no_harm(opening: bytes, closi
     assert Summary.restored(json.loads(json.dumps(found.state()))) == found
 
 
+def test_meta_that_would_grow_beyond_the_limit_is_left_out_and_what_was_stays() -> None:
+    large = {f"key {number}": "x" * 1000 for number in range(60)}
+    found = summary(info(_meta=large), info(_meta={"more": "x" * 10_000}), info(_meta={"small": 1}), prompt("x"))
+    assert found.meta == {**large, "small": 1}
+
+
 # Counts.
 
 

@@ -361,3 +361,22 @@ def test_each_side_has_another() -> None:
 def test_text_of_others_cannot_steer_a_terminal() -> None:
     shown = jsonrpc.printable("a\x1b[31m\x07\u202eb\nc\td é")
     assert shown == "a\ufffd[31m\ufffd\ufffdb\ufffdc\ufffdd é"
+
+
+@pytest.mark.parametrize("depth", [64, 65, 1100, DEEP])
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"x":', b"}"), (b'[{"[{\\"":', b"}]")])
+def test_of_what_is_nested_too_deeply_to_be_parsed_the_outer_levels_are_seen(
+    depth: int, pair: tuple[bytes, bytes]
+) -> None:
+    nested = pair[0] * depth + b"1" + pair[1] * depth
+    message = read_message(b'{"id":"a]","result":{"before":"[{\\\\","deep":%s,"after":[{"b":2}]}}' % nested)
+    assert isinstance(message, Response)
+    assert message.id == '"a]"'
+    assert isinstance(message.result, dict)
+    assert (message.result["before"], message.result["after"]) == ("[{\\", [{"b": 2}])
+
+
+def test_what_is_nested_too_deeply_and_is_not_closed_passes_unread() -> None:
+    assert read_message(b'{"method":"a","params":' + b"[" * DEEP) == Opaque(
+        b'{"method":"a","params":' + b"[" * DEEP, is_json=True
+    )

@@ -181,3 +181,9 @@ def test_text_that_only_looks_like_json_is_a_value_error_or_what_json_sees(text:
             json.loads(text)
     else:
         json.loads(text[start:end], strict=False)
+
+
+def test_thousands_of_changes_of_a_large_text_are_made() -> None:
+    text = json.dumps(["x" * 100] * 20_000)
+    changes = [(span, '"y"') for span in splice.elements(text)]
+    assert splice.replaced(text, changes) == json.dumps(["y"] * 20_000)
