@@ -16,6 +16,7 @@ CARRIED = 1024 * 1024
 """Bytes of outputs, and of contents that wait for one, that are kept from one turn to the next."""
 PLACEHOLDER = "[the output of this terminal was not recorded]"
 
+_NO_LONGER_AWAITED = 1000  # terminals that are remembered though no call waits for them any more
 _FENCE = "```"
 _AROUND = 512  # room for what is said beside an output, so that how it ended is not what is cut
 _Id = tuple[str, str]  # run, terminal
@@ -43,6 +44,8 @@ class Terminals:
         self._limit = limit
         self._noted: dict[_Id, _Noted] = {}
         self._waiting: dict[str, Shown] = {}
+        self._awaited: dict[_Id, dict[str, None]] = {}
+        """The calls that wait for an output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, Shown]:
         """What was recorded of one. Returns the calls that were told without it, with their contents."""
@@ -50,7 +53,7 @@ class Terminals:
         if id is None:
             return {}
         self._noted[run, id] = _told(note, self._limit)
-        return {call: shown for call, shown in self._waiting.items() if shown.run == run and id in _shown_in(shown)}
+        return {call: self._waiting[call] for call in self._awaited.get((run, id), ()) if self._waits(call, run, id)}
 
     def resolved(self, shown: Shown) -> tuple[bytes, int]:
         """The content with outputs in place of terminals, and how many bytes of them are not there."""
@@ -77,9 +80,24 @@ class Terminals:
 
     def end_of_turn(self, told: Mapping[str, Shown]) -> None:
         """``told``: the contents, by call, that refer to terminals. Remember which still lack an output."""
-        self._waiting |= {call: shown for call, shown in told.items() if self._lacks(shown)}
+        waiting = {call: shown for call, shown in told.items() if self._lacks(shown)}
+        self._waiting |= waiting
+        self._await(waiting)
         _drop_oldest(self._waiting, {call: len(shown.content) for call, shown in self._waiting.items()})
+        if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
+            self._awaited.clear()
+            self._await(self._waiting)
         _drop_oldest(self._noted, {id: len(noted.text) for id, noted in self._noted.items()})
+
+    def _await(self, waiting: Mapping[str, Shown]) -> None:
+        for call, shown in waiting.items():
+            for id in _shown_in(shown):
+                self._awaited.setdefault((shown.run, id), {})[call] = None
+
+    def _waits(self, call: str, run: str, id: str) -> bool:
+        """Whether it still does: what it shows may have changed since."""
+        shown = self._waiting.get(call)
+        return shown is not None and shown.run == run and id in _shown_in(shown)
 
     def _lacks(self, shown: Shown) -> bool:
         return any((shown.run, id) not in self._noted for id in _shown_in(shown))
