@@ -263,6 +263,7 @@ class Recorder:
                 batch.append(self._pending.popleft())
         at, session, data = "", "", list[bytes]()
         while batch:
+            self.busy_since = time.monotonic()  # much to do is no store that hangs
             at, effect = batch.popleft()
             if self._long_lines and (behind := self._behind(effect)) is not None:
                 behind.append((at, effect))
@@ -291,7 +292,7 @@ class Recorder:
                 case _Dropped():
                     self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
                 case Forget():
-                    self._forget(effect.session)
+                    self._forget(effect.session, at)
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
@@ -328,10 +329,13 @@ class Recorder:
 
         self._attempt(begin.session, at, open)
 
-    def _forget(self, session: str) -> None:
-        known = self._sessions.pop(session, None)
+    def _forget(self, session: str, at: str) -> None:
+        known = self._sessions.get(session)
         if known is not None:
+            if session in self._gaps:
+                self._attempt(session, at, partial(self._note_gap, at=at))
             self._close(known)
+            del self._sessions[session]
 
     def _begin_turn(self, session: str, at: str) -> None:
         """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""

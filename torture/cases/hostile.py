@@ -17,7 +17,7 @@ from torture.both_sides import BothSides, line
 from torture.outcome import Outcome, Scale
 
 MB = 1024 * 1024
-PLAIN_MB = 200  # what a proxy may take at its most, if the attack says nothing else; idle it has about 40
+PLAIN_MB = 300
 GROWTH = 10  # times the CPU for four times as much; linear is four
 NOT_WORTH_MEASURING = 1.0  # seconds of CPU
 DEEP = 100_000
