@@ -15,12 +15,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": {"errors"},
     "core": {"wire", "errors"},
     "replay": {"wire", "errors"},
-    "transcripts": {"wire", "errors"},
+    "redaction": {"wire", "errors"},
+    "transcripts": {"redaction", "wire", "errors"},
     "demo": {"wire", "errors"},
     "views": {"replay", "transcripts", "wire", "errors"},
-    "shell": {"core", "replay", "transcripts", "wire", "errors", "options"},
-    "cli": {"shell", "views", "demo", "core", "replay", "transcripts", "wire", "errors", "options"},
-    "__main__": {"cli", "shell", "views", "demo", "core", "replay", "transcripts", "wire", "errors", "options"},
+    "shell": {"core", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "cli": {"shell", "views", "demo", "core", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "__main__": {
+        "cli",
+        "shell",
+        "views",
+        "demo",
+        "core",
+        "redaction",
+        "replay",
+        "transcripts",
+        "wire",
+        "errors",
+        "options",
+    },
 }
 ONLY_IN = {
     "anyio": {"shell", "cli", "demo"},
@@ -30,7 +43,7 @@ ONLY_IN = {
 }
 WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}
-NOT_IN = {"core": WORLD, "replay": WORLD, "wire": WORLD - {"datetime"}}
+NOT_IN = {"core": WORLD, "redaction": WORLD, "replay": WORLD, "wire": WORLD - {"datetime"}}
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 

@@ -11,12 +11,11 @@ from acp_proxy.replay import lines
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
 
-THOUGHT_CHUNK = "agent_thought_chunk"
-TOOL_CALL = "tool_call"
+TOOL_CALL = acp.TOOL_CALL
 TOOL_CALL_UPDATE = "tool_call_update"
 PLAN = "plan"
 
-CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, THOUGHT_CHUNK})
+CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
 @dataclass(frozen=True, slots=True)

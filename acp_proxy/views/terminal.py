@@ -13,7 +13,7 @@ from acp_proxy.wire.record import Entry
 
 _TITLE_WIDTH = 48
 _ID_WIDTH = 12
-_SPEAKERS = {acp.USER_CHUNK: "User", acp.AGENT_CHUNK: "Agent", "agent_thought_chunk": "Thought"}
+_SPEAKERS = {acp.USER_CHUNK: "User", acp.AGENT_CHUNK: "Agent", acp.THOUGHT_CHUNK: "Thought"}
 
 
 def printable(text: str) -> str:

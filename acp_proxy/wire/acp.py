@@ -38,6 +38,8 @@ TERMINALS = frozenset({TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT, TERMINAL
 
 USER_CHUNK = "user_message_chunk"
 AGENT_CHUNK = "agent_message_chunk"
+THOUGHT_CHUNK = "agent_thought_chunk"
+TOOL_CALL = "tool_call"
 SESSION_INFO = "session_info_update"
 AVAILABLE_COMMANDS = "available_commands_update"
 USAGE = "usage_update"

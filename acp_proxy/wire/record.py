@@ -30,8 +30,9 @@ _TEXT = rb'"([ !#-\[\]-~]*)"'
 _ENVELOPE = re.compile(
     rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"(client|agent)",(?:"of":' + _TEXT + rb',)?"message":'
 )
-# How any line of ours begins, for finding it again beside damage.
-_ENTRY_START = re.compile(rb'\{"at":"')
+ENTRY_START = b'{"at":"'
+"""How any line of ours begins, for finding it again beside damage."""
+_ENTRY_START = re.compile(re.escape(ENTRY_START))
 
 UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """By version: one step that turns an entry of that version into one of the next."""

@@ -1,0 +1,271 @@
+"""Masks what is secret in the lines of a transcript, byte for byte as long as it was.
+
+A line that was JSON is JSON afterwards, with the same keys, lengths and offsets; only the insides of string values
+change, and of those only what a rule found. Escapes are seen through. What a reader stands on is never touched: keys,
+and the values of ``PROTECTED`` ones. Lines that are not JSON are masked as text. Nothing here raises,
+whatever the bytes.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from acp_proxy.redaction import rules
+from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from acp_proxy.wire import jsonrpc, record, splice
+
+PROTECTED = frozenset(
+    {
+        *("jsonrpc", "id", "method", "sessionId", "messageId", "toolCallId", "terminalId", "optionId"),
+        *("sessionUpdate", "type", "status", "stopReason", "updatedAt", "cwd", "additionalDirectories"),
+        *("at", "run", "from", "of", "event", "since", "to"),
+    }
+)
+"""Keys whose values a reader stands on, but for what is inside of ``_ANYTHING``."""
+_ANYTHING = frozenset({"rawInput", "rawOutput", "_meta"})
+"""Keys of values that have no form of the protocol's: there, an ``id`` is a text like any other."""
+_LINE, _KEPT_LINE = "line", b'"line":"'
+"""The key of a whole line that is kept as a string; its escapes are escaped once more."""
+
+_TOKEN = re.compile(rb'[{}\[\]]|"((?:[^"\\]++|\\.)*+)(?:"|\\?\Z)([ \t\r\n]*+:)?', re.DOTALL)
+_PIECE = re.compile(
+    rb"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\(.)|[^\\]+|\\", re.DOTALL
+)
+_SHORT = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
+_ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
+_HEADER = b'{"acp-transcript":'
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one rule found, by places of a text or of bytes."""
+
+    start: int
+    end: int
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """These bytes stand at this place from now on; as many as stood there. ``counts`` is 0 for the further pieces of a
+    secret."""
+
+    at: int
+    new: bytes
+    rule: str
+    counts: int = 1
+
+
+class Text:
+    """What the inside of a JSON string says, and where each part of that stands in it."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self._texts: list[int] = []
+        self._raws: list[int] = []
+        self._pieces: list[str] = []
+        if b"\\" not in raw:
+            self.text = splice.decode(raw)
+            self._texts, self._raws, self._pieces = [0], [0], [self.text]
+            return
+        length = 0
+        for found in _PIECE.finditer(raw):
+            self._texts.append(length)
+            self._raws.append(found.start())
+            piece = _unescaped(found)
+            self._pieces.append(piece)
+            length += len(piece)
+        self.text = "".join(self._pieces)
+
+    def place(self, at: int) -> int:
+        """Where the character at this place of the text begins in the raw bytes."""
+        if at >= len(self.text):
+            return len(self.raw)
+        number = bisect_right(self._texts, at) - 1
+        inside = at - self._texts[number]
+        if not inside:
+            return self._raws[number]
+        piece = self._pieces[number]
+        return self._raws[number] + (inside if piece.isascii() else len(splice.encode(piece[:inside])))
+
+
+class Masking:
+    """The rules that hold, applied."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        """``patterns``: the user's own, which are valid."""
+        self._all = [*RULES, *rules.own(list(patterns))]
+        self._literals = {rule.name: [literal.encode() for literal in rule.literals] for rule in RULES}
+
+    def lines(self, data: bytes) -> bytes:
+        """Whole lines of a transcript, with what is secret masked: as many bytes, of as many lines."""
+        candidates = self._candidates(data, self._all)
+        if not candidates:
+            return data
+        return b"\n".join(changed(line, self._changes(line, candidates)) for line in data.split(b"\n"))
+
+    def changes(self, line: bytes) -> list[Change]:
+        """What has to be written over to mask one line; its newline may be there or not."""
+        return self._changes(line, self._all)
+
+    def _changes(self, line: bytes, among: list[Rule]) -> list[Change]:
+        if line.startswith(_HEADER):  # what the reader stands on, all of it
+            return []
+        candidates = self._candidates(line, among)
+        return written_over(line, _in_line(line.removesuffix(b"\n"), candidates)) if candidates else []
+
+    def find(self, text: str) -> list[Span]:
+        """What is secret in a text, in order; nothing overlaps."""
+        return found_in(text, self._all)
+
+    def _candidates(self, data: bytes, among: list[Rule]) -> list[Rule]:
+        """Those of the rules that may find something: no other can. Escaped characters count as what they stand for."""
+        if _KEPT_LINE in data:
+            return among
+        if b"\\/" in data:
+            data = data.replace(b"\\/", b"/")
+        if b"\\u00" in data:
+            data = _ASCII_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), data)
+        words = b" ".join({*RUNS.findall(data)})
+        return [
+            rule
+            for rule in among
+            if rule.own or any(literal in (words if rule.runs else data) for literal in self._literals[rule.name])
+        ]
+
+
+def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]:
+    """What these rules find in a text, which stands under this key; what overlaps is one, by the rule that found first.
+
+    A secret may be told by its key alone; the user's patterns see the text alone.
+    """
+    named = f"{key}={text}"
+    shift = len(named) - len(text)
+    spans = []
+    for rule in candidates:
+        if rule.own:
+            spans += [Span(*found.span(), rule) for found in rule.pattern.finditer(text) if found[0]]
+        elif any(literal in named for literal in rule.literals):
+            for found in rule.pattern.finditer(named):
+                start, end = found.span(rule.group)
+                if start >= shift:
+                    spans.append(Span(start - shift, end - shift, rule))
+    return merged(spans)
+
+
+def mask(size: int, mark: str) -> bytes:
+    """What is written in place of so many bytes."""
+    return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
+
+
+def changed(line: bytes, changes: Iterable[Change]) -> bytes:
+    out = bytearray(line)
+    for change in changes:
+        out[change.at : change.at + len(change.new)] = change.new
+    return bytes(out)
+
+
+def _in_line(line: bytes, candidates: list[Rule]) -> list[Span]:
+    start = _intact_from(line)
+    torn = _in_string(line[:start], candidates) if start else []
+    return torn + [_shifted(span, start) for span in _in_json(line[start:], candidates)]
+
+
+def _in_json(line: bytes, candidates: list[Rule]) -> list[Span]:
+    spans: list[Span] = []
+    for at, raw, key in _strings(line):
+        if key == _LINE:
+            spans += [_shifted(span, at) for span in _in_kept_line(raw, candidates)]
+        else:
+            spans += [_shifted(span, at) for span in _in_string(raw, candidates, key)]
+    return spans
+
+
+def _in_string(raw: bytes, candidates: Iterable[Rule], key: str = "") -> list[Span]:
+    text = Text(raw)
+    return [
+        Span(text.place(span.start), text.place(span.end), span.rule) for span in found_in(text.text, candidates, key)
+    ]
+
+
+def _in_kept_line(raw: bytes, candidates: list[Rule]) -> list[Span]:
+    """A message that is kept as a string has strings with escapes of their own."""
+    text = Text(raw)
+    try:
+        inner = splice.encode(text.text)
+    except UnicodeEncodeError:
+        return _in_string(raw, candidates)
+    places = [
+        (len(splice.decode(inner[: span.start])), len(splice.decode(inner[: span.end])), span.rule)
+        for span in _in_line(inner, candidates)
+    ]
+    return [Span(text.place(start), text.place(end), rule) for start, end, rule in places]
+
+
+def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
+    """The insides of the strings that may be masked: where they begin, and the key that they stand under."""
+    key, free = "", False
+    outer: list[tuple[str, bool]] = []
+    for token in _TOKEN.finditer(line):
+        match token[0][:1]:
+            case b"{" | b"[":
+                outer.append((key, free))
+                free = free or key in _ANYTHING
+            case b"}" | b"]":
+                key, free = outer.pop() if outer else ("", False)
+            case _ if token[2] is not None:
+                key = Text(token[1]).text
+            case _ if free or key not in PROTECTED:
+                yield token.start(1), token[1], key if key != _LINE or len(outer) == 1 else ""
+
+
+def _intact_from(line: bytes) -> int:
+    """Where the JSON begins: what stands before it was torn. The line's end where there is none."""
+    start = 0
+    for _ in range(record.TRIES):
+        try:
+            jsonrpc.parse(line[start:].strip(b"\r\n"))
+            return start
+        except RecursionError:  # it is JSON, as far as anybody can tell
+            return start
+        except ValueError:
+            if (start := line.find(record.ENTRY_START, start + 1)) < 0:
+                break
+    return len(line)
+
+
+def written_over(line: bytes, spans: Iterable[Span]) -> list[Change]:
+    """The changes that these spans mean, but for those that were made before."""
+    out = []
+    for span in spans:
+        new = mask(span.end - span.start, span.rule.mark)
+        if line[span.start : span.end] != new:
+            out.append(Change(span.start, new, span.rule.name))
+    return out
+
+
+def merged(spans: list[Span]) -> list[Span]:
+    spans.sort(key=lambda span: (span.start, -span.end))
+    out: list[Span] = []
+    for span in spans:
+        if out and span.start < out[-1].end:
+            out[-1] = Span(out[-1].start, max(out[-1].end, span.end), out[-1].rule)
+        else:
+            out.append(span)
+    return out
+
+
+def _shifted(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by, span.rule)
+
+
+def _unescaped(found: re.Match[bytes]) -> str:
+    high, low, single, short = found.groups()
+    if high is not None:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00))
+    if single is not None:
+        return chr(int(single, 16))
+    if short is not None:
+        return _SHORT.get(short) or splice.decode(short)
+    return splice.decode(found[0])

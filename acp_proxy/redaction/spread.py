@@ -1,0 +1,152 @@
+"""Finds what is spread over several chunks of one message, in lines that have been masked one by one.
+
+The chunks of a message (one session, kind and ``messageId``) are joined, also where other entries stand between them;
+without a ``messageId`` a message ends where another kind of chunk or a tool call begins, as a reader sees it. What goes
+on behind a mask at the end of a chunk belongs to it: live, only the beginning had the form of a secret.
+
+Memory is bounded: ``WINDOW`` characters of a message are searched at a time, overlapping by ``OVERLAP``, more than the
+longest secret of ours; and so are the messages that are looked at side by side (``_SIDE_BY_SIDE``).
+"""
+
+import re
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from acp_proxy.redaction.masking import Change, Masking, Span, Text, changed, mask, merged
+from acp_proxy.redaction.rules import CUT_OFF, LONGEST, MARK, Rule
+from acp_proxy.wire import acp, record, splice
+from acp_proxy.wire.jsonrpc import Peer
+
+OVERLAP = 2 * LONGEST
+WINDOW = 4 * OVERLAP
+_SIDE_BY_SIDE = 16
+_CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
+_PATH = ("message", "params", "update", "content", "text")
+
+_MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
+_REST_OF = re.compile(r"[A-Za-z0-9_+/=~-]+")
+_REST = Rule("rest of one that was masked before", (), _REST_OF, mark="")
+
+_Message = tuple[str | None, str, str | None]
+"""Session, kind, messageId."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """The text of one chunk, and where its raw bytes lie in the file."""
+
+    text: Text
+    at: int
+
+
+class _Joined:
+    """The last chunks of one message."""
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+        self._pieces: list[_Piece] = []
+        self._length = 0
+
+    def add(self, raw: bytes, at: int) -> Iterator[Change]:
+        self._pieces.append(_Piece(Text(raw), at))
+        self._length += len(self._pieces[-1].text.text)
+        if self._length >= WINDOW:
+            yield from self.search(to_end=False)
+            while self._length - len(self._pieces[0].text.text) >= OVERLAP:
+                self._length -= len(self._pieces.pop(0).text.text)
+
+    def search(self, *, to_end: bool) -> Iterator[Change]:
+        """``to_end`` is False where more chunks may follow: what touches the end will be found with them."""
+        starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
+        joined = "".join(piece.text.text for piece in self._pieces)
+        changes: dict[int, list[Change]] = {}
+        for span in self._found(joined, frozenset(starts[1:-1])):
+            if to_end or span.end < len(joined) or span.start < len(joined) - OVERLAP:
+                for number, change in self._changes(span, starts):
+                    changes.setdefault(number, []).append(change)
+        for number, made in changes.items():
+            piece = self._pieces[number]
+            self._length -= len(piece.text.text)
+            piece.text = Text(changed(piece.text.raw, made))
+            self._length += len(piece.text.text)
+            yield from (replace(change, at=piece.at + change.at) for change in made)
+
+    def _found(self, joined: str, joints: frozenset[int]) -> list[Span]:
+        """What the rules find, and what goes on behind it, or behind a mask, across a joint."""
+        spans = self._masking.find(joined)
+        spans += [Span(found.end(), found.end(), _REST) for found in _MASKED.finditer(joined)]
+        out = []
+        for span in spans:
+            rest = _REST_OF.match(joined, span.end) if span.end in joints else None
+            end = rest.end() if rest is not None else span.end
+            if span.start < end:
+                out.append(Span(span.start, end, span.rule))
+        return merged(out)
+
+    def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, Change]]:
+        """A span piece by piece; the mark stands in the first."""
+        mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
+        for number in range(first, len(self._pieces)):
+            if starts[number] >= span.end:
+                break
+            text = self._pieces[number].text
+            start = text.place(max(span.start - starts[number], 0))
+            end = text.place(span.end - starts[number])
+            new, mark = mask(end - start, mark), ""
+            if text.raw[start:end] != new:
+                yield number, Change(start, new, span.rule.name, counts)
+                counts = 0
+
+
+class Spread:
+    """Takes the lines of a file in order, as they are once each was masked by itself."""
+
+    def __init__(self, masking: Masking) -> None:
+        self._masking = masking
+        self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
+
+    def add(self, line: bytes, at: int) -> Iterator[Change]:
+        """The next line, which begins at this place of the file; what is to be changed, by places of the file."""
+        entry = record.decode_entry(line)
+        if entry is None:
+            return
+        if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            yield from self.end()
+        params = acp.member(entry.value, "params")
+        update = acp.member(params, "update")
+        kind = acp.update_kind(update)
+        if kind not in _CHUNKS and kind != acp.TOOL_CALL:
+            return
+        message = acp.session_id(params), kind, acp.text(update, "messageId")
+        yield from self._ended([known for known in self._messages if known[2] is None and known != message])
+        if kind in _CHUNKS and (found := _text_of_chunk(line)) is not None:
+            if message not in self._messages:
+                self._messages[message] = _Joined(self._masking)
+            self._messages.move_to_end(message)
+            yield from self._messages[message].add(found[0], at + found[1])
+            yield from self._ended(list(self._messages)[:-_SIDE_BY_SIDE])
+
+    def end(self) -> Iterator[Change]:
+        """Every message has ended."""
+        yield from self._ended(list(self._messages))
+
+    def _ended(self, messages: list[_Message]) -> Iterator[Change]:
+        for message in messages:
+            yield from self._messages.pop(message).search(to_end=True)
+
+
+def _text_of_chunk(line: bytes) -> tuple[bytes, int] | None:
+    """The inside of the string that a chunk of text says, and where it begins in the line."""
+    text = splice.decode(line)
+    try:
+        start, end = splice.whole(text)
+        for key in _PATH:
+            start, end = splice.members(text, start)[key]
+    except (ValueError, KeyError):
+        return None
+    if text[start] != '"':
+        return None
+    return splice.encode(text[start + 1 : end - 1]), len(splice.encode(text[: start + 1]))

@@ -1,0 +1,208 @@
+"""A masked line is as long as it was, says the same in every other place, and has nothing left of the secret."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.redaction.masking import PROTECTED, Masking, Text, changed
+from acp_proxy.wire import record, splice
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+from tests.strategies import spelled, values
+from torture.planted import RULES, planted
+
+AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
+TOKEN = planted("GitHub token", random.Random(0)).secret
+MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
+MASKING = Masking()
+
+
+def entry(message: bytes) -> bytes:
+    return record.encode_message(AT, RUN, Peer.AGENT, message)
+
+
+def masked(value: Any) -> Any:
+    """What is kept of a message, as a value."""
+    line = MASKING.lines(entry(json.dumps(value).encode()))
+    return json.loads(line)["message"]
+
+
+def escaped(text: str, which: str, chance: random.Random) -> str:
+    """The inside of a JSON string that says this."""
+    if which == "every":
+        return "".join(f"\\u{unit:04X}" for unit in units(text))
+    if which == "some":
+        return "".join(
+            f"\\u{ord(one):04x}" if one < "\x80" and chance.random() < 0.3 else json.dumps(one)[1:-1] for one in text
+        )
+    if which == "slashes":
+        return json.dumps(text)[1:-1].replace("/", "\\/")
+    return json.dumps(text, ensure_ascii=which == "ascii")[1:-1]
+
+
+def units(text: str) -> list[int]:
+    data = text.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2)]
+
+
+ESCAPES = ("none", "ascii", "every", "some", "slashes")
+
+
+@pytest.mark.parametrize("escape", ESCAPES)
+@pytest.mark.parametrize("rule", RULES)
+def test_every_secret_is_masked_in_every_spelling_and_nothing_else_is(rule: str, escape: str) -> None:
+    chance = random.Random(repr((rule, escape)))
+    one = planted(rule, chance)
+    before, inside, after = (escaped(text, escape, chance) for text in (f"é 😀\n{one.before}", one.secret, one.after))
+    start = entry(b"%b")[: -len(b"%b}\n")] + b'{"k":[{"text":"' + before.encode()
+    end = after.encode() + b' \xc3\xa9","n":1.0}]}}\n'
+    line = start + inside.encode() + end
+    done = MASKING.lines(line)
+    assert len(done) == len(line)
+    assert (done[: len(start)], done[-len(end) :]) == (start, end)
+    assert done[len(start) : -len(end)].strip(b"*") in (b"[redacted]", b"[redacted private key]", b"")
+    assert MASKING.lines(done) == done
+
+
+@given(st.data())
+def test_a_secret_anywhere_in_any_value_is_masked_and_the_rest_stays(data: st.DataObject) -> None:
+    found = data.draw(spelled(places_for("\ue000")))
+    plain = json.loads(found.replace("\ue000", "").replace("\\ue000", ""))
+    line = entry(
+        found.replace("\ue000", f" {TOKEN} ").replace("\\ue000", f" {TOKEN} ").encode("utf-8", "surrogatepass")
+    )
+    done = MASKING.lines(line)
+    assert len(done) == len(line)
+    assert TOKEN.encode() not in done
+    told = done[len(entry(b"")) - 2 : -2].decode("utf-8", "surrogatepass")
+    assert told.replace(f" {MASK} ", "") == found.replace("\ue000", "").replace("\\ue000", "")
+    assert repr(json.loads(told.replace(f" {MASK} ", ""))) == repr(plain)
+
+
+def places_for(place: str) -> st.SearchStrategy[Any]:
+    """Any value, with a string somewhere that holds this character."""
+    around = st.text(st.characters(exclude_characters=place), max_size=5)
+    string = st.builds(lambda before, after: before + place + after, around, around)
+    keys = st.text(st.characters(exclude_characters=place), max_size=9).filter(lambda key: key not in PROTECTED)
+    other = values.filter(lambda value: place not in json.dumps(value, ensure_ascii=False))
+    return st.recursive(
+        string,
+        lambda inner: (
+            st.builds(lambda a, one, b: [a, one, b], other, inner, other)
+            | st.builds(lambda key, one: {key: one}, keys, inner)
+        ),
+        max_leaves=1,
+    )
+
+
+@given(st.binary() | spelled().map(lambda text: text.encode("utf-8", "surrogatepass")), st.booleans())
+def test_nothing_is_raised_and_nothing_changes_where_there_is_no_secret(data: bytes, has_patterns: bool) -> None:
+    masking = Masking(["no such text"] if has_patterns else [])
+    assert masking.lines(data) == data
+    assert masking.lines(entry(data)) == entry(data)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_a_secret_between_any_bytes_is_masked(before: bytes, after: bytes) -> None:
+    line = before.replace(b"\n", b"") + b" " + TOKEN.encode() + b" " + after.replace(b"\n", b"") + b"\n"
+    done = MASKING.lines(line)
+    assert (len(done), done.count(b"\n")) == (len(line), 1)
+    assert TOKEN.encode() not in done or is_key(line)
+
+
+def is_key(line: bytes) -> bool:
+    """Chance may make JSON in which the secret is a key, or stands where nothing is touched."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("key", sorted(PROTECTED))
+def test_what_a_reader_stands_on_is_left_but_not_in_what_has_no_form(key: str) -> None:
+    value = {"params": {key: TOKEN, "x": [{key: [TOKEN]}], "rawInput": {key: TOKEN, "y": [{key: TOKEN}]}, "z": TOKEN}}
+    assert masked(value)["params"] == {
+        key: TOKEN,
+        "x": [{key: [TOKEN]}],
+        "z": MASK,
+        "rawInput": {key: MASK, "y": [{key: MASK}]},
+    }
+
+
+def test_keys_are_left_and_tell_of_their_values() -> None:
+    secret = planted("AWS secret access key, behind its name", random.Random(0)).secret
+    value = {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": secret, "OTHER": secret}}
+    assert masked(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
+
+
+def test_the_header_is_left() -> None:
+    header = record.encode_header(Header("s", f"/home/{TOKEN}", record.RECORDED, AT))
+    assert MASKING.lines(header) == header
+
+
+@pytest.mark.parametrize(
+    "broken", [b'{"text":"\\ud800 %b"}', b'{"text":"\\n%b', b"%b\xff", b'\xef\xbb\xbf{"t":"\\n%b"}']
+)
+def test_a_line_that_is_kept_as_a_string_is_masked_inside_of_it(broken: bytes) -> None:
+    line = record.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
+    kept = record.decode_entry(MASKING.lines(line))
+    assert kept is not None
+    assert kept.raw == broken.replace(b"%b", MASK.encode())
+
+
+def test_escapes_in_a_line_that_is_kept_as_a_string_are_seen_through() -> None:
+    raw = b'{"text":"\\ud800 \\u0067' + TOKEN[1:].encode() + b'"}'
+    line = record.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
+    done = MASKING.lines(line)
+    assert len(done) == len(line)
+    assert TOKEN[1:].encode() not in done
+
+
+def test_a_torn_line_and_what_is_glued_to_it_are_masked() -> None:
+    whole = entry(json.dumps({"sessionId": TOKEN, "text": f"a\n{TOKEN}"}).encode())
+    torn = b'{"at":"2026","message":{"text":"b\\n' + TOKEN.encode()
+    done = MASKING.lines(torn + b"\n" + torn + whole)
+    assert done == torn.replace(TOKEN.encode(), MASK.encode()) + b"\n" + torn.replace(
+        TOKEN.encode(), MASK.encode()
+    ) + whole.replace(b"\\n" + TOKEN.encode(), b"\\n" + MASK.encode())
+
+
+def test_several_secrets_in_several_lines_are_masked_and_the_same_again_changes_nothing() -> None:
+    text = f"{TOKEN} and {TOKEN}, https://me:{'x' * 9}@host"
+    lines = entry(json.dumps({"text": text}).encode()) * 2 + entry(b'{"text":"no"}')
+    done = MASKING.lines(lines)
+    assert done.count(MASK.encode()) == 4
+    assert done.count(b"https://me:*********@host") == 2
+    assert MASKING.lines(done) == done
+
+
+def test_the_users_patterns_see_what_the_text_says() -> None:
+    masking = Masking(["(?i)straße \\d+", "^secret$"])
+    line = entry(b'{"a":"Stra\\u00dfe 12, STRA\xc3\x9fE 3","b":"\\u0073ecret","c":"no secret"}')
+    assert json.loads(masking.lines(line))["message"] == {
+        "a": "[redacted]****, *********",
+        "b": "[redacted]*",
+        "c": "no secret",
+    }
+
+
+@given(spelled(st.text(st.characters())), st.data())
+def test_every_place_of_a_text_is_known_in_its_bytes(literal: str, data: st.DataObject) -> None:
+    raw = splice.encode(literal.strip(" \t")[1:-1])
+    text = Text(raw)
+    assert text.text == json.loads(b'"' + raw + b'"')
+    start = data.draw(st.integers(0, len(text.text)))
+    end = data.draw(st.integers(start, len(text.text)))
+    assert Text(raw[text.place(start) : text.place(end)]).text == text.text[start:end]
+
+
+def test_changes_name_their_rule_and_make_the_masked_line() -> None:
+    line = entry(json.dumps({"text": TOKEN}).encode())
+    changes = MASKING.changes(line)
+    assert [change.rule for change in changes] == ["GitHub token"]
+    assert changed(line, changes) == MASKING.lines(line)

@@ -1,0 +1,129 @@
+"""Each form that is known is found, what only looks like it is not, and no text takes long."""
+
+import random
+import time
+
+import pytest
+
+from acp_proxy.redaction.masking import Masking, Span
+from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from torture.planted import RULES as PLANTED
+from torture.planted import planted
+
+BY_NAME = {rule.name: rule for rule in RULES}
+PLAIN = (" ", "\n", '"', "'", "=", ":", ",", "(", "`", "")
+BEHIND = (" ", "\n", '"', "'", ",", ";", ")", "`", "")
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(span.rule.name, text[span.start : span.end]) for span in Masking().find(text)]
+
+
+def secrets(spans: list[Span], text: str) -> list[str]:
+    return [text[span.start : span.end] for span in spans]
+
+
+def test_there_is_an_example_of_every_rule() -> None:
+    assert list(BY_NAME) == list(PLANTED)
+    assert len(BY_NAME) == len(RULES)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_secret_is_found_whole_whatever_stands_around_it(name: str) -> None:
+    for number in range(30):
+        chance = random.Random(repr((name, number)))
+        one = planted(name, chance)
+        before, after = chance.choice(PLAIN), chance.choice(BEHIND)
+        text = f"the key is{before or ' '}{one.text}{after} and that is all"
+        assert (name, one.secret) in found(text), text
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_secret_is_found_only_where_one_of_its_literals_stands(name: str) -> None:
+    one = planted(name, random.Random(0))
+    assert any(literal in one.text for literal in BY_NAME[name].literals)
+    if BY_NAME[name].runs:
+        assert RUNS.fullmatch(one.secret.encode())
+        assert len(min(secrets_of(name), key=len)) >= 16
+    assert not [literal for literal in BY_NAME[name].literals if '"' in literal or "\\" in literal]
+
+
+def secrets_of(name: str) -> list[str]:
+    """What is left of a secret when it is cut, as long as the rule still finds it."""
+    one = planted(name, random.Random(0))
+    cuts = (one.before + one.secret[:end] + one.after for end in range(1, len(one.secret)))
+    return [secret for cut in cuts for rule, secret in found(cut) if rule == name] or [one.secret]
+
+
+def half(rule: Rule) -> str:
+    """The beginning of a secret, too short to be one."""
+    one = planted(rule.name, random.Random(1))
+    kept = max(len(literal) for literal in rule.literals) + 6
+    return one.before + one.secret[: min(kept, len(one.secret) // 4)]
+
+
+NOT_TOLD_BY_LENGTH = {"password in a URL", "private key, cut off", "private key (PEM, OpenSSH, PGP)"}
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTED if name not in NOT_TOLD_BY_LENGTH])
+def test_half_a_secret_is_none(name: str) -> None:
+    assert found(f"it begins with {half(BY_NAME[name])} and so on") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-" + "a" * 40,
+        "the risk-based-authentication-of-everybody",
+        "agent_message_chunk session/update toolCallId",
+        "MAKIA" + "A" * 16,
+        "AKIA" + "A" * 17,
+        "https://user@example.com/a:b@c",
+        "https://example.com:8080/path@x",
+        "postgres://$USER:$PASSWORD@host/db",
+        "postgres://{user}:{password}@host/db",
+        "the bearer of bad news",
+        "Bearer authentication-is-described-in-rfc-and-elsewhere",
+        "-----BEGIN PUBLIC KEY-----\n" + "A" * 64 + "\n-----END PUBLIC KEY-----",
+        "-----BEGIN CERTIFICATE-----\n" + "A" * 64 + "\n-----END CERTIFICATE-----",
+        "-----BEGIN PRIVATE KEY----- is how it begins",
+        "eyJhbGciOiJIUzI1NiJ9 alone",
+        "a.b.c eyJ.eyJ.x",
+        "0123456789abcdef0123456789abcdef01234567",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "secret_access_key = os.environ['AWS']",
+        "Authorization: Basic <credentials>",
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+        "",
+    ],
+)
+def test_what_only_looks_like_a_secret_is_left(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_users_pattern_is_masked_whole_and_finds_nothing_in_nothing() -> None:
+    masking = Masking([r"(foo|bar)-\d+", "x*"])
+    text = "see foo-12 and bar-3"
+    assert secrets(masking.find(text), text) == ["foo-12", "bar-3"]
+
+
+def hostile(rule: Rule, size: int) -> list[str]:
+    """Texts that a rule has much to do with and finds nothing in, or much."""
+    one = planted(rule.name, random.Random(2))
+    parts = [*rule.literals, one.text[: len(one.text) // 2], one.text[:-1], one.text, "eyJ" + "a" * 20 + "."]
+    parts += ["[redacted private key]", "-----BEGIN PRIVATE KEY-----", "-----", "bearer 1", "://a:"]
+    return [(part * (size // len(part) + 1))[:size] for part in parts] + [part + "A" * size for part in parts]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_four_times_the_text_takes_about_four_times_as_long(rule: Rule) -> None:
+    def cost(text: str) -> float:
+        began = time.process_time()
+        for _ in rule.pattern.finditer(text):
+            pass
+        return time.process_time() - began
+
+    for small, large in zip(hostile(rule, 10_000), hostile(rule, 40_000), strict=True):
+        # In time of this process alone. Squared time would be sixteen times as much; almost none says nothing.
+        attempts = ((min(cost(small) for _ in range(3)), cost(large)) for _ in range(5))
+        assert any(much < 0.02 or much < 9 * little for little, much in attempts), large[:80]

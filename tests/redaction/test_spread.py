@@ -1,0 +1,187 @@
+"""What is spread over the chunks of a message is masked in each, however it was cut, and nothing beside it."""
+
+import json
+import random
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.redaction.masking import Masking, changed
+from acp_proxy.redaction.spread import OVERLAP, WINDOW, Spread
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Peer
+from tests.transcripts import talk
+from torture.planted import RULES, planted
+
+MASKING = Masking()
+TOKEN = planted("GitHub token", random.Random(0)).secret
+
+
+def chunk(text: str, kind: str = acp.AGENT_CHUNK, message: str | None = None) -> bytes:
+    content = {"type": "text", "text": text}
+    if message is None:
+        return talk.update(kind, content=content)
+    return talk.update(kind, content=content, messageId=message)
+
+
+def redacted(lines: Iterable[bytes], masking: Masking = MASKING) -> list[bytes]:
+    """The lines as they are once each, and then what is spread over them, was masked."""
+    data, at, joined = bytearray(), 0, Spread(masking)
+    changes = []
+    for line in lines:
+        data += masking.lines(line)
+        changes += list(joined.add(bytes(data[at:]), at))
+        at = len(data)
+    changes += list(joined.end())
+    return changed(bytes(data), changes).splitlines(keepends=True)
+
+
+def text_of(line: bytes) -> str:
+    return str(json.loads(line)["message"]["params"]["update"]["content"]["text"])
+
+
+def texts(lines: Iterable[bytes]) -> list[str]:
+    return [text_of(line) for line in lines if b"_chunk" in line]
+
+
+def cut(text: str, chance: random.Random, pieces: int) -> list[str]:
+    places = sorted(chance.sample(range(1, len(text)), pieces - 1))
+    return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+
+
+def is_masked(text: str, secret: str) -> bool:
+    """Nothing but marks and stars, as long as what the secret's JSON text was."""
+    for mark in ("[redacted private key]", "[redacted]"):
+        text = text.replace(mark, "*" * len(mark))
+    return set(text) == {"*"} and len(text) == len(json.dumps(secret)) - 2
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -> None:
+    for number in range(25):
+        chance = random.Random(repr((rule, number)))
+        one = planted(rule, chance)
+        before, after = f"use {one.before}", f"{one.after} in peace"
+        parts = cut(before + one.secret + after, chance, chance.randint(2, 7))
+        told = "".join(texts(redacted(map(chunk, parts))))
+        assert told.startswith(before), parts
+        assert told.endswith(after), parts
+        assert is_masked(told[len(before) : -len(after)], one.secret), (parts, told)
+
+
+def test_one_that_is_cut_at_every_place_is_masked() -> None:
+    for at in range(1, len(TOKEN)):
+        told = texts(redacted([chunk("a " + TOKEN[:at]), chunk(TOKEN[at:] + " b")]))
+        assert told[0] + told[1] in (f"a {'*' * len(TOKEN)} b", f"a [redacted]{'*' * (len(TOKEN) - 10)} b")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        talk.update("usage_update", used=1),
+        talk.update("tool_call_update", toolCallId="1", status="completed"),
+        talk.info(title="a title"),
+        talk.note("closed"),
+        b"garbage\n",
+        talk.message({"id": 7, "method": acp.REQUEST_PERMISSION, "params": {"sessionId": "s"}}, Peer.AGENT),
+    ],
+)
+def test_other_entries_may_stand_between_the_chunks(between: bytes) -> None:
+    lines = redacted([chunk(f"a {TOKEN[:9]}"), between, chunk(f"{TOKEN[9:]} b")])
+    assert texts(lines) == ["a *********", f"[redacted]{'*' * (len(TOKEN) - 19)} b"] or texts(lines) == [
+        "a *********",
+        f"{'*' * (len(TOKEN) - 9)} b",
+    ]
+    assert lines[1] == between
+
+
+def test_messages_with_an_id_of_their_own_may_be_told_side_by_side() -> None:
+    first, second = TOKEN[:12], TOKEN[12:]
+    lines = [
+        *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", acp.THOUGHT_CHUNK, "3")),
+        *(talk.update(acp.TOOL_CALL, toolCallId="1"), chunk(second, message="1"), chunk("end", message="2")),
+    ]
+    assert texts(redacted(lines)) == ["[redacted]**", "word ", "w", "*" * len(second), "end"]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [chunk("I think", acp.THOUGHT_CHUNK), talk.update(acp.TOOL_CALL, toolCallId="1"), talk.prompt("go on")],
+)
+def test_what_is_no_message_together_is_not_joined(between: bytes) -> None:
+    lines = [chunk(TOKEN[:12]), between, chunk(TOKEN[12:])]
+    assert redacted(lines) == lines
+
+
+def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
+    halves = TOKEN[:12], TOKEN[12:]
+    for second in (
+        chunk(halves[1], message="2"),
+        chunk(halves[1], acp.THOUGHT_CHUNK, "1"),
+        talk.update(acp.AGENT_CHUNK, session="other", content={"type": "text", "text": halves[1]}, messageId="1"),
+    ):
+        lines = [chunk(halves[0], message="1"), second]
+        assert redacted(lines) == lines
+
+
+def test_one_that_fills_its_chunk_ends_with_it() -> None:
+    lines = [chunk(f"a {TOKEN}"), chunk(" behind it"), chunk(f"{TOKEN}"), chunk(". So")]
+    assert texts(redacted(lines))[1::2] == [" behind it", ". So"]
+
+
+def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
+    one = planted("private key (PEM, OpenSSH, PGP)", random.Random(3))
+    for at in range(100, len(one.secret) - 1, 37):
+        told = texts(redacted([chunk("a " + one.secret[:at]), chunk(one.secret[at:] + "\nthe end")]))
+        assert told[1].strip("*") == "\nthe end"
+
+
+def test_a_chunk_that_is_not_text_or_torn_is_passed_over() -> None:
+    image = talk.update(acp.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
+    odd = talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": 3})
+    lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
+    assert texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
+
+
+def test_long_messages_are_searched_in_pieces_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret across every place where a search may end."""
+    size = 997
+    for shift in range(0, 60, 7):
+        text = "x " * ((WINDOW - shift) // 2) + f" {TOKEN} " + "y " * (OVERLAP + 100)
+        parts = [text[at : at + size] for at in range(0, len(text), size)]
+        told = "".join(texts(redacted(map(chunk, parts))))
+        start = text.index(TOKEN)
+        assert told[:start] == text[:start]
+        assert told[start + len(TOKEN) :] == text[start + len(TOKEN) :]
+        assert set(told[start : start + len(TOKEN)]) <= set("[redacted]*")
+
+
+def test_what_is_held_of_a_message_is_bounded() -> None:
+    joined = Spread(MASKING)
+    for number in range(3 * WINDOW // 100):
+        list(joined.add(chunk("x" * 100), number * 1000))
+        [message] = joined._messages.values()
+        assert message._length == sum(len(piece.text.text) for piece in message._pieces) < WINDOW + 100
+
+
+def test_messages_that_never_end_are_held_in_bounded_number() -> None:
+    joined = Spread(MASKING)
+    for number in range(100):
+        list(joined.add(chunk("x", message=str(number)), number))
+    assert len(joined._messages) <= 16
+
+
+PIECES = st.lists(st.sampled_from([*'aé😀\n"\\ -', TOKEN, TOKEN[:20], TOKEN[20:]]), max_size=12)
+
+
+@given(PIECES, st.sampled_from([None, "1"]))
+def test_the_same_again_changes_nothing_and_every_line_keeps_its_length(parts: list[str], message: Any) -> None:
+    lines = [chunk(part, message=message) for part in parts]
+    once = redacted(lines)
+    assert [len(line) for line in once] == [len(line) for line in lines]
+    assert not re.search(f"(?<![A-Za-z0-9]){TOKEN}", "".join(texts(once)))
+    assert redacted(once) == once
