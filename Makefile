@@ -34,6 +34,7 @@ format: $(VENV)
 
 docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
+	.venv/bin/python -m scripts.redaction_docs
 
 bench-replay: $(VENV)
 	@.venv/bin/python -m benchmarks.replay $(if $(QUICK),--quick)

@@ -3,6 +3,8 @@
 Imports next to nothing: the agent is started before anything slow is loaded.
 """
 
+import os
+
 from acp_proxy.errors import UsageError
 
 _MODES = ("auto", "agent", "store")
@@ -31,6 +33,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         None,
         "1048576",
         "Bytes of one tool call's output that a compact replay tells; 0: all.",
+    ),
+    (
+        "redact",
+        "ACP_PROXY_REDACT",
+        None,
+        "off",
+        "What is masked in transcripts: off; keys: known forms of keys; or a file of your own patterns: both.",
     ),
     ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
@@ -73,6 +82,7 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
         values[name] = _checked(word, choices, value)
     seconds(values["grace"])
     size(values["replay-tool-limit"])
+    patterns(values["redact"])
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     return values, words[at:]
@@ -94,6 +104,29 @@ def size(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
     return int(text)
+
+
+def patterns(text: str) -> list[str] | None:
+    """What ``--redact`` asks for: the user's own patterns, beside the well-known ones; None for nothing at all.
+
+    Raises UsageError: better no session than one that is not redacted as it was wished.
+    """
+    if text in ("", "off", "keys"):
+        return [] if text == "keys" else None
+    import re  # only where somebody has patterns
+
+    try:
+        with open(os.path.expanduser(text), encoding="utf-8") as file:
+            found = [line for line in file.read().split("\n") if line.strip() and not line.startswith("#")]
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"--redact takes off, keys, or a file of patterns: {text}: {reason}") from problem
+    for pattern in found:
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as problem:
+            raise UsageError(f"--redact {text}: {pattern!r} is not a pattern of Python's re: {problem}") from problem
+    return found
 
 
 def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from scripts import cli_docs
+from scripts import cli_docs, redaction_docs
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,3 +76,9 @@ def test_what_follows_the_agent_is_the_agents() -> None:
 
 def test_the_command_line_page_is_what_the_help_says() -> None:
     assert cli_docs.PAGE.read_text(encoding="utf-8") == cli_docs.page(), "run: make docs"
+
+
+def test_the_table_of_what_is_redacted_is_that_of_the_rules() -> None:
+    text = redaction_docs.PAGE.read_text(encoding="utf-8")
+    assert text.count("\n| ") > 20
+    assert text == redaction_docs.page(text), "run: make docs"

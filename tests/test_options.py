@@ -1,6 +1,7 @@
 """run's own words are told from the agent's."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given as any_of
@@ -22,6 +23,7 @@ DEFAULTS = {
     "handover": "auto",
     "replay": "compact",
     "replay-tool-limit": "1048576",
+    "redact": "off",
     "fsync": "turn",
     "grace": "5",
 }
@@ -37,6 +39,7 @@ SOMETHING_ELSE = {
     "handover": "always",
     "replay": "full",
     "replay-tool-limit": "0",
+    "redact": "keys",
     "fsync": "never",
     "grace": "0.5",
 }
@@ -187,3 +190,28 @@ def test_whatever_is_typed_the_agents_command_is_the_end_of_it_or_it_is_refused(
     assert given.keys() == DEFAULTS.keys()
     assert options.seconds(given["grace"]) >= 0
     assert options.size(given["replay-tool-limit"]) >= 0
+
+
+# What is masked.
+
+
+def test_nothing_is_masked_unless_it_is_asked_for() -> None:
+    assert [options.patterns(text) for text in ("", "off")] == [None, None]
+    assert options.patterns("keys") == []
+
+
+def test_a_file_of_patterns_has_one_on_each_line(tmp_path: Path) -> None:
+    file = tmp_path / "patterns"
+    file.write_bytes(b"# a remark\n\nfoo-\\d+\r\n  spaced \n[#]1\xe2\x80\xa8x")
+    assert options.patterns(str(file)) == [r"foo-\d+", "  spaced ", "[#]1\u2028x"]
+
+
+@pytest.mark.parametrize("content", [b"good\n(bad\n", b"*", b"\xff", b"a{99999999999999999999}", None])
+def test_patterns_that_cannot_be_used_are_a_wrong_usage(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "patterns"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match="--redact"):
+        parse("--redact", str(file), "agent")
+    with pytest.raises(UsageError, match="--redact"):
+        parse("agent", ACP_PROXY_REDACT=str(file))

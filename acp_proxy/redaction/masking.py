@@ -35,6 +35,7 @@ _PIECE = re.compile(
 _SHORT = {b"n": "\n", b"t": "\t", b"r": "\r", b"b": "\b", b"f": "\f"}
 _ASCII_ESCAPE = re.compile(rb"\\u00([2-7][0-9a-fA-F])")
 _HEADER = b'{"acp-transcript":'
+_TRIES = 8  # a message may contain what an entry begins with; damage is rare, and its cost must stay linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
 def _intact_from(line: bytes) -> int:
     """Where the JSON begins: what stands before it was torn. The line's end where there is none."""
     start = 0
-    for _ in range(record.TRIES):
+    for _ in range(_TRIES):
         try:
             jsonrpc.parse(line[start:].strip(b"\r\n"))
             return start

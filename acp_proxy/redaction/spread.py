@@ -19,6 +19,7 @@ from acp_proxy.redaction.masking import Change, Masking, Span, Text, changed, ma
 from acp_proxy.redaction.rules import CUT_OFF, LONGEST, MARK, Rule
 from acp_proxy.wire import acp, record, splice
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
 
 OVERLAP = 2 * LONGEST
 WINDOW = 4 * OVERLAP
@@ -110,9 +111,14 @@ class Spread:
 
     def add(self, line: bytes, at: int) -> Iterator[Change]:
         """The next line, which begins at this place of the file; what is to be changed, by places of the file."""
-        entry = record.decode_entry(line)
-        if entry is None:
-            return
+        for piece in record.entries_in(line):
+            yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
+
+    def end(self) -> Iterator[Change]:
+        """Every message has ended."""
+        yield from self._ended(list(self._messages))
+
+    def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[Change]:
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             yield from self.end()
         params = acp.member(entry.value, "params")
@@ -128,10 +134,6 @@ class Spread:
             self._messages.move_to_end(message)
             yield from self._messages[message].add(found[0], at + found[1])
             yield from self._ended(list(self._messages)[:-_SIDE_BY_SIDE])
-
-    def end(self) -> Iterator[Change]:
-        """Every message has ended."""
-        yield from self._ended(list(self._messages))
 
     def _ended(self, messages: list[_Message]) -> Iterator[Change]:
         for message in messages:

@@ -9,6 +9,7 @@ is said meanwhile is kept in memory, up to ``PATIENCE_BYTES``.
 
 import contextlib
 import errno
+import math
 import os
 import threading
 import time
@@ -76,7 +77,8 @@ _Timed = tuple[str, Recording | _Dropped]
 
 @dataclass(slots=True)
 class _LongLine:
-    """One that is written in pieces. ``held``: all of them, where another process appends to the same file.
+    """One that is written in pieces. ``held``: all of them, where another process appends to the same file, or where
+    secrets are masked, which may lie across two of them.
 
     ``behind``: what is kept of the session meanwhile.
     """
@@ -104,9 +106,18 @@ class _Session:
 
 class Recorder:
     def __init__(
-        self, store: Store, command: list[str], agent: str | None, fsync: str, warn: Callable[[str], None]
+        self,
+        store: Store,
+        command: list[str],
+        agent: str | None,
+        fsync: str,
+        warn: Callable[[str], None],
+        mask: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        """``agent``: the user's own name for the agent, if there is one. ``fsync``: turn, always or never."""
+        """``agent``: the user's own name for the agent, if there is one. ``fsync``: turn, always or never.
+
+        ``mask``: takes whole entries, and returns them as they may be written down.
+        """
         self.store = store
         self.fsync = fsync
         self.run = _run_id()
@@ -118,6 +129,7 @@ class Recorder:
         self._given = agent
         self._told: dict[str, object] = {}
         self._warn = warn
+        self._mask = mask
         self._warned = False
         self._pending: deque[tuple[str, Recording]] = deque()
         self._postponed: list[_Timed] = []
@@ -363,7 +375,7 @@ class Recorder:
         if self._gaps:
             self._note_gap(known, at)
         transcript = self._transcript(known)
-        transcript.append(data)
+        transcript.append(data if self._mask is None else self._masked(data))
         if self.fsync == "always":
             transcript.sync()
 
@@ -383,7 +395,7 @@ class Recorder:
                 return
             if line is None:
                 self._write(known, b"", at)  # the note of a gap goes before it
-                held = None if self._transcript(known).claim() else list[bytes]()
+                held = None if self._mask is None and self._transcript(known).claim() else list[bytes]()
                 line = self._long_lines[session] = _LongLine(piece.peer, held)
             data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
             if line.held is None:
@@ -416,6 +428,15 @@ class Recorder:
             self._transcript(known).append(record.encode_note(at, self.run, note))
             del self._gaps[session]
             self._unmarked.add(session)
+
+    def _masked(self, data: bytes) -> bytes:
+        """What may be written down of these entries. It takes as long as it takes: no trouble with the store."""
+        assert self._mask is not None
+        self.busy_since = math.inf
+        try:
+            return self._mask(data)
+        finally:
+            self.busy_since = time.monotonic()
 
     def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
         """Trouble with the store suspends this session; it is tried again a little later."""

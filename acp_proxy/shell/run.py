@@ -3,13 +3,14 @@
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
-from acp_proxy.errors import StoreRefused
+from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.output import stderr
@@ -63,6 +64,11 @@ def warn(text: str) -> None:
 def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
     if given["no-record"]:
         return None
+    try:
+        mask = _mask(given)
+    except UsageError as wrong:  # its file was there a moment ago
+        warn(f"nothing is recorded: {wrong}")
+        return None
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
     found: list[Store | StoreRefused] = []
     opening = threading.Thread(target=_open, args=(root, found), name="opening the store", daemon=True)
@@ -70,12 +76,21 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
     opening.join(STALL_SECONDS)
     match found:
         case [Store() as store]:
-            return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn)
+            return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn, mask)
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:
             warn(f"nothing is recorded: {root} does not answer. Choose another place with --store.")
     return None
+
+
+def _mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
+    """What the recorder has done to what it writes. Raises UsageError."""
+    if (patterns := options.patterns(given["redact"])) is None:
+        return None
+    from acp_proxy.redaction.masking import Masking  # its patterns take a while to compile
+
+    return Masking(patterns).lines
 
 
 def _open(root: Path, found: "list[Store | StoreRefused]") -> None:

@@ -117,14 +117,17 @@ class Catalog:
             self._layout.discard_index()
             return self._answer(self._opened(), agents, question)
 
-    def renew(self, agent: str, name: str) -> None:
-        """Take what one transcript says in anew, whatever is known of it. Raises Unreadable."""
+    def renew(self, agent: str, names: list[str]) -> None:
+        """Transcripts that have changed where they had been read already. Raises OSError, Unreadable."""
+        for name in names:  # so that they are found again, whatever happens to us
+            self._layout.mark(agent, name)
 
-        def again(index: Index) -> None:
-            index.distrust(agent, name)
-            self.bring_in(index, agent, name)
+        def remove(index: Index) -> None:
+            if index.remove(agent, *names):
+                index.clear_log()
 
-        self.ask(again)
+        self.tell(remove)
+        self.ask(lambda index: None, agent)
 
     def rebuild(self) -> None:
         """Make it anew from all transcripts. Raises OSError, Unreadable."""

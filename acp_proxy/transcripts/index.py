@@ -109,10 +109,6 @@ class Index:
             self._put(agent, name, header, summary, reading, size if lines else 0, lines)
             return not summary.open and all_whole
 
-    def distrust(self, agent: str, name: str) -> None:
-        """The next look at a transcript is one at all of it."""
-        self._database.execute("UPDATE transcripts SET inode = 0 WHERE agent = ? AND name = ?", (agent, name))
-
     def remove(self, agent: str, *names: str) -> bool:
         """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything."""
         found = self._database.execute(

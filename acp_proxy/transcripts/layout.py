@@ -46,6 +46,18 @@ class Layout:
         folder = self.transcripts / agent
         return sorted(path.stem for path in folder.glob(f"*{SUFFIX}") if names.is_ours(path.stem))
 
+    def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
+        """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them
+        when they were repaired."""
+        if names is None:
+            folders = (self.transcripts, self.backups)
+            return sorted(path for folder in folders for path in folder.rglob(f"*{SUFFIX}"))
+        chosen = [(agent, name) for agent, each in names.items() for name in each]
+        found = {self.transcript(agent, name) for agent, name in chosen}
+        for agent, name in chosen:
+            found.update((self.backups / agent).rglob(f"{name}*{SUFFIX}"))
+        return sorted(found)
+
     def transcript(self, agent: str, name: str) -> Path:
         return self.transcripts / agent / (name + SUFFIX)
 

@@ -179,6 +179,16 @@ class Store:
             self._layout.remove(listed.agent, listed.name)
         self._catalog.tell(lambda index: self._catalog.bring_in(index, listed.agent, listed.name))
 
+    def redactable(self, chosen: "list[Listed] | None") -> list[Path]:
+        """The files in which what was said in these sessions lies, or in all of them."""
+        return self._layout.redactable(None if chosen is None else _names(chosen))
+
+    def renew(self, chosen: "list[Listed] | None") -> None:
+        """The index of these sessions, or of all of them, made anew. Raises OSError, Unreadable."""
+        names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else _names(chosen)
+        for agent, each in names.items():
+            self._catalog.renew(agent, each)
+
     # --- single files
 
     def damaged(self) -> list[tuple[Path, str]]:
@@ -215,9 +225,9 @@ class Store:
             if not mend(finding.path, copy):
                 copy = None
             elif finding.name:
-                self._catalog.renew(finding.agent, finding.name)
+                self._catalog.renew(finding.agent, [finding.name])
         elif finding.name:
-            self._catalog.renew(finding.agent, finding.name)
+            self._catalog.renew(finding.agent, [finding.name])
         else:
             self._catalog.rebuild()
         return copy
@@ -316,6 +326,13 @@ def _take(path: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _names(chosen: "list[Listed]") -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for listed in chosen:
+        names.setdefault(listed.agent, []).append(listed.name)
+    return names
 
 
 def _now() -> str:

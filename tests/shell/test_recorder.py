@@ -715,3 +715,35 @@ def test_what_a_deleted_session_says_in_a_later_process_is_not_recorded_until_it
 def test_a_long_name_of_an_agent_does_not_fill_every_header(notes: Notes) -> None:
     notes.put(Identify("x" * 1024 * 1024, "1" * 1024 * 1024), Begin("s", None, [], "recorded"))
     assert notes.path().stat().st_size < 4096
+
+
+# What is masked.
+
+
+def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Notes) -> None:
+    recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
+    for effect in (
+        *(Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a"), KeepNote("s", {"type": "closed"})),
+        KeepUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
+        *(*prompted("d"), Keep("s", Peer.AGENT, b"{}", "session/prompt")),
+    ):
+        recorder.add(effect)
+    recorder.flush()
+    header, *entries = notes.path().read_bytes().splitlines()
+    assert b'"sessionId":"s"' in header
+    assert len(entries) == 6
+    assert [entry.upper() for entry in entries] == entries
+
+
+def test_masking_that_takes_long_is_no_store_that_hangs(notes: Notes) -> None:
+    seen = []
+
+    def mask(data: bytes) -> bytes:
+        seen.append(recorder.busy_since)
+        return data
+
+    recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, mask)
+    for effect in (Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a")):
+        recorder.add(effect)
+    recorder.flush()
+    assert seen == [float("inf")]

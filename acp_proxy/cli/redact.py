@@ -1,0 +1,72 @@
+"""``acp-proxy sessions redact``: masks secrets in what is already kept."""
+
+import json
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from acp_proxy import options
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.redacting import redact_file
+from acp_proxy.transcripts.store import Store
+
+SessionsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="SESSION", help="Ids, beginnings of ids, or: last. Default: all of them.")
+]
+PatternsOption = Annotated[
+    str,
+    typer.Option(
+        "--redact",
+        envvar="ACP_PROXY_REDACT",
+        help="What is masked: keys: known forms of keys; or a file of your own patterns, one a line: both.",
+    ),
+]
+
+
+def redact(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    patterns: PatternsOption = "keys",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be masked.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """Mask the secrets in what is kept, for good: there is no backup of what is masked.
+
+    Whatever has the form of a key is masked in place, also where it is spread over several chunks of a message. It may
+    be done while sessions are running, and as often as you like.
+
+    Example: acp-proxy sessions redact --dry-run
+    """
+    with explained():
+        masking = Masking(options.patterns(patterns) or [])
+        opened = Store(root_of(store))
+        rows = kept(opened, agent) if agent else None
+        if sessions:
+            rows = [chosen(opened, each, agent) for each in sessions]
+        files: dict[str, Counter[str]] = {}
+        failed = []
+        for path in opened.redactable(rows):
+            name = str(path.relative_to(opened.root))
+            try:
+                files[name] = redact_file(path, masking, dry=dry_run)
+            except FileNotFoundError:
+                continue  # deleted meanwhile
+            except OSError as problem:
+                failed.append(f"{name}: {problem.strerror}")
+        if not dry_run:
+            opened.renew(rows)
+    found = {name: counts for name, counts in files.items() if counts}
+    if as_json:
+        typer.echo(json.dumps([{"file": name, "found": dict(counts)} for name, counts in found.items()], indent=2))
+    else:
+        for name, counts in found.items():
+            typer.echo(f"{name}: {', '.join(f'{count} x {rule}' for rule, count in sorted(counts.items()))}")
+        total = sum(counts.total() for counts in found.values())
+        typer.echo(f"{total} {'would be masked' if dry_run else 'masked'}, in {len(found)} of {len(files)} files.")
+    for text in failed:
+        typer.echo(f"acp-proxy: not redacted: {text}. Mend what is named here, and run this again.", err=True)
+    if failed:
+        raise typer.Exit(1)

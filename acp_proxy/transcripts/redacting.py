@@ -1,0 +1,54 @@
+"""Masks what is secret in a stored file, in place, also while others append to it.
+
+A file is never moved, replaced or shortened, and no byte but a secret's is written: nothing is locked, and doing it
+again changes nothing. There is no backup, which would keep the secret. What is appended meanwhile is looked at as well,
+as far as it has come when the end is reached.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from acp_proxy.redaction.masking import Change, Masking, changed
+from acp_proxy.redaction.spread import Spread
+from acp_proxy.transcripts.access import open_private, read_at, write_at
+from acp_proxy.wire.framing import LineFramer
+
+_READ_SIZE = 64 * 1024
+
+
+def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+    """How often which rule found something; ``dry``: without changing it. Raises OSError."""
+    found: Counter[str] = Counter()
+    fd = open_private(path, os.O_RDONLY if dry else os.O_RDWR)
+    try:
+        for change in _changes(fd, masking):
+            found[change.rule] += change.counts
+            if not dry:
+                write_at(fd, change.new, change.at)
+        if found and not dry:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _changes(fd: int, masking: Masking) -> Iterator[Change]:
+    spread, at = Spread(masking), 0
+    for line in _lines(fd):
+        changes = masking.changes(line)
+        yield from (replace(change, at=at + change.at) for change in changes)
+        yield from spread.add(changed(line, changes), at)
+        at += len(line)
+    yield from spread.end()
+
+
+def _lines(fd: int) -> Iterator[bytes]:
+    framer, at = LineFramer(), 0
+    while data := read_at(fd, _READ_SIZE, at):
+        at += len(data)
+        yield from framer.feed(data)
+    if rest := framer.rest():
+        yield rest

@@ -1,0 +1,20 @@
+"""Writes the table of docs/redaction.md from the rules themselves: `make docs`."""
+
+from pathlib import Path
+
+from acp_proxy.redaction.rules import RULES
+
+PAGE = Path(__file__).parent.parent / "docs" / "redaction.md"
+BEGIN, END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->\n"
+
+
+def page(text: str) -> str:
+    """The page, with its table made again."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    rows = (f"| {rule.name} | {', '.join(f'`{literal.strip()}`' for literal in rule.literals)} |\n" for rule in RULES)
+    return f"{before}{BEGIN}\n| what | it is looked for where this stands |\n|---|---|\n{''.join(rows)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

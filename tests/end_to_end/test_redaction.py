@@ -1,0 +1,143 @@
+"""A conversation with secrets in it: on the wire as it was said, in no file of the store."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.telling import tell
+from tests.end_to_end.proxied import Proxied, entries, say
+from torture.planted import RULES, planted
+
+TOKEN = planted("GitHub token", random.Random(0)).secret
+MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
+KEY = planted("private key (PEM, OpenSSH, PGP)", random.Random(0)).secret
+REDACTED = ("--redact", "keys")
+
+
+def tool(**fields: Any) -> dict[str, Any]:
+    update = {"sessionUpdate": "tool_call_update", "toolCallId": "1"} | fields
+    return {"update": update}
+
+
+TURN = [
+    say(f"I take {TOKEN}, "),
+    {"update": {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": KEY}}},
+    tool(sessionUpdate="tool_call", title=f"curl {TOKEN}", status="pending", rawInput={"id": TOKEN}),
+    tool(status="completed", content=[{"type": "content", "content": {"type": "text", "text": f"HTTP {TOKEN}\n"}}]),
+    say("and that is it."),
+]
+SCRIPT = {"turns": [TURN]}
+SPLIT = {
+    "turns": [[say(f"I take {TOKEN[:17]}"), say(TOKEN[17:]), say(" as it is."), say(f"{KEY[:200]}"), say(KEY[200:])]]
+}
+
+
+def holders(store: Path, text: str) -> list[str]:
+    """The files of the store in which this text stands, in whatever JSON spelling."""
+    spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
+    return [
+        str(path.relative_to(store))
+        for path in sorted(store.rglob("*"))
+        if path.is_file() and any(one in path.read_bytes() for one in spellings)
+    ]
+
+
+def wire(proxied: Proxied, *options: str) -> list[Any]:
+    """What the editor receives in a conversation with secrets, but for what differs from run to run."""
+    with proxied.editor(SCRIPT, options=options) as editor:
+        session = editor.open()
+        editor.prompt(session, f"use {TOKEN}")
+        assert editor.end() == 0
+        return [line.raw.replace(session.encode(), b"SESSION") for line in editor.lines]
+
+
+def test_the_wire_is_untouched_and_no_file_has_a_secret(proxied: Proxied) -> None:
+    with_secrets = wire(proxied, "--no-record", "--no-synthesize")
+    told = wire(proxied, "--no-synthesize", *REDACTED)
+    assert [line for line in told if b"session/update" in line] == [
+        line for line in with_secrets if b"session/update" in line
+    ]
+    assert b"".join(told).count(TOKEN.encode()) == 4
+    assert holders(proxied.store, TOKEN) == []
+    assert holders(proxied.store, KEY) == []
+
+
+def test_while_it_runs_neither_the_log_of_the_index_nor_the_list_has_it(proxied: Proxied) -> None:
+    with proxied.editor(SCRIPT, options=REDACTED) as editor:
+        session = editor.open()
+        editor.prompt(session, f"use {TOKEN}")
+        [listed] = editor.sessions()
+        assert listed["title"] == f"use {MASK}"
+        assert holders(proxied.store, TOKEN) == []
+
+
+def test_a_load_tells_what_was_kept(proxied: Proxied) -> None:
+    with proxied.editor(SCRIPT, options=REDACTED) as editor:
+        session = editor.open()
+        editor.prompt(session, f"use {TOKEN}")
+        assert editor.end() == 0
+    with proxied.started() as editor:
+        told = [(one.kind, one.text) for one in tell(editor.load(session).updates)]
+    assert told[0] == ("user", f"use {MASK}")
+    assert (told[1], told[-1]) == (("agent", f"I take {MASK}, "), ("agent", "and that is it."))
+    assert TOKEN not in json.dumps(told)
+
+
+def test_what_is_split_over_chunks_is_mended_while_the_proxy_runs(proxied: Proxied) -> None:
+    with proxied.editor(SPLIT, options=REDACTED) as editor:
+        session = editor.open()
+        editor.prompt(session, "hello")
+        assert holders(proxied.store, TOKEN[17:]) != []
+        redacted(proxied)
+        assert [holders(proxied.store, part) for part in (TOKEN[:17], TOKEN[17:], KEY[-60:-30])] == [[], [], []]
+        editor.prompt(session, "more")
+        assert editor.end() == 0
+    kept = [entry for entry in entries(proxied.transcript(session)) if "_message_chunk" in json.dumps(entry)]
+    assert len(kept) == 2 * len(SPLIT["turns"][0])
+    redacted(proxied)
+    assert holders(proxied.store, TOKEN[17:]) == []
+    with proxied.started() as editor:
+        texts = [one.text for one in tell(editor.load(session).updates) if one.kind == "agent"]
+    assert all(text.startswith("I take [redacted]") and " as it is." in text for text in texts)
+
+
+def redacted(proxied: Proxied) -> None:
+    from typer.testing import CliRunner
+
+    from acp_proxy.cli.app import app
+
+    result = CliRunner().invoke(app, ["sessions", "redact", "--store", str(proxied.store)])
+    assert result.exit_code == 0, result.output
+
+
+def test_a_fork_has_what_the_parents_transcript_has(proxied: Proxied) -> None:
+    script = {**SCRIPT, "methods": {"session/fork": {}}}
+    with proxied.editor(script, options=REDACTED) as editor:
+        session = editor.open()
+        editor.prompt(session, f"use {TOKEN}")
+        editor.request("session/fork", editor.place(session))
+        assert editor.end() == 0
+    assert len(proxied.transcripts()) == 2
+    assert holders(proxied.store, TOKEN) == []
+
+
+def test_secrets_of_every_form_are_in_no_file(proxied: Proxied) -> None:
+    secrets = [planted(rule, random.Random(rule)) for rule in RULES]
+    script = {"turns": [[say(f" {one.text} ") for one in secrets]]}
+    with proxied.editor(script, options=REDACTED) as editor:
+        session = editor.open()
+        editor.prompt(session, "\n".join(one.text for one in secrets))
+        assert editor.end() == 0
+    assert [one.secret for one in secrets if holders(proxied.store, one.secret)] == []
+
+
+@pytest.mark.parametrize("words", [("--redact", "no-such-file"), ("--redact=", "--redact", "keyz")])
+def test_a_wish_that_cannot_be_met_is_a_wrong_usage_and_starts_nothing(
+    proxied: Proxied, words: tuple[str, ...]
+) -> None:
+    with proxied.editor(SCRIPT, options=words) as editor:
+        assert editor.wait() == 2
+    assert not proxied.store.exists()
