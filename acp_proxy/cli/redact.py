@@ -8,6 +8,7 @@ import typer
 
 from acp_proxy import options
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts.redacting import redact_file
 from acp_proxy.transcripts.store import Store
@@ -54,8 +55,8 @@ def redact(
                 files[name] = redact_file(path, masking, dry=dry_run)
             except FileNotFoundError:
                 continue  # deleted meanwhile
-            except OSError as problem:
-                failed.append(f"{name}: {problem.strerror}")
+            except (OSError, NewerFormat) as problem:
+                failed.append(f"{name}: {problem.strerror if isinstance(problem, OSError) else problem}")
         if not dry_run:
             opened.renew(rows)
     found = {name: counts for name, counts in files.items() if counts}

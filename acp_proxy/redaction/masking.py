@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction import rules
 from acp_proxy.redaction.rules import RULES, RUNS, Rule
 from acp_proxy.wire import jsonrpc, record, splice
@@ -111,10 +112,10 @@ class Masking:
         return self._changes(line, self._all)
 
     def _changes(self, line: bytes, among: list[Rule]) -> list[Change]:
-        if line.startswith(_HEADER):  # what the reader stands on, all of it
-            return []
         candidates = self._candidates(line, among)
-        return written_over(line, _in_line(line.removesuffix(b"\n"), candidates)) if candidates else []
+        if not candidates or _is_header(line):
+            return []
+        return written_over(line, _in_line(line.removesuffix(b"\n"), candidates))
 
     def find(self, text: str) -> list[Span]:
         """What is secret in a text, in order; nothing overlaps."""
@@ -165,6 +166,14 @@ def changed(line: bytes, changes: Iterable[Change]) -> bytes:
     for change in changes:
         out[change.at : change.at + len(change.new)] = change.new
     return bytes(out)
+
+
+def _is_header(line: bytes) -> bool:
+    """All of it is what a reader stands on."""
+    try:
+        return line.startswith(_HEADER) and record.decode_header(line) is not None
+    except NewerFormat:
+        return True
 
 
 def _in_line(line: bytes, candidates: list[Rule]) -> list[Span]:

@@ -28,7 +28,7 @@ _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 _PATH = ("message", "params", "update", "content", "text")
 
 _MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
-_REST_OF = re.compile(r"[A-Za-z0-9_+/=~-]+")
+_REST_OF = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
 _REST = Rule("rest of one that was masked before", (), _REST_OF, mark="")
 
 _Message = tuple[str | None, str, str | None]
@@ -55,19 +55,18 @@ class _Joined:
         self._pieces.append(_Piece(Text(raw), at))
         self._length += len(self._pieces[-1].text.text)
         if self._length >= WINDOW:
-            yield from self.search(to_end=False)
+            yield from self.search()
             while self._length - len(self._pieces[0].text.text) >= OVERLAP:
                 self._length -= len(self._pieces.pop(0).text.text)
 
-    def search(self, *, to_end: bool) -> Iterator[Change]:
-        """``to_end`` is False where more chunks may follow: what touches the end will be found with them."""
+    def search(self) -> Iterator[Change]:
+        """What was found in what is held. What goes on behind the end is the rest of it, next time."""
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
         joined = "".join(piece.text.text for piece in self._pieces)
         changes: dict[int, list[Change]] = {}
         for span in self._found(joined, frozenset(starts[1:-1])):
-            if to_end or span.end < len(joined) or span.start < len(joined) - OVERLAP:
-                for number, change in self._changes(span, starts):
-                    changes.setdefault(number, []).append(change)
+            for number, change in self._changes(span, starts):
+                changes.setdefault(number, []).append(change)
         for number, made in changes.items():
             piece = self._pieces[number]
             self._length -= len(piece.text.text)
@@ -137,7 +136,7 @@ class Spread:
 
     def _ended(self, messages: list[_Message]) -> Iterator[Change]:
         for message in messages:
-            yield from self._messages.pop(message).search(to_end=True)
+            yield from self._messages.pop(message).search()
 
 
 def _text_of_chunk(line: bytes) -> tuple[bytes, int] | None:

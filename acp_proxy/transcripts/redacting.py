@@ -14,13 +14,14 @@ from pathlib import Path
 from acp_proxy.redaction.masking import Change, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.access import open_private, read_at, write_at
+from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 
 _READ_SIZE = 64 * 1024
 
 
 def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
-    """How often which rule found something; ``dry``: without changing it. Raises OSError."""
+    """How often which rule found something; ``dry``: without changing it. Raises OSError, NewerFormat."""
     found: Counter[str] = Counter()
     fd = open_private(path, os.O_RDONLY if dry else os.O_RDWR)
     try:
@@ -38,6 +39,8 @@ def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
 def _changes(fd: int, masking: Masking) -> Iterator[Change]:
     spread, at = Spread(masking), 0
     for line in _lines(fd):
+        if not at:
+            record.decode_header(line)  # what a later version stands on we cannot know
         changes = masking.changes(line)
         yield from (replace(change, at=at + change.at) for change in changes)
         yield from spread.add(changed(line, changes), at)

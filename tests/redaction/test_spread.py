@@ -140,6 +140,11 @@ def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
         assert told[1].strip("*") == "\nthe end"
 
 
+def test_the_rest_of_one_that_was_masked_live_may_have_dots_in_it() -> None:
+    told = texts(redacted([chunk("Bearer abcdefghijklmnop1"), chunk("Z.GDKf.x"), chunk("y. So it is.")]))
+    assert told[1:] == ["********", "*. So it is."]
+
+
 def test_a_chunk_that_is_not_text_or_torn_is_passed_over() -> None:
     image = talk.update(acp.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
     odd = talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": 3})
@@ -150,7 +155,7 @@ def test_a_chunk_that_is_not_text_or_torn_is_passed_over() -> None:
 def test_long_messages_are_searched_in_pieces_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret across every place where a search may end."""
     size = 997
-    for shift in range(0, 60, 7):
+    for shift in range(0, 60, 13):
         text = "x " * ((WINDOW - shift) // 2) + f" {TOKEN} " + "y " * (OVERLAP + 100)
         parts = [text[at : at + size] for at in range(0, len(text), size)]
         told = "".join(texts(redacted(map(chunk, parts))))
@@ -162,10 +167,10 @@ def test_long_messages_are_searched_in_pieces_that_overlap(monkeypatch: pytest.M
 
 def test_what_is_held_of_a_message_is_bounded() -> None:
     joined = Spread(MASKING)
-    for number in range(3 * WINDOW // 100):
-        list(joined.add(chunk("x" * 100), number * 1000))
+    for number in range(3 * WINDOW // 1000):
+        list(joined.add(chunk("x" * 1000), number * 2000))
         [message] = joined._messages.values()
-        assert message._length == sum(len(piece.text.text) for piece in message._pieces) < WINDOW + 100
+        assert message._length == sum(len(piece.text.text) for piece in message._pieces) < WINDOW + 1000
 
 
 def test_messages_that_never_end_are_held_in_bounded_number() -> None:

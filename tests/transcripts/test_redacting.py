@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts.redacting import redact_file
 from acp_proxy.transcripts.store import Store
@@ -76,6 +77,15 @@ def test_a_link_is_not_followed(store: Store, tmp_path: Path) -> None:
     with pytest.raises(OSError):
         redact_file(link, MASKING, dry=False)
     assert elsewhere.read_text() == TOKEN
+
+
+def test_a_file_of_a_later_version_is_left(store: Store) -> None:
+    talk.keep(store, AGENT, "s", talk.said(TOKEN))
+    later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
+    path(store).write_bytes(later)
+    with pytest.raises(NewerFormat):
+        redact_file(path(store), MASKING, dry=False)
+    assert path(store).read_bytes() == later
 
 
 def test_all_that_was_said_is_redacted_wherever_it_lies(store: Store) -> None:

@@ -1,0 +1,268 @@
+"""Secrets of every form, in every kind of entry and every spelling, whole and cut into chunks.
+
+They are written down by a recorder, with redaction and without; what is left is for ``sessions redact``. A secret of
+which anything is still there counts as lost, and so does any other byte that has changed.
+"""
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.core.effects import Begin, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.transcripts.redacting import redact_file
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Peer
+from torture.outcome import Outcome, Scale
+from torture.planted import RULES, planted
+
+SESSION = "s"
+HERE = "\ue000"
+"""Stands in a message where its secret will."""
+AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
+_FIXED = len(f'{{"at":"{AT}","run":"{RUN}')
+"""Bytes of a line that differ from run to run."""
+_MASK = re.compile(rb"(?:\[redacted(?: private key)?\])?\**")
+
+Spell = Callable[[str, random.Random], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One entry: how it is given to the recorder, its line, and where in that the secret lies."""
+
+    effect: Recording
+    line: bytes
+    start: int = 0
+    end: int = 0
+
+
+Trial = list[Written]
+"""The entries over which one secret is spread."""
+
+
+def run(scale: Scale) -> Iterator[Outcome]:
+    whole = list(_whole(scale))
+    cut = list(_cut(scale))
+    yield _tried(scale, "secrets in one entry, masked as they are written", whole, live=True, later=False)
+    yield _tried(scale, "secrets in one entry, written as they are, then redacted", whole, live=False, later=True)
+    yield _tried(
+        scale, "secrets cut into chunks, masked as they are written, then redacted", cut, live=True, later=True
+    )
+    yield _tried(scale, "secrets cut into chunks, written as they are, then redacted", cut, live=False, later=True)
+
+
+def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
+    masking = Masking()
+    path = _recorded(Store(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
+    size = path.stat().st_size
+    caught, _ = _checked(path, trials)
+    also = f"{caught:,} were masked as they were written" if live else ""
+    if later:
+        redact_file(path, masking, dry=False)
+        again = redact_file(path, masking, dry=False)
+        also += f"{', ' if also else ''}{again.total()} found by doing it again"
+    masked, trouble = _checked(path, trials)
+    if path.stat().st_size != size:
+        trouble.append("the file has another length")
+    return Outcome(fault, len(trials), len(trials), "secrets", len(trials) - masked, 0, also, tuple(trouble))
+
+
+def _recorded(store: Store, trials: list[Trial], masking: Masking | None) -> Path:
+    """The transcript of all of them."""
+    trouble: list[str] = []
+    recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
+    recorder.add(Identify("agent", None))
+    recorder.add(Begin(SESSION, "/project", [], record.RECORDED))
+    for trial in trials:
+        for written in trial:
+            recorder.add(written.effect)
+        recorder.flush()
+    if trouble:
+        raise OSError(trouble[0])
+    [path] = store.redactable(None)
+    return path
+
+
+def _checked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
+    """How many secrets are masked to their last byte, and what has changed beside them."""
+    masked, trouble = 0, []
+    with path.open("rb") as file:
+        file.readline()
+        for trial in trials:
+            gone = True
+            for written in trial:
+                line, start, end = file.readline(), written.start, written.end
+                gone = gone and _MASK.fullmatch(line, start, end) is not None
+                beside = (line[_FIXED:start] + line[end:]) if end else line[_FIXED:]
+                if beside != ((written.line[_FIXED:start] + written.line[end:]) if end else written.line[_FIXED:]):
+                    trouble.append(f"beside the secret: {written.line[:300]!r} has become {line[:300]!r}")
+            masked += gone
+            if not gone:
+                trouble.append(f"not masked: {b''.join(written.line for written in trial)[:600]!r}")
+        if file.read():
+            trouble.append("there are more lines than were written")
+    return masked, trouble
+
+
+# --- how a text may be spelled in JSON
+
+
+def _plain(text: str, chance: random.Random) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _ascii(text: str, chance: random.Random) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _every(text: str, chance: random.Random) -> str:
+    return "".join(f"\\u{ord(one):04X}" for one in text)
+
+
+def _some(text: str, chance: random.Random) -> str:
+    return "".join(_every(one, chance).lower() if chance.random() < 0.3 else _plain(one, chance) for one in text)
+
+
+def _slashes(text: str, chance: random.Random) -> str:
+    return _plain(text, chance).replace("/", "\\/")
+
+
+SPELLINGS: tuple[Spell, ...] = (_plain, _ascii, _every, _some, _slashes)
+
+
+# --- where a text may stand
+
+
+def _update(kind: str, **fields: Any) -> dict[str, Any]:
+    params = {"sessionId": SESSION, "update": {"sessionUpdate": kind} | fields}
+    return {"jsonrpc": "2.0", "method": acp.UPDATE, "params": params}
+
+
+def _tool(**fields: Any) -> dict[str, Any]:
+    return _update("tool_call_update", toolCallId="1", **fields)
+
+
+_TEXT = {"type": "text", "text": f"é {HERE} and"}
+_BLOCKS = [{"type": "text", "text": "the first"}, {"type": "resource", "resource": {"uri": "file:///a", "text": HERE}}]
+PLACES: tuple[tuple[Peer, dict[str, Any]], ...] = (
+    (Peer.CLIENT, {"id": 1, "method": acp.PROMPT, "params": {"sessionId": SESSION, "prompt": [_TEXT]}}),
+    (Peer.CLIENT, {"id": 1, "method": acp.PROMPT, "params": {"sessionId": SESSION, "prompt": _BLOCKS}}),
+    (Peer.AGENT, {"id": 1, "error": {"code": -32603, "message": f"the key {HERE} is wrong", "data": {"n": 1.0}}}),
+    (Peer.CLIENT, {"id": 1, "result": {"outcome": {"outcome": "selected", "_meta": {"id": HERE}}}}),
+    (Peer.AGENT, {"id": 9, "method": acp.REQUEST_PERMISSION, "params": {"toolCall": {"title": f"curl '{HERE}'"}}}),
+    (Peer.AGENT, _update(acp.USER_CHUNK, content=_TEXT)),
+    (Peer.AGENT, _update(acp.AGENT_CHUNK, content=_TEXT, messageId="1")),
+    (Peer.AGENT, _update(acp.THOUGHT_CHUNK, content=_TEXT)),
+    (Peer.AGENT, _update(acp.TOOL_CALL, toolCallId="1", title=f"curl {HERE}", status="pending")),
+    (Peer.AGENT, _tool(content=[{"type": "content", "content": {"type": "text", "text": f"$ env\n{HERE}\nend"}}])),
+    (Peer.AGENT, _tool(content=[{"type": "diff", "path": "/a", "oldText": None, "newText": f'KEY="{HERE}"'}])),
+    (Peer.AGENT, _tool(rawInput={"command": ["curl", HERE], "id": 1})),
+    (Peer.AGENT, _tool(rawOutput={"id": HERE, "type": [1, {"status": "x"}]})),
+    (Peer.AGENT, _update("plan", entries=[{"content": f"use {HERE}", "priority": "high", "status": "pending"}])),
+    (Peer.AGENT, _update("available_commands_update", availableCommands=[{"name": "x", "description": HERE}])),
+    (Peer.AGENT, _update(acp.SESSION_INFO, title=f"Use {HERE}")),
+    (Peer.AGENT, _update("something_new", deep=[[{"a": {"b": [HERE]}}]])),
+)
+
+
+def _whole(scale: Scale) -> Iterator[Trial]:
+    """Every form in every place in every spelling; where the message is kept as a string; and in notes."""
+    number = 0
+    for turn in range(scale.of(5, 1)):
+        for rule in RULES:
+            chance = scale.chance("whole", rule, turn)
+            for peer, value in PLACES:
+                for spell in SPELLINGS:
+                    number += 1
+                    if scale.short and number % 11:
+                        continue
+                    before, secret, after = _message(value, rule, spell, chance)
+                    is_plain = chance.random() < 0.9
+                    yield [_written(peer, before, secret, after if is_plain else after[:-1] + b',"x":"\\ud800"}')]
+            yield [_note(rule, chance)]
+
+
+def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Random) -> tuple[bytes, bytes, bytes]:
+    """The line's bytes before, of and behind the secret."""
+    one = planted(rule, chance)
+    before, after = json.dumps(value, ensure_ascii=False).split(HERE)
+    return (
+        (before + spell(one.before, chance)).encode(),
+        spell(one.secret, chance).encode(),
+        (spell(one.after, chance) + after).encode(),
+    )
+
+
+def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
+    raw = before + secret + after
+    is_plain = b"\\ud800" not in raw
+    line = record.encode_message(AT, RUN, peer, raw, plain=is_plain)
+    if not is_plain:
+        before, secret = (json.dumps(each.decode())[1:-1].encode() for each in (before, secret))
+        raw = json.dumps(raw.decode())[1:-1].encode()
+    start = line.index(raw) + len(before)
+    effect = KeepUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
+    return Written(effect or Keep(SESSION, peer, _raw(line)), line, start, start + len(secret))
+
+
+def _raw(line: bytes) -> bytes:
+    entry = record.decode_entry(line)
+    assert entry is not None
+    assert entry.raw is not None
+    return entry.raw
+
+
+def _note(rule: str, chance: random.Random) -> Written:
+    """The last output of a terminal."""
+    one = planted(rule, chance)
+    note = {"type": record.TERMINAL, "terminalId": "1", "output": f"$ env\n{one.text}\n", "truncated": False}
+    line = record.encode_note(AT, RUN, note)
+    secret = _plain(one.secret, chance).encode()
+    start = line.index(secret)
+    return Written(KeepNote(SESSION, note), line, start, start + len(secret))
+
+
+# --- cut into chunks
+
+
+def _cut(scale: Scale) -> Iterator[Trial]:
+    for number in range(scale.of(60, 2)):
+        for rule in RULES:
+            chance = scale.chance("cut", rule, number)
+            one = planted(rule, chance)
+            start, end = len(f"use {one.before}"), len(f"use {one.before}{one.secret}")
+            text = f"use {one.text} in peace."
+            places = sorted(chance.sample(range(1, len(text)), chance.randint(1, 12)))
+            spell, kind = chance.choice(SPELLINGS), chance.choice((acp.AGENT_CHUNK, acp.THOUGHT_CHUNK))
+            message = f"{rule}-{number}" if chance.random() < 0.5 else None
+            trial: Trial = []
+            for first, last in zip([0, *places], [*places, len(text)], strict=True):
+                inside = max(first, min(start, last)), min(last, max(end, first))
+                parts = (text[first : inside[0]], text[inside[0] : inside[1]], text[inside[1] : last])
+                trial.append(_chunk(kind, message, [spell(part, chance).encode() for part in parts]))
+                trial += _between(chance)
+            # With it, a message without an id has ended.
+            prompt = {"id": 1, "method": acp.PROMPT, "params": {"sessionId": SESSION, "prompt": []}}
+            yield [*trial, _written(Peer.CLIENT, json.dumps(prompt).encode(), b"", b"")]
+
+
+def _chunk(kind: str, message: str | None, parts: list[bytes]) -> Written:
+    fields: dict[str, Any] = {"content": {"type": "text", "text": HERE}}
+    fields |= {"messageId": message} if message is not None else {}
+    before, after = json.dumps(_update(kind, **fields), ensure_ascii=False).split(HERE)
+    return _written(Peer.AGENT, before.encode() + parts[0], parts[1], parts[2] + after.encode())
+
+
+def _between(chance: random.Random) -> Trial:
+    """Now and then something else is said between two chunks."""
+    if chance.random() < 0.8:
+        return []
+    others = (_update("usage_update", used=1), _tool(status="in_progress"), _update(acp.SESSION_INFO, title="x"))
+    return [_written(Peer.AGENT, json.dumps(chance.choice(others)).encode(), b"", b"")]
