@@ -19,7 +19,8 @@ from acp_proxy.wire import jsonrpc, record, splice
 PROTECTED = frozenset(
     {
         *("jsonrpc", "id", "method", "sessionId", "messageId", "toolCallId", "terminalId", "optionId"),
-        *("sessionUpdate", "type", "status", "stopReason", "updatedAt", "cwd", "additionalDirectories"),
+        *("sessionUpdate", "type", "status", "stopReason", "kind", "priority", "outcome", "mimeType"),
+        *("updatedAt", "cwd", "additionalDirectories"),
         *("at", "run", "from", "of", "event", "since", "to"),
     }
 )

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.redaction.masking import PROTECTED, Masking, Text, changed
-from acp_proxy.wire import record, splice
+from acp_proxy.wire import acp, record, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 from tests.strategies import spelled, values
 from torture.planted import RULES, planted
 
+ROOT = Path(__file__).parents[2]
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 TOKEN = planted("GitHub token", random.Random(0)).secret
 MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
@@ -191,6 +193,32 @@ def test_the_users_patterns_see_what_the_text_says() -> None:
         "b": "[redacted]*",
         "c": "no secret",
     }
+
+
+def test_a_pattern_that_matches_everything_leaves_a_transcript_that_can_be_read() -> None:
+    lines = (ROOT / "fixtures" / "transcripts" / "v1" / "conversation.jsonl").read_bytes()
+    masked = Masking(["(?s).+"]).lines(lines)
+    assert masked.count(b"[redacted]") > 5
+    for line, done in zip(lines.splitlines()[1:], masked.splitlines()[1:], strict=True):
+        before, after = record.decode_entry(line), record.decode_entry(done)
+        assert before is not None
+        assert after is not None
+        assert (after.at, after.run, after.peer, after.of) == (before.at, before.run, before.peer, before.of)
+        assert read(after.value) == read(before.value)
+        assert (after.note or {}).get("type") == (before.note or {}).get("type")
+
+
+def read(value: object) -> list[object]:
+    """What tells messages apart."""
+    params = acp.member(value, "params")
+    update = acp.member(params, "update")
+    keys = ("sessionUpdate", "messageId", "toolCallId", "status", "kind")
+    return [
+        acp.member(value, "id"),
+        acp.text(value, "method"),
+        acp.session_id(params),
+        *(acp.text(update, key) for key in keys),
+    ]
 
 
 @given(spelled(st.text(st.characters())), st.data())
