@@ -7,7 +7,7 @@ import resource
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,10 +44,10 @@ MOST_OPEN_FILES = 64
 class Notes:
     """A recorder over a real store, and what it said."""
 
-    def __init__(self, store: Store, *, fsync: str = "turn") -> None:
+    def __init__(self, store: Store, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
         self.store = store
         self.warnings: list[str] = []
-        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
+        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)
 
     def put(self, *effects: Recording) -> None:
         for effect in effects:
@@ -747,3 +747,14 @@ def test_masking_that_takes_long_is_no_store_that_hangs(notes: Notes) -> None:
         recorder.add(effect)
     recorder.flush()
     assert seen == [float("inf")]
+
+
+def test_a_secret_that_lies_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path) -> None:
+    notes = Notes(Store(tmp_path / "store"), mask=lambda data: data.replace(b"secret", b"******"))
+    notes.begin()
+    line = update("a secret")
+    cut = line.index(b"secret") + 3
+    notes.put(KeepPiece("s", Peer.AGENT, line[:cut], first=True, last=False))
+    assert b"sec" not in notes.path().read_bytes()
+    notes.put(KeepPiece("s", Peer.AGENT, line[cut:], first=False, last=True))
+    assert notes.said() == ["a ******"]
