@@ -12,7 +12,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs agents bench-replay torture fuzz clean real-agents
+.PHONY: demo test check format docs agents bench bench-quick torture fuzz clean real-agents
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -36,8 +36,13 @@ docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
 	.venv/bin/python -m scripts.redaction_docs
 
-bench-replay: $(VENV)
-	@.venv/bin/python -m benchmarks.replay $(if $(QUICK),--quick)
+# Measures for minutes, and makes docs/performance.md: make bench [CASE=relay]
+bench: $(VENV)
+	@.venv/bin/python -m benchmarks $(CASE)
+
+# The main ratios beside those that were kept last, in under a minute.
+bench-quick: $(VENV)
+	@.venv/bin/python -m benchmarks --quick $(CASE)
 
 # Breaks things for minutes, and makes the tables of docs/reliability.md: make torture [CASE=crash] [SHORT=1] [SEED=7]
 # The soak lasts two minutes, or as long as you say: make torture CASE=soak MINUTES=60
@@ -53,7 +58,7 @@ agents: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table
 
 clean:
-	rm -rf .venv .fuzz tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .fuzz build tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml

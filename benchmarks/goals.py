@@ -1,0 +1,88 @@
+"""What the proxy is to reach: each goal, and the row that tells whether it does."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.figures import Figures, Row, digits, written
+
+
+@dataclass(frozen=True)
+class Goal:
+    """``limit`` is of the ratio to the row's baseline, or of the figure itself. ``more``: at least, else at most."""
+
+    what: str
+    group: str
+    row: str
+    subject: str
+    limit: float
+    more: bool = False
+    of: Literal["ratio", "figure"] = "ratio"
+
+    def limited(self, row: Row | None) -> str:
+        sign = "≥" if self.more else "≤"
+        if self.of == "ratio":
+            return f"{sign} {digits(self.limit)} x {row.against}" if row else f"{sign} {digits(self.limit)} x"
+        return f"{sign} {written(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
+
+    def reached(self, row: Row) -> float | None:
+        if self.subject not in row.samples:
+            return None
+        return row.ratio(self.subject) if self.of == "ratio" else row.value(self.subject)
+
+    def told(self, row: Row) -> str:
+        """What was measured, for people."""
+        found = self.reached(row)
+        if found is None:
+            return "not measured"
+        return f"{digits(found)} x" if self.of == "ratio" else written(found, row.unit)
+
+    def is_met(self, row: Row) -> bool | None:
+        found = self.reached(row)
+        return None if found is None else (found >= self.limit if self.more else found <= self.limit)
+
+
+_US = "acp-proxy"
+_LITTLE = 2_000_000
+GOALS = (
+    Goal("round trip of a 200 B message, p50", "relay", "round trip, p50", _US, 1.4),
+    Goal("round trip of a 200 B message, p99", "relay", "round trip, p99", _US, 1.5),
+    Goal("CPU per message that arrives alone", "relay", "CPU per update that arrives alone", _US, 1.7),
+    Goal("flood, the agent writes batches of 64 KiB", "relay", "flood, batches of 64 KiB", _US, 0.35, more=True),
+    Goal("flood, the agent writes message by message", "relay", "flood, message by message", _US, 1.0, more=True),
+    Goal("a 50 MB update", "relay", "50 MB lines to the client", _US, 0.75, more=True),
+    Goal("a 50 MB update: memory", "relay", "50 MB lines to the client: memory growth", _US, _LITTLE, of="figure"),
+    Goal("a 50 MB prompt", "relay", "50 MB prompt", _US, 0.75, more=True),
+    Goal("a 50 MB prompt: memory", "relay", "50 MB prompt: memory growth", _US, _LITTLE, of="figure"),
+    Goal(
+        "client stalled with 200 MB pending: memory",
+        "relay",
+        "client that does not read, 200 MB pending: memory growth",
+        _US,
+        _LITTLE,
+        of="figure",
+    ),
+    Goal("memory at rest", "relay", "memory at rest", _US, 3.0),
+    Goal("agent started", "start", "agent started", _US, 1.45),
+    Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 1.45),
+    Goal("`acp-proxy --version`", "start", "a command of ours", "--version", 0.150, of="figure"),
+    Goal("`acp-proxy sessions list`", "start", "a command of ours", "sessions list", 0.200, of="figure"),
+    Goal("list, first page, 100,000 sessions", "store", "list, first page", "100,000", 1.5),
+    Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 3.5),
+    Goal(
+        "replay of 100,000 updates, `compact`, first update out",
+        "replay",
+        "100,000 chunks: first update",
+        "compact",
+        0.005,
+        of="figure",
+    ),
+    Goal("keeping an update, in a batch", "store", "an update in a batch of 64 KiB", "recorder", 1.5),
+)
+
+
+def rows(figures: Figures) -> list[tuple[Goal, Row | None]]:
+    return [(goal, figures.row(goal.group, goal.row)) for goal in GOALS]
+
+
+def of_row(group: str, what: str) -> list[Goal]:
+    return [goal for goal in GOALS if (goal.group, goal.row) == (group, what)]

@@ -1,0 +1,142 @@
+"""Passing messages on: how long they take, how many pass, what that costs.
+
+A client and an agent in C, after a real opening, with the transcript on. C is a relay that only polls, reads and
+writes: the least that one more process costs. `cat` is `cat | agent | cat`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row
+from benchmarks.rounds import interleaved
+from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, C, Effort
+
+BATCH = 64 * 1024
+PINGS, PACED, TURNS, FLOOD, ALONE = 5_000, 1_000, 200, 500_000, 200_000
+SMALL = 200
+STALLED = 200_000_000
+_EVERYBODY = (NONE, C, CAT, PROXY)
+_PIPES = (NONE, C, PROXY)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What the client does, what the agent does, and the rows that come of it."""
+
+    said: tuple[object, ...]
+    agent: tuple[int, ...]
+    readings: tuple[Reading, ...]
+    subjects: tuple[str, ...] = _EVERYBODY
+    quick: bool = False
+    rounds: int = 11
+
+
+def lines(name: str, size: int, count: int, *, quick: bool = False) -> Iterator[Talk]:
+    """Lines of one size, in both directions."""
+    rate, growth = (
+        partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, more=True, of=size * count),
+        partial(Reading, unit=BYTES, key="growth"),
+    )
+    to_client, to_agent = f"{name} lines to the client", f"{name} lines to the agent"
+    yield Talk(
+        ("stream",),
+        (count, size, BATCH),
+        (rate(to_client), growth(f"{to_client}: memory growth")),
+        _PIPES,
+        quick,
+        rounds=7,
+    )
+    yield Talk(
+        ("up", count, size), (1, SMALL), (rate(to_agent), growth(f"{to_agent}: memory growth")), _PIPES, rounds=7
+    )
+
+
+TALKS = (
+    Talk(
+        ("ping", PINGS, SMALL),
+        (1, SMALL),
+        (
+            Reading("round trip, p50", SECONDS, "p50", C),
+            Reading("round trip, p90", SECONDS, "p90", C),
+            Reading("round trip, p99", SECONDS, "p99", C),
+        ),
+        quick=True,
+    ),
+    Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
+    Talk(
+        ("stream", PACED),
+        (PACED, SMALL, 0, 1000),
+        (
+            Reading("an update a millisecond: delay, p50", SECONDS, "p50", C),
+            Reading("an update a millisecond: delay, p99", SECONDS, "p99", C),
+        ),
+    ),
+    Talk(
+        ("stream", PACED),
+        (PACED, SMALL, 0, 1000),
+        (Reading("CPU per update that arrives alone", SECONDS, "cpu", C, factor=1 / PACED),),
+        (C, PROXY),
+        quick=True,
+    ),
+    Talk(
+        ("stream",),
+        (FLOOD, SMALL, BATCH),
+        (
+            Reading("flood, batches of 64 KiB", PER_SECOND, "seconds", C, more=True, of=FLOOD),
+            Reading("flood, batches of 64 KiB: memory growth", BYTES, "growth"),
+        ),
+        quick=True,
+    ),
+    Talk(
+        ("stream",),
+        (ALONE, SMALL),
+        (Reading("flood, message by message", PER_SECOND, "seconds", C, more=True, of=ALONE),),
+        quick=True,
+    ),
+    *lines("1 kB", 1_000, 100_000),
+    *lines("100 kB", 100_000, 1_000),
+    *lines("50 MB", 50_000_000, 1, quick=True),
+    Talk(
+        ("prompt", 0, 50_000_000),
+        (1, SMALL),
+        (
+            Reading("50 MB prompt", BYTES_PER_SECOND, "seconds", C, more=True, of=50_000_000),
+            Reading("50 MB prompt: memory growth", BYTES, "growth"),
+        ),
+        _PIPES,
+        quick=True,
+        rounds=7,
+    ),
+    Talk(
+        ("stall",),
+        (STALLED // SMALL, SMALL, BATCH),
+        (Reading("client that does not read, 200 MB pending: memory growth", BYTES, "stalled"),),
+        _PIPES,
+        rounds=3,
+    ),
+    Talk(
+        ("rest", 1),
+        (1, SMALL),
+        (
+            Reading("memory at rest", BYTES, "rest", PYTHON),
+            Reading("CPU in a second of rest", SECONDS, "cpu"),
+        ),
+        (C, PYTHON, PROXY),
+        rounds=5,
+    ),
+)
+
+
+def run(effort: Effort) -> Iterator[Row]:
+    for talk in TALKS:
+        if talk.quick or not effort.quick:
+            tasks = {subject: partial(one, effort, talk, subject) for subject in talk.subjects}
+            seen = interleaved(tasks, effort.rounds(talk.rounds), effort.chance)
+            yield from (reading.row(seen) for reading in talk.readings)
+
+
+def one(effort: Effort, talk: Talk, subject: str) -> dict[str, float]:
+    if subject == PYTHON:
+        return {"rest": effort.client(["exit"], [effort.built.python, "-c", "pass"])["peak"]}
+    return dict(effort.talk(subject, talk.said, talk.agent))

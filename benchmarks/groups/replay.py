@@ -1,0 +1,51 @@
+"""Loading a session: when its first and its last update come, how much is sent, how much memory it takes.
+
+Seconds count from the request, and the agent, in C, is asked to resume first. Copying the transcript's file is what
+is least to be done.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks import stores
+from benchmarks.figures import BYTES, SECONDS, Reading, Row
+from benchmarks.rounds import Numbers, Task, interleaved
+from benchmarks.subjects import Effort
+
+COPY, FULL, COMPACT = "copy", "full", "compact"
+_SESSIONS: dict[str, Callable[[], Iterable[bytes]]] = {
+    "1,000 chunks": lambda: stores.chunks(1_000),
+    "100,000 chunks": lambda: stores.chunks(100_000),
+    "1,000,000 chunks": lambda: stores.chunks(1_000_000),
+    "500 MB of tool output": lambda: stores.outputs(500),
+}
+_QUICK = ("1,000 chunks", "100,000 chunks")
+
+
+def run(effort: Effort) -> Iterator[Row]:
+    for name in _QUICK if effort.quick else _SESSIONS:
+        with effort.folder() as folder:
+            seen = loads(effort, folder, _SESSIONS[name](), effort.rounds(7))
+        yield Reading(f"{name}: first update", SECONDS, "first").row(seen)
+        yield Reading(f"{name}: last update", SECONDS, "last", COPY).row(seen)
+        yield Reading(f"{name}: bytes", BYTES, "received", COPY).row(seen)
+        yield Reading(f"{name}: memory growth", BYTES, "growth").row(seen)
+
+
+def loads(effort: Effort, folder: Path, lines: Iterable[bytes], rounds: int) -> dict[str, list[Numbers]]:
+    transcript = stores.long(folder / "store", lines)
+    tasks: dict[str, Task] = {COPY: partial(copied, transcript, folder / "copy")}
+    tasks |= {mode: partial(effort.talk, mode, ["load"], [], folder / "store") for mode in (FULL, COMPACT)}
+    return interleaved(tasks, rounds, effort.chance)
+
+
+def copied(source: Path, target: Path) -> Numbers:
+    """As a program would that only copies: what stays in the page cache."""
+    began = time.perf_counter()
+    shutil.copyfile(source, target)
+    spent = time.perf_counter() - began
+    target.unlink()
+    return {"last": spent, "received": float(source.stat().st_size)}

@@ -1,0 +1,45 @@
+"""As the store grows: what a user meets every day, by the number of sessions kept, and a load by its length.
+
+The lists and deletes of the store's own group stand in the picture beside these.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks import stores
+from benchmarks.figures import SECONDS, Reading, Row
+from benchmarks.groups.replay import COMPACT, FULL, loads
+from benchmarks.groups.start import listed
+from benchmarks.groups.store import SIZES
+from benchmarks.rounds import Task, interleaved
+from benchmarks.subjects import PROXY, Effort
+
+TURNS = 100
+LENGTHS = (1_000, 10_000, 100_000)
+
+
+def run(effort: Effort) -> Iterator[Row]:
+    roots = {f"{size:,}": stores.filled(effort.place / f"sessions-{size}", size) for size in SIZES}
+    least = f"{SIZES[0]:,}"
+    rounds = effort.rounds(7)
+
+    started: dict[str, Task] = {size: partial(effort.talk, PROXY, ["start"], [], root) for size, root in roots.items()}
+    yield Reading("first answer", SECONDS, "answered", least).row(
+        interleaved(started, rounds, effort.chance), sized=True
+    )
+    turns: dict[str, Task] = {
+        size: partial(effort.talk, PROXY, ["turn", TURNS], [1, 200], root) for size, root in roots.items()
+    }
+    yield Reading("a turn", SECONDS, "p50", least).row(interleaved(turns, rounds, effort.chance), sized=True)
+    commands: dict[str, Task] = {size: partial(listed, effort, root) for size, root in roots.items()}
+    yield Reading("acp-proxy sessions list, all of them", SECONDS, "started", least).row(
+        interleaved(commands, effort.rounds(3), effort.chance), sized=True
+    )
+
+    by_length = {}
+    for length in LENGTHS:
+        with effort.folder() as folder:
+            by_length[f"{length:,}"] = loads(effort, folder, stores.chunks(length), effort.rounds(5))
+    for mode in (FULL, COMPACT):
+        seen = {length: loaded[mode] for length, loaded in by_length.items()}
+        yield Reading(f"load of so many chunks, {mode}", SECONDS, "last", f"{LENGTHS[0]:,}").row(seen, sized=True)

@@ -1,0 +1,50 @@
+"""The start: when the agent runs, when it has answered, and how long a person waits for a command."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks import stores
+from benchmarks.build import PROGRAMS
+from benchmarks.figures import SECONDS, Reading, Row
+from benchmarks.rounds import Numbers, Task, interleaved
+from benchmarks.subjects import NODE, NONE, PROXY, PYTHON, C, Effort
+
+ROUNDS = 21
+KEPT = 1_000  # sessions, for the list: a year of somebody who asks a lot
+
+
+def run(effort: Effort) -> Iterator[Row]:
+    rounds = effort.rounds(ROUNDS, 7)
+    ran = partial(waited, effort, effort.built.python, "-c", "pass")
+    started: dict[str, Task] = {PYTHON: ran}
+    started |= {subject: partial(effort.talk, subject, ["start"], []) for subject in (NONE, C, PROXY)}
+    if effort.built.node:
+        started[NODE] = partial(effort.talk, NODE, ["start"], [])
+    yield Reading("agent started", SECONDS, "started", PYTHON).row(interleaved(started, rounds, effort.chance))
+
+    agents = {"Python": [effort.built.python, str(PROGRAMS / "agent.py")]}
+    if effort.built.node:
+        agents["Node"] = [effort.built.node, str(PROGRAMS / "agent.mjs")]
+    for name, agent in agents.items():
+        answered = {subject: partial(effort.talk, subject, ["start"], agent) for subject in (NONE, C, PROXY)}
+        seen = interleaved(answered, rounds, effort.chance)
+        yield Reading(f"first answer of a {name} agent", SECONDS, "answered", NONE).row(seen)
+
+    store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
+    commands: dict[str, Task] = {
+        PYTHON: ran,
+        "--version": partial(waited, effort, effort.built.proxy, "--version"),
+        "sessions list": partial(listed, effort, store),
+    }
+    seen = interleaved(commands, rounds, effort.chance)
+    yield Reading("a command of ours", SECONDS, "started", PYTHON).row(seen)
+
+
+def waited(effort: Effort, *command: str) -> Numbers:
+    """Until it has ended."""
+    return {"started": effort.client(["exit"], command)["wall"]}
+
+
+def listed(effort: Effort, store: Path) -> Numbers:
+    return waited(effort, effort.built.proxy, "sessions", "list", "--store", str(store))

@@ -1,0 +1,151 @@
+"""The store: what keeping costs, what finding costs, what stays on the disk.
+
+Within this process, with the page cache warm: no proxy, no client. The lists are asked as a relay asks, through an
+index that is up to date.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from acp_proxy.core.effects import Begin, Identify, KeepUpdates
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from benchmarks import stores
+from benchmarks.figures import BYTES, SECONDS, Reading, Row
+from benchmarks.rounds import Numbers, Task, interleaved
+from benchmarks.subjects import Effort
+
+WRITE, RECORDER = "write", "recorder"
+SIZES = (1_000, 10_000, 100_000)
+BATCHES, IN_A_BATCH, ALONE = 300, 327, 20_000  # a read of 64 KiB holds 327 lines of 200 bytes
+TOKENS = 4_000
+ASKED, DELETED = 20, 10
+AT = "2026-11-20T09:15:02.123Z"
+
+
+def run(effort: Effort) -> Iterator[Row]:
+    rounds = effort.rounds(11, 5)
+    for what, batches, lines in (
+        ("an update in a batch of 64 KiB", BATCHES, IN_A_BATCH),
+        ("an update on its own", ALONE, 1),
+    ):
+        keeping: dict[str, Task] = {
+            WRITE: partial(bare, effort, batches, lines),
+            RECORDER: partial(recorded, effort, batches, lines),
+        }
+        seen = interleaved(keeping, rounds, effort.chance)
+        yield Reading(what, SECONDS, "each", WRITE).row(seen)
+    yield disk(effort)
+    yield from lists(effort, SIZES[:2] if effort.quick else SIZES)
+
+
+def told(lines: int) -> bytes:
+    start = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"one","update":'
+    start += b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'
+    end = b'"}}}}\n'
+    return (start + b"x" * (200 - len(start) - len(end)) + end) * lines
+
+
+def bare(effort: Effort, batches: int, lines: int) -> Numbers:
+    """The bytes that the recorder would write, and nothing else."""
+    data = record.encode_messages(AT, "bench1", Peer.AGENT, told(lines))
+    with effort.folder() as folder:
+        file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        began = time.perf_counter()
+        for _ in range(batches):
+            os.write(file, data)
+        spent = time.perf_counter() - began
+        os.close(file)
+    return {"each": spent / batches / lines}
+
+
+def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
+    data = told(lines)
+    with effort.folder() as folder:
+        recorder = Recorder(Store(folder / "store"), ["bench"], None, "never", lambda text: None)
+        recorder.add(Identify("bench", "1"))
+        recorder.add(Begin("one", "/bench", [], record.RECORDED))
+        recorder.flush()
+        began = time.perf_counter()
+        for _ in range(batches):
+            recorder.add(KeepUpdates("one", data))
+            recorder.flush()
+        spent = time.perf_counter() - began
+    return {"each": spent / batches / lines}
+
+
+def disk(effort: Effort) -> Row:
+    """What a streamed answer takes, by what it says."""
+    words = sum(len(f" word{number}") for number in range(TOKENS))
+    with effort.folder() as folder:
+        transcript = stores.long(folder / "store", stores.chunks(TOKENS, turns_of=TOKENS)).stat().st_size
+    samples = {"text": [float(words)], "transcript": [float(transcript)]}
+    return Row(f"disk: an answer of {TOKENS:,} tokens, a chunk each", BYTES, samples, "text")
+
+
+def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
+    """By the number of sessions."""
+    roots = {size: stores.filled(effort.place / f"sessions-{size}", size) for size in sizes}
+    made = {f"{size:,}": [made_anew(root)] for size, root in roots.items()}
+    opened = {size: Store(root) for size, root in roots.items()}
+    middles = {size: cursor_of_middle(store, size) for size, store in opened.items()}
+    questions: dict[str, Callable[[int], Task]] = {
+        "list, first page": lambda size: partial(asked, opened[size], None, None),
+        "list, a page in the middle": lambda size: partial(asked, opened[size], None, middles[size]),
+        "list, first page of one directory": lambda size: partial(asked, opened[size], stores.project(7), None),
+        "list, first page, in a new process": lambda size: partial(asked_anew, roots[size]),
+        "delete": lambda size: partial(deleted, opened[size]),
+    }
+    for what, question in questions.items():
+        tasks = {f"{size:,}": question(size) for size in sizes}
+        seen = interleaved(tasks, effort.rounds(11, 5), effort.chance)
+        yield Reading(what, SECONDS, "each", f"{sizes[0]:,}").row(seen, sized=True)
+    yield Row("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
+
+
+def made_anew(root: Path) -> float:
+    for part in root.glob("index.sqlite3*"):
+        part.unlink()
+    return asked_anew(root)["each"]
+
+
+def timed(action: Callable[[], object], times: int = 1) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        action()
+    return (time.perf_counter() - began) / times
+
+
+def asked(store: Store, cwd: str | None, cursor: str | None) -> Numbers:
+    return {"each": timed(lambda: store.page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
+
+
+def asked_anew(root: Path) -> Numbers:
+    return {"each": timed(lambda: Store(root).page(stores.AGENT_FOLDER, None, None, ""))}
+
+
+def cursor_of_middle(store: Store, size: int) -> str | None:
+    seen, cursor = 0, None
+    while seen < size // 2:
+        page = store.page(stores.AGENT_FOLDER, None, cursor, "")
+        seen, cursor = seen + len(page.rows), page.next
+    return cursor
+
+
+def deleted(store: Store) -> Numbers:
+    """Some of the newest sessions, which are made again as they were."""
+    rows = store.page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
+    began = time.perf_counter()
+    for row in rows:
+        store.remove(row)
+    spent = (time.perf_counter() - began) / len(rows)
+    for row in rows:
+        store.lift(row.agent, row.session)
+        stores.small(store, row.agent, int(row.session.rpartition("-")[2]))
+        store.bring_in(row.agent, row.session)
+    return {"each": spent}

@@ -1,0 +1,134 @@
+/* An agent that costs next to nothing: agent UPDATES SIZE BATCH PACE
+ *
+ * It answers initialize (telling, as its version, when its first instruction ran), session/new, session/resume and session/prompt.
+ * A prompt brings UPDATES updates of SIZE bytes each, gathered into writes of up to BATCH bytes (0: a write for each),
+ * PACE microseconds apart. A `_bench/ping` brings one update. Other lines are read and dropped. Of a line, however
+ * long, only the beginning is looked at.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HEAD 512
+#define START "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"bench-session-1\",\"update\":" \
+    "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"@"
+#define END "\"}}}}\n"
+#define STAMP 20
+
+static char *line, *batch;
+static size_t size, batch_size, gathered;
+static long updates, pace;
+static long long began;
+
+static long long now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec * 1000000000LL + at.tv_nsec;
+}
+
+static void put(const char *data, size_t left)
+{
+    while (left) {
+        ssize_t written = write(1, data, left);
+        if (written < 0)
+            exit(1);
+        data += written, left -= written;
+    }
+}
+
+static void flush(void)
+{
+    put(batch, gathered);
+    gathered = 0;
+}
+
+static void update(void)
+{
+    char stamp[STAMP + 1];
+    snprintf(stamp, sizeof stamp, "%0*lld", STAMP, now());
+    memcpy(line + strlen(START), stamp, STAMP);
+    if (gathered + size > batch_size)
+        flush();
+    if (size > batch_size) {
+        put(line, size);
+    } else {
+        memcpy(batch + gathered, line, size);
+        gathered += size;
+    }
+}
+
+static void turn(void)
+{
+    long long next = now();
+    for (long at = 0; at < updates; at++) {
+        if (pace) {
+            long long left = next - now();
+            struct timespec rest = {left / 1000000000, left % 1000000000};
+            if (left > 0)
+                nanosleep(&rest, NULL);
+            next += pace * 1000;
+        }
+        update();
+    }
+    flush();
+}
+
+static void answer(const char *head)
+{
+    char out[HEAD];
+    const char *id = strstr(head, "\"id\":");
+    long number = id ? atol(id + 5) : -1;
+    if (strstr(head, "\"initialize\""))
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":"
+            "{\"loadSession\":false,\"sessionCapabilities\":{\"resume\":{}}},\"authMethods\":[],\"agentInfo\":{\"name\":\"bench\",\"version\":\"%lld\"}}}\n", number, began);
+    else if (strstr(head, "\"session/new\""))
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"sessionId\":\"bench-session-1\"}}\n", number);
+    else if (strstr(head, "\"session/resume\""))
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{}}\n", number);
+    else if (strstr(head, "\"session/prompt\"")) {
+        turn();
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"stopReason\":\"end_turn\"}}\n", number);
+    } else {
+        if (strstr(head, "bench/ping"))
+            update(), flush();
+        return;
+    }
+    put(out, strlen(out));
+}
+
+int main(int count, char **words)
+{
+    static char buffer[64 * 1024], head[HEAD];
+    size_t known = 0, least = strlen(START) + STAMP + strlen(END);
+    ssize_t got;
+    began = now();
+    updates = count > 1 ? atol(words[1]) : 1;
+    size = count > 2 ? strtoul(words[2], NULL, 10) : 200;
+    batch_size = count > 3 ? strtoul(words[3], NULL, 10) : 0;
+    pace = count > 4 ? atol(words[4]) : 0;
+    size = size < least ? least : size;
+    line = malloc(size), batch = malloc(batch_size + 1);
+    memset(line, 'x', size);
+    memcpy(line, START, strlen(START));
+    memcpy(line + size - strlen(END), END, strlen(END));
+    while ((got = read(0, buffer, sizeof buffer)) > 0) {
+        char *at = buffer, *stop = buffer + got;
+        while (at < stop) {
+            char *end = memchr(at, '\n', stop - at);
+            size_t piece = (end ? end : stop) - at, room = HEAD - 1 - known, taken = piece < room ? piece : room;
+            memcpy(head + known, at, taken);
+            known += taken;
+            if (end) {
+                head[known] = 0;
+                answer(head);
+                known = 0;
+            }
+            at = end ? end + 1 : stop;
+        }
+    }
+    return 0;
+}

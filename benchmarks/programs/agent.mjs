@@ -1,0 +1,5 @@
+// A Node agent that only answers initialize: what its own start costs.
+process.stdin.on("data", (data) => {
+  const { id } = JSON.parse(data);
+  process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", id, result: { protocolVersion: 1 } })}\n`);
+});

@@ -1,0 +1,8 @@
+"""A Python agent that only answers initialize: what its own start costs."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"protocolVersion": 1}}
+    print(json.dumps(answer), flush=True)

@@ -1,0 +1,320 @@
+/* A client that costs next to nothing: client WHAT COUNT SIZE COMMAND…
+ *
+ * Starts the command, talks to it, and prints what it saw as one JSON object: times in seconds, memory in bytes, of the
+ * command's own process. WHAT:
+ *
+ *   exit    wait for the command's end; nothing is said to it
+ *   start   initialize
+ *   rest    a session, one turn, a second of nothing
+ *   ping    COUNT notifications of SIZE bytes, each answered by an update before the next is sent
+ *   turn    COUNT prompts, each answered before the next is sent
+ *   stream  one prompt; the agent decides what comes of it
+ *   stall   the same, with two seconds before the first of it is read
+ *   up      COUNT answers of SIZE bytes, as files that the agent has asked for
+ *   prompt  one prompt of SIZE bytes
+ *   load    session/load of the session `measured`
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAIL 4096
+#define SINCE "\"name\":\"bench\",\"version\":\"" /* when the agent's first instruction ran */
+#define LOAD "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/load\",\"params\":{\"sessionId\":\"measured\",\"cwd\":\"/bench\",\"mcpServers\":[]}}\n"
+#define PATIENCE 300 /* seconds: longer than the slowest of what is measured */
+
+static char buffer[256 * 1024], tail[TAIL + 1];
+static size_t tail_size;
+static long long received;
+static int to, from;
+static pid_t command;
+
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return at.tv_sec + at.tv_nsec / 1e9;
+}
+
+static void fail(const char *why)
+{
+    fprintf(stderr, "client: %s\n", why);
+    if (command > 0)
+        kill(command, SIGKILL);
+    exit(1);
+}
+
+static void out_of_time(int number)
+{
+    (void)number;
+    fail("the command did not answer in time");
+}
+
+/* Nanoseconds on a processor, of all threads that live. */
+static double processor(void)
+{
+    char path[300];
+    double sum = 0, spent;
+    snprintf(path, sizeof path, "/proc/%d/task", command);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", command, task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file && fscanf(file, "%lf", &spent) == 1)
+            sum += spent;
+        if (file)
+            fclose(file);
+    }
+    if (tasks)
+        closedir(tasks);
+    return sum / 1e9;
+}
+
+static long memory(const char *key)
+{
+    char path[64], text[256];
+    long found = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", command);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(text, sizeof text, file))
+        if (!strncmp(text, key, strlen(key)))
+            found = atol(text + strlen(key) + 1) * 1024;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void forget_peak(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/clear_refs", command);
+    FILE *file = fopen(path, "w");
+    if (file) {
+        fputs("5", file);
+        fclose(file);
+    }
+}
+
+static void put(const char *data, size_t left)
+{
+    while (left) {
+        ssize_t written = write(to, data, left);
+        if (written < 0)
+            fail("the command does not read any more");
+        data += written, left -= written;
+    }
+}
+
+static size_t take(void)
+{
+    ssize_t got = read(from, buffer, sizeof buffer);
+    if (got <= 0)
+        fail("the command's output ended");
+    received += got;
+    size_t kept = got < TAIL ? got : TAIL;
+    if (tail_size + kept > TAIL) {
+        size_t old = TAIL - kept;
+        memmove(tail, tail + tail_size - old, old);
+        tail_size = old;
+    }
+    memcpy(tail + tail_size, buffer + got - kept, kept);
+    tail_size += kept;
+    tail[tail_size] = 0;
+    return got;
+}
+
+/* Read until a line that has come whole is the last one, and has this in its last bytes. */
+static void take_until(const char *sign)
+{
+    do
+        take();
+    while (tail[tail_size - 1] != '\n' || !memmem(tail, tail_size, sign, strlen(sign)));
+}
+
+static void ask(const char *text, const char *sign)
+{
+    tail_size = 0;
+    put(text, strlen(text));
+    take_until(sign);
+}
+
+static void prompt(long id)
+{
+    char text[300];
+    snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"method\":\"session/prompt\",\"params\":{\"sessionId\":"
+        "\"bench-session-1\",\"prompt\":[{\"type\":\"text\",\"text\":\"Go on with number %ld\"}]}}\n", id, id);
+    tail_size = 0;
+    put(text, strlen(text));
+}
+
+static int smaller(const void *one, const void *other)
+{
+    double difference = *(const double *)one - *(const double *)other;
+    return (difference > 0) - (difference < 0);
+}
+
+static void percentiles(double *times, long count)
+{
+    if (count < 1)
+        fail("nothing was timed");
+    qsort(times, count, sizeof *times, smaller);
+    printf("\"p50\":%.9f,\"p90\":%.9f,\"p99\":%.9f,", times[count / 2], times[count * 9 / 10], times[count * 99 / 100]);
+}
+
+/* A line of this size: a beginning, filling, an end. */
+static char *filled(const char *start, const char *end, size_t size)
+{
+    size_t least = strlen(start) + strlen(end);
+    size = size < least ? least : size;
+    char *line = malloc(size + 1);
+    memset(line, 'x', size);
+    memcpy(line, start, strlen(start));
+    strcpy(line + size - strlen(end), end);
+    return line;
+}
+
+static void pings(long count, size_t size, double *times)
+{
+    char *line = filled("{\"jsonrpc\":\"2.0\",\"method\":\"_bench/ping\",\"params\":{\"sessionId\":\"bench-session-1\",\"filling\":\"",
+        "\"}}\n", size);
+    for (long at = 0; at < count; at++) {
+        double sent = now();
+        ask(line, "\n");
+        times[at] = now() - sent;
+    }
+    free(line);
+}
+
+/* The stream of one turn: in lines that carry the time when they were written, how long each took. */
+static long stream(double *times, long count)
+{
+    long seen = 0;
+    for (;;) {
+        size_t got = take();
+        double at = now();
+        for (char *mark = buffer; times && seen < count && (mark = memmem(mark, buffer + got - mark, "\"@", 2)); mark += 2)
+            times[seen++] = at - atoll(mark + 2) / 1e9;
+        if (tail[tail_size - 1] == '\n' && memmem(tail, tail_size, "\"stopReason\"", 12))
+            return seen;
+    }
+}
+
+int main(int count, char **words)
+{
+    if (count < 5)
+        fail("client WHAT COUNT SIZE COMMAND…");
+    const char *what = words[1];
+    long times_count = atol(words[2]);
+    size_t size = strtoul(words[3], NULL, 10);
+    double *times = calloc(times_count + 1, sizeof *times);
+    int in[2], out[2], status;
+    struct rusage used;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGALRM, out_of_time);
+    alarm(PATIENCE);
+    if (pipe(in) || pipe(out))
+        fail("no pipes");
+    double began = now();
+    command = fork();
+    if (command == 0) {
+        signal(SIGPIPE, SIG_DFL);
+        dup2(in[0], 0), dup2(out[1], 1);
+        close(in[0]), close(in[1]), close(out[0]), close(out[1]);
+        execvp(words[4], words + 4);
+        _exit(127);
+    }
+    close(in[0]), close(out[1]);
+    to = in[1], from = out[0];
+    printf("{");
+    if (!strcmp(what, "exit")) {
+        while (read(from, buffer, sizeof buffer) > 0)
+            ;
+    } else {
+        ask("{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,\"clientCapabilities\":{},"
+            "\"clientInfo\":{\"name\":\"bench\",\"version\":\"1\"}}}\n", "\"result\"");
+        printf("\"answered\":%.9f,", now() - began);
+        char *version = strstr(tail, SINCE);
+        if (version)
+            printf("\"started\":%.9f,", atoll(version + strlen(SINCE)) / 1e9 - began);
+    }
+    if (!strcmp(what, "load")) {
+        forget_peak();
+        long before = memory("VmRSS:");
+        long long had = received;
+        double asked = now();
+        tail_size = 0;
+        put(LOAD, strlen(LOAD));
+        take();
+        printf("\"first\":%.9f,", now() - asked);
+        while (tail[tail_size - 1] != '\n' || !memmem(tail, tail_size, "\"id\":2,", 7))
+            take();
+        printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
+    } else if (strcmp(what, "exit") && strcmp(what, "start")) {
+        ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
+        pings(200 < times_count ? 200 : times_count, 200, times); /* warm */
+        usleep(strcmp(what, "rest") ? 50000 : 1500000);
+        forget_peak();
+        long before = memory("VmRSS:");
+        long long had = received;
+        double spent = processor();
+        began = now();
+        if (!strcmp(what, "ping")) {
+            prompt(2);
+            take_until("\"stopReason\"");
+            began = now();
+            pings(times_count, size, times);
+            percentiles(times, times_count);
+        } else if (!strcmp(what, "turn")) {
+            for (long at = 0; at < times_count; at++) {
+                double sent = now();
+                prompt(at + 2);
+                take_until("\"stopReason\"");
+                times[at] = now() - sent;
+            }
+            percentiles(times, times_count);
+        } else if (!strcmp(what, "stream") || !strcmp(what, "stall")) {
+            prompt(2);
+            if (!strcmp(what, "stall"))
+                sleep(2), printf("\"stalled\":%ld,", memory("VmHWM:") - before);
+            long seen = stream(times_count ? times : NULL, times_count);
+            if (times_count)
+                percentiles(times, seen);
+        } else if (!strcmp(what, "up")) {
+            char *line = filled("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{\"content\":\"", "\"}}\n", size);
+            size_t length = strlen(line);
+            for (long at = 0; at < times_count; at++)
+                put(line, length);
+            pings(1, 200, times);
+        } else if (!strcmp(what, "prompt")) {
+            char *line = filled("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"bench-session-1\","
+                "\"prompt\":[{\"type\":\"text\",\"text\":\"", "\"}]}}\n", size);
+            tail_size = 0;
+            put(line, strlen(line));
+            take_until("\"stopReason\"");
+        } else if (!strcmp(what, "rest")) {
+            sleep(1);
+        } else
+            fail("there is no such thing to measure");
+        printf("\"seconds\":%.9f,\"cpu\":%.9f,\"rest\":%ld,\"growth\":%ld,\"received\":%lld,", now() - began, processor() - spent,
+            before, memory("VmHWM:") - before, received - had);
+    }
+    close(to);
+    while (read(from, buffer, sizeof buffer) > 0)
+        ;
+    wait4(command, &status, 0, &used);
+    printf("\"wall\":%.9f,\"peak\":%ld,\"status\":%d}\n", now() - began,
+#ifdef __APPLE__
+        used.ru_maxrss,
+#else
+        used.ru_maxrss * 1024,
+#endif
+        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    return 0;
+}

@@ -1,0 +1,113 @@
+"""Made-up stores: many small sessions, or one of any length, as an agent would have streamed it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Header
+
+AGENT = "bench"
+"""What the agent in C calls itself."""
+AGENT_FOLDER = file_name(AGENT)
+MEASURED = "measured"
+"""The session that the client in C loads."""
+PROJECTS = 2
+"""Few: a page of one directory is a whole page already in the smallest store."""
+MEGABYTE = 1_000_000
+_AT = "2026-11-20T09:15:02.123Z"
+_RUN = "bench1"
+_WORDS = 5  # a small session's answer
+
+
+def filled(root: Path, count: int) -> Path:
+    """A store of so many sessions, in two projects; without an index, until it is asked."""
+    if not root.exists():
+        store = Store(root)
+        for number in range(count):
+            small(store, AGENT_FOLDER, number)
+    return root
+
+
+def small(store: Store, agent: str, number: int) -> None:
+    """One session of a question and an answer, every millisecond another."""
+    at = f"2026-01-01T00:{number // 60_000:02}:{number // 1000 % 60:02}.{number % 1000:03}Z"
+    session = f"session-{number:07}"
+    lines = [*turn(session, number, at), *streamed(_WORDS, session, at), answer(number, at)]
+    written(store, agent, Header(session, project(number), record.RECORDED, at), lines)
+
+
+def project(number: int) -> str:
+    return f"/projects/{number % PROJECTS}"
+
+
+def long(root: Path, lines: Iterable[bytes]) -> Path:
+    """A store of one session, ready to be loaded; the transcript's path."""
+    return written(Store(root), AGENT_FOLDER, Header(MEASURED, "/bench", record.RECORDED, _AT), lines)
+
+
+def written(store: Store, agent: str, header: Header, lines: Iterable[bytes]) -> Path:
+    transcript = store.begin(agent, header, fresh=False)
+    for line in gathered(lines):
+        transcript.append(line)
+    transcript.close()
+    return transcript.path
+
+
+def gathered(lines: Iterable[bytes], size: int = MEGABYTE) -> Iterator[bytes]:
+    """The same bytes in large pieces."""
+    piece = bytearray()
+    for line in lines:
+        piece += line
+        if len(piece) >= size:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+def chunks(count: int, *, turns_of: int = 1000) -> Iterator[bytes]:
+    """An answer as models stream it: a token a chunk, in turns of a thousand."""
+    for at in range(0, count, turns_of):
+        yield from turn(MEASURED, at, _AT)
+        yield from streamed(min(turns_of, count - at), MEASURED, _AT)
+        yield answer(at, _AT)
+
+
+def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:
+    """Commands that print a megabyte each, ten in a turn."""
+    output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (MEGABYTE // 12)}}
+    for at in range(megabytes):
+        if at % turns_of == 0:
+            yield from turn(MEASURED, at, _AT)
+        call = {"toolCallId": f"call{at}", "title": "make test", "kind": "execute", "status": "pending"}
+        yield update({"sessionUpdate": "tool_call", **call}, MEASURED, _AT)
+        done = {"toolCallId": f"call{at}", "status": "completed", "content": [output]}
+        yield update({"sessionUpdate": "tool_call_update", **done}, MEASURED, _AT)
+
+
+def turn(session: str, number: int, at: str) -> Iterator[bytes]:
+    params = {"sessionId": session, "prompt": [{"type": "text", "text": f"Please look at question {number}"}]}
+    yield kept(Peer.CLIENT, {"jsonrpc": "2.0", "id": number, "method": "session/prompt", "params": params}, at)
+
+
+def streamed(count: int, session: str, at: str) -> Iterator[bytes]:
+    for number in range(count):
+        text = {"type": "text", "text": f" word{number}"}
+        yield update({"sessionUpdate": "agent_message_chunk", "content": text}, session, at)
+
+
+def answer(number: int, at: str) -> bytes:
+    said = {"jsonrpc": "2.0", "id": number, "result": {"stopReason": "end_turn"}}
+    return kept(Peer.AGENT, said, at, "session/prompt")
+
+
+def update(body: dict[str, object], session: str, at: str) -> bytes:
+    params = {"sessionId": session, "update": body}
+    return kept(Peer.AGENT, {"jsonrpc": "2.0", "method": "session/update", "params": params}, at)
+
+
+def kept(peer: Peer, message: dict[str, object], at: str, of: str | None = None) -> bytes:
+    return record.encode_message(at, _RUN, peer, json.dumps(message, separators=(",", ":")).encode(), of)
