@@ -8,7 +8,6 @@ import argparse
 import importlib
 import os
 import platform
-import random
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ def main() -> int:
     asked = argparse.ArgumentParser(prog="make bench", description=(__doc__ or "").split("\n\n")[0])
     asked.add_argument("group", nargs="*", help=f"of {', '.join(GROUPS)}; all where none is named; or: page")
     asked.add_argument("--quick", action="store_true", help="only the main rows, beside the last that were kept")
+    asked.add_argument("--rounds", type=int, default=1_000, metavar="N", help="no more than N, for a first look")
     given = asked.parse_args()
     if given.group == ["page"]:
         page.make(figures.load())
@@ -41,7 +41,7 @@ def main() -> int:
         return 1
     kept = figures.load()
     with tempfile.TemporaryDirectory(prefix="run-", dir=BUILD, ignore_cleanup_errors=True) as place:
-        effort = Effort(programs, Path(place), given.quick, random.Random())
+        effort = Effort(programs, Path(place), given.quick, given.rounds)
         for name in given.group or (QUICK if given.quick else GROUPS):
             group = importlib.import_module(f"benchmarks.groups.{name}")
             about = " ".join((group.__doc__ or "").split())

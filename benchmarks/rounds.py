@@ -26,8 +26,3 @@ def ratio(values: list[float], baseline: list[float]) -> float | None:
     """The median of the ratios, round by round; None where there is nothing to compare with."""
     pairs = [(value, base) for value, base in zip(values, baseline, strict=False) if base]
     return median(value / base for value, base in pairs) if pairs else None
-
-
-def percentile(values: list[float], share: float) -> float:
-    """The value that this share of all is not above."""
-    return sorted(values)[min(int(len(values) * share), len(values) - 1)]

@@ -25,15 +25,19 @@ _CAT = 'cat | "$@" | cat'
 
 @dataclass(frozen=True)
 class Effort:
-    """What a group is given. ``quick``: only the main rows, in few rounds. ``place``: a directory for the run."""
+    """What a group is given. ``quick``: only the main rows, in few rounds. ``place``: a directory for the run.
+
+    ``most``: no more rounds than this.
+    """
 
     built: Built
     place: Path
     quick: bool = False
+    most: int = 1_000
     chance: random.Random = field(default_factory=random.Random)
 
     def rounds(self, full: int, quick: int = 3) -> int:
-        return quick if self.quick else full
+        return min(quick if self.quick else full, self.most)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

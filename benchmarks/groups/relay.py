@@ -13,7 +13,7 @@ from benchmarks.rounds import interleaved
 from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, C, Effort
 
 BATCH = 64 * 1024
-PINGS, PACED, TURNS, FLOOD, ALONE = 5_000, 1_000, 200, 500_000, 200_000
+PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
 STALLED = 200_000_000
 _EVERYBODY = (NONE, C, CAT, PROXY)
@@ -62,6 +62,14 @@ TALKS = (
             Reading("round trip, p99", SECONDS, "p99", C),
         ),
         quick=True,
+    ),
+    Talk(
+        ("spaced", SPACED, SMALL),
+        (1, SMALL),
+        (
+            Reading("round trip, one a millisecond, p50", SECONDS, "p50", C),
+            Reading("round trip, one a millisecond, p99", SECONDS, "p99", C),
+        ),
     ),
     Talk(("turn", TURNS), (1, SMALL), (Reading("a whole turn: prompt, update, answer", SECONDS, "p50", C),)),
     Talk(

@@ -7,6 +7,7 @@
  *   start   initialize
  *   rest    a session, one turn, a second of nothing
  *   ping    COUNT notifications of SIZE bytes, each answered by an update before the next is sent
+ *   spaced  the same, a millisecond apart
  *   turn    COUNT prompts, each answered before the next is sent
  *   stream  one prompt; the agent decides what comes of it
  *   stall   the same, with two seconds before the first of it is read
@@ -25,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PAUSE 1000 /* microseconds: enough for everybody to go to sleep */
 #define TAIL 4096
 #define SINCE "\"name\":\"bench\",\"version\":\"" /* when the agent's first instruction ran */
 #define LOAD "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/load\",\"params\":{\"sessionId\":\"measured\",\"cwd\":\"/bench\",\"mcpServers\":[]}}\n"
@@ -180,7 +182,7 @@ static char *filled(const char *start, const char *end, size_t size)
     return line;
 }
 
-static void pings(long count, size_t size, double *times)
+static void pings(long count, size_t size, double *times, int pause)
 {
     char *line = filled("{\"jsonrpc\":\"2.0\",\"method\":\"_bench/ping\",\"params\":{\"sessionId\":\"bench-session-1\",\"filling\":\"",
         "\"}}\n", size);
@@ -188,6 +190,8 @@ static void pings(long count, size_t size, double *times)
         double sent = now();
         ask(line, "\n");
         times[at] = now() - sent;
+        if (pause)
+            usleep(pause);
     }
     free(line);
 }
@@ -258,18 +262,15 @@ int main(int count, char **words)
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
-        pings(200 < times_count ? 200 : times_count, 200, times); /* warm */
+        pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm */
         usleep(strcmp(what, "rest") ? 50000 : 1500000);
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
         double spent = processor();
         began = now();
-        if (!strcmp(what, "ping")) {
-            prompt(2);
-            take_until("\"stopReason\"");
-            began = now();
-            pings(times_count, size, times);
+        if (!strcmp(what, "ping") || !strcmp(what, "spaced")) {
+            pings(times_count, size, times, strcmp(what, "spaced") ? 0 : PAUSE);
             percentiles(times, times_count);
         } else if (!strcmp(what, "turn")) {
             for (long at = 0; at < times_count; at++) {
@@ -291,7 +292,7 @@ int main(int count, char **words)
             size_t length = strlen(line);
             for (long at = 0; at < times_count; at++)
                 put(line, length);
-            pings(1, 200, times);
+            pings(1, 200, times, 0);
         } else if (!strcmp(what, "prompt")) {
             char *line = filled("{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"bench-session-1\","
                 "\"prompt\":[{\"type\":\"text\",\"text\":\"", "\"}]}}\n", size);

@@ -1,0 +1,72 @@
+"""The programs in C talk to each other, through the relay too."""
+
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import build
+from benchmarks.build import Built, CannotBuild, compiled
+from benchmarks.rounds import interleaved
+from benchmarks.subjects import CAT, NONE, C, Effort
+
+needs_compiler = pytest.mark.skipif(
+    build.compiler() is None, reason="no C compiler here (cc, or the one that CC names)"
+)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("programs")
+    client, agent, relay = (compiled(name, folder) for name in ("client", "agent", "relay"))
+    return Built(client, agent, relay, proxy="", python="", node=None, typescript_sdk=None)
+
+
+@pytest.fixture
+def effort(programs: Built, tmp_path: Path) -> Effort:
+    return Effort(programs, tmp_path, chance=random.Random(0))
+
+
+@needs_compiler
+def test_a_round_through_nothing_through_cat_and_through_the_relay(effort: Effort) -> None:
+    tasks = {subject: partial(effort.talk, subject, ["ping", 20, 300], [1, 250]) for subject in (NONE, C, CAT)}
+
+    seen = interleaved(tasks, 2, effort.chance)
+
+    for tries in seen.values():
+        assert len(tries) == 2
+        for numbers in tries:
+            assert 0 < numbers["p50"] <= numbers["p99"] < numbers["seconds"]
+            assert numbers["received"] == 20 * 250
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("said", "agent", "least"),
+    [
+        (["stream", 30], [30, 200, 0, 100], 30 * 200),
+        (["stream"], [3_000, 200, 65_536], 3_000 * 200),
+        (["stream"], [2, 1_000_000, 65_536], 2 * 1_000_000),
+        (["turn", 10], [1, 200], 10 * 200),
+        (["up", 5, 100_000], [1, 200], 200),
+        (["prompt", 0, 1_000_000], [1, 200], 200),
+    ],
+    ids=lambda value: str(value),
+)
+def test_all_that_the_agent_says_is_received(
+    effort: Effort, said: list[object], agent: list[object], least: int
+) -> None:
+    assert least <= effort.talk(C, said, agent)["received"] <= least + 1_000
+
+
+@needs_compiler
+def test_a_command_that_fails_is_told_and_not_counted(effort: Effort) -> None:
+    with pytest.raises(RuntimeError, match="it ended with 3"):
+        effort.client(["exit"], ["/bin/sh", "-c", "exit 3"])
+
+
+def test_without_a_compiler_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(CannotBuild, match="install one"):
+        compiled("relay", tmp_path)

@@ -1,0 +1,70 @@
+"""What is said of measurements follows from them."""
+
+import random
+from functools import partial
+
+import pytest
+
+from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row, written
+from benchmarks.rounds import Numbers, interleaved, ratio
+
+
+def test_every_subject_has_its_turn_in_every_round_in_an_order_of_chance() -> None:
+    order: list[str] = []
+
+    def task(name: str) -> Numbers:
+        order.append(name)
+        return {"at": float(len(order))}
+
+    names = ["a", "b", "c"]
+    seen = interleaved({name: partial(task, name) for name in names}, 20, random.Random(1))
+
+    rounds = [tuple(order[at : at + 3]) for at in range(0, 60, 3)]
+    assert all(sorted(each) == names for each in rounds)
+    assert len(set(rounds)) > 1
+    assert [numbers["at"] - 1 for numbers in seen["b"]] == [at for at, name in enumerate(order) if name == "b"]
+
+
+def test_a_ratio_is_taken_within_the_rounds() -> None:
+    row = Row("what", SECONDS, {"C": [1.0, 10.0, 100.0], "acp-proxy": [2.0, 20.0, 50.0]}, "C")
+
+    assert row.value("acp-proxy") == 20.0
+    assert row.ratio("acp-proxy") == 2.0
+    assert row.ratio("C") is None
+
+
+def test_a_baseline_of_nothing_has_no_ratio() -> None:
+    assert ratio([1.0, 2.0], [0.0, 0.0]) is None
+    assert Row("what", BYTES, {"a": [1.0]}).ratio("a") is None
+
+
+def test_the_cost_of_a_throughput_is_its_inverse() -> None:
+    row = Row("what", PER_SECOND, {"C": [100.0], "acp-proxy": [50.0]}, "C", more=True)
+
+    assert (row.ratio("acp-proxy"), row.cost("acp-proxy")) == (0.5, 2.0)
+
+
+def test_a_row_is_read_from_what_the_tries_brought() -> None:
+    seen: dict[str, list[Numbers]] = {"C": [{"seconds": 2.0}, {"seconds": 4.0}], "other": [{}]}
+
+    rate = Reading("flood", PER_SECOND, "seconds", "C", more=True, of=8.0).row(seen)
+    each = Reading("each", SECONDS, "seconds", factor=0.5).row(seen)
+
+    assert rate.samples == {"C": [4.0, 2.0]}
+    assert each.samples == {"C": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0000123, SECONDS, "12.3 µs"),
+        (0.123, SECONDS, "123 ms"),
+        (1.5, SECONDS, "1.50 s"),
+        (0.0, SECONDS, "0.00 µs"),
+        (-3_000_000.0, BYTES, "-3.00 MB"),
+        (1_234_567.0, PER_SECOND, "1.23 M/s"),
+        (2_500_000_000.0, BYTES_PER_SECOND, "2.50 GB/s"),
+    ],
+)
+def test_figures_are_written_with_a_unit_that_fits(value: float, unit: str, text: str) -> None:
+    assert written(value, unit) == text
