@@ -64,8 +64,8 @@ GOALS = (
     Goal("memory at rest", "relay", "memory at rest", _US, 3.0),
     Goal("agent started", "start", "agent started", _US, 1.45),
     Goal("first answer of a Node agent", "start", "first answer of a Node agent", _US, 1.45),
-    Goal("`acp-proxy --version`", "start", "a command of ours", "--version", 0.150, of="figure"),
-    Goal("`acp-proxy sessions list`", "start", "a command of ours", "sessions list", 0.200, of="figure"),
+    Goal("`acp-proxy --version`", "start", "acp-proxy --version", _US, 0.150, of="figure"),
+    Goal("`acp-proxy sessions list`", "start", "acp-proxy sessions list", _US, 0.200, of="figure"),
     Goal("list, first page, 100,000 sessions", "store", "list, first page", "100,000", 1.5),
     Goal("replay of 100,000 updates, `full`", "replay", "100,000 chunks: last update", "full", 3.5),
     Goal(

@@ -33,12 +33,12 @@ def run(effort: Effort) -> Iterator[Row]:
 
     store = stores.filled(effort.place / "sessions", 100 if effort.quick else KEPT)
     commands: dict[str, Task] = {
-        PYTHON: ran,
-        "--version": partial(waited, effort, effort.built.proxy, "--version"),
-        "sessions list": partial(listed, effort, store),
+        "acp-proxy --version": partial(waited, effort, effort.built.proxy, "--version"),
+        "acp-proxy sessions list": partial(listed, effort, store),
     }
-    seen = interleaved(commands, rounds, effort.chance)
-    yield Reading("a command of ours", SECONDS, "started", PYTHON).row(seen)
+    for what, command in commands.items():
+        seen = interleaved({PYTHON: ran, PROXY: command}, rounds, effort.chance)
+        yield Reading(what, SECONDS, "started", PYTHON).row(seen)
 
 
 def waited(effort: Effort, *command: str) -> Numbers:

@@ -28,6 +28,7 @@
 
 #define PAUSE 1000 /* microseconds: enough for everybody to go to sleep */
 #define TAIL 4096
+#define SETTLING 100 /* tenths of a second */
 #define SINCE "\"name\":\"bench\",\"version\":\"" /* when the agent's first instruction ran */
 #define LOAD "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/load\",\"params\":{\"sessionId\":\"measured\",\"cwd\":\"/bench\",\"mcpServers\":[]}}\n"
 #define PATIENCE 300 /* seconds: longer than the slowest of what is measured */
@@ -91,6 +92,16 @@ static long memory(const char *key)
     if (file)
         fclose(file);
     return found;
+}
+
+/* Wait until the command has come to rest: what it loads late is no part of what is measured. */
+static void settle(void)
+{
+    double before = -1, spent = processor();
+    for (int at = 0; at < SETTLING && spent - before > 0.0005; at++) {
+        usleep(100000);
+        before = spent, spent = processor();
+    }
 }
 
 static void forget_peak(void)
@@ -263,7 +274,7 @@ int main(int count, char **words)
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
         pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm */
-        usleep(strcmp(what, "rest") ? 50000 : 1500000);
+        settle();
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
