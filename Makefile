@@ -37,7 +37,7 @@ docs: $(VENV)
 	.venv/bin/python -m scripts.redaction_docs
 
 # Measures for minutes, and makes docs/performance.md: make bench [CASE=relay] [ROUNDS=3]
-bench: $(VENV)
+bench: $(VENV) $(TYPESCRIPT)
 	@.venv/bin/python -m benchmarks $(CASE) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 # The main ratios beside those that were kept last, in under a minute.

@@ -39,24 +39,29 @@ def main() -> int:
     except CannotBuild as problem:
         print(problem, file=sys.stderr)
         return 1
-    kept = figures.load()
+    kept, failed = figures.load(), False
     with tempfile.TemporaryDirectory(prefix="run-", dir=BUILD, ignore_cleanup_errors=True) as place:
         effort = Effort(programs, Path(place), given.quick, given.rounds)
         for name in given.group or (QUICK if given.quick else GROUPS):
             group = importlib.import_module(f"benchmarks.groups.{name}")
             about = " ".join((group.__doc__ or "").split())
             print(f"\n{name}: {about}", flush=True)
-            began, rows = time.monotonic(), []
-            for row in group.run(effort):
-                rows.append(row)
-                print(told_beside(row, kept.row(name, row.what)) if given.quick else told(row), flush=True)
+            began, rows, load = time.monotonic(), [], os.getloadavg()[0]
+            try:
+                for row in group.run(effort):
+                    rows.append(row)
+                    print(told_beside(row, kept.row(name, row.what)) if given.quick else told(row), flush=True)
+            except RuntimeError as problem:
+                failed = True
+                print(f"{name} ends here, and is not kept: {problem}", file=sys.stderr, flush=True)
+                continue
             if not given.quick:
                 kept.groups[name], kept.about[name] = rows, about
-                kept.machines[name] = machine(time.monotonic() - began)
+                kept.machines[name] = machine(time.monotonic() - began, load)
                 figures.save(kept)
     if not given.quick:
         page.make(kept)
-    return 0
+    return int(failed)
 
 
 def told(row: Row) -> str:
@@ -78,11 +83,12 @@ def told_beside(row: Row, before: Row | None) -> str:
     return f"  {row.what}{f' / {row.against}' if row.against else ''}: {' · '.join(cells)}"
 
 
-def machine(seconds: float) -> str:
+def machine(seconds: float, load: float) -> str:
+    """``load``: how many others wanted a processor when it began; far above 0, figures are noise."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
-        f"{round(seconds):,} s on {model()}, {count} cores, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, acp-proxy {__version__}"
+        f"{round(seconds):,} s on {model()}, {count} cores (load {load:.1f} before), "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}, acp-proxy {__version__}"
     )
 
 

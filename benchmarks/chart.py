@@ -20,6 +20,7 @@ _COLOURS = (
     "#6b8e23",
     "#8a6d4b",
     "#4c5fb0",
+    "#9aa5b1",
 )
 _STYLE = """<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #24292f }
@@ -138,13 +139,13 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     steps = (1.0, 2.0, 5.0) if high / low < 200 else (1.0,)
-    marks = [step * 10.0**power for power in range(-6, 9) for step in steps]
+    marks = [step * 10.0**power for power in range(-9, 10) for step in steps]
     return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
 
 
 def _whole(value: float, *, up: bool = False) -> float:
     """The next of 1, 2, 5, 10, … beyond a value."""
-    marks = [step * 10.0**power for power in range(-6, 9) for step in (1.0, 2.0, 5.0)]
+    marks = [step * 10.0**power for power in range(-9, 10) for step in (1.0, 2.0, 5.0)]
     return min(mark for mark in marks if mark >= value) if up else max(mark for mark in marks if mark <= value)
 
 

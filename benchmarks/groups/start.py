@@ -15,7 +15,7 @@ KEPT = 1_000  # sessions, for the list: a year of somebody who asks a lot
 
 
 def run(effort: Effort) -> Iterator[Row]:
-    rounds = effort.rounds(ROUNDS, 7)
+    rounds = effort.rounds(ROUNDS, 5)
     ran = partial(waited, effort, effort.built.python, "-c", "pass")
     started: dict[str, Task] = {PYTHON: ran}
     started |= {subject: partial(effort.talk, subject, ["start"], []) for subject in (NONE, C, PROXY)}

@@ -41,7 +41,8 @@ def run(effort: Effort) -> Iterator[Row]:
         seen = interleaved(keeping, rounds, effort.chance)
         yield Reading(what, SECONDS, "each", WRITE).row(seen)
     yield disk(effort)
-    yield from lists(effort, SIZES[:2] if effort.quick else SIZES)
+    if not effort.quick:
+        yield from lists(effort, SIZES)
 
 
 def told(lines: int) -> bytes:
@@ -103,7 +104,7 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
     }
     for what, question in questions.items():
         tasks = {f"{size:,}": question(size) for size in sizes}
-        seen = interleaved(tasks, effort.rounds(11, 5), effort.chance)
+        seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", f"{sizes[0]:,}").row(seen, sized=True)
     yield Row("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
 

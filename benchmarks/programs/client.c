@@ -270,6 +270,8 @@ int main(int count, char **words)
         printf("\"first\":%.9f,", now() - asked);
         while (tail[tail_size - 1] != '\n' || !memmem(tail, tail_size, "\"id\":2,", 7))
             take();
+        if (memmem(tail, tail_size, "\"error\"", 7))
+            fail("the load was refused");
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
