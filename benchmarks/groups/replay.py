@@ -28,7 +28,7 @@ _QUICK = ("100,000 chunks",)
 def run(effort: Effort) -> Iterator[Row]:
     for name in _QUICK if effort.quick else _SESSIONS:
         with effort.folder() as folder:
-            seen = loads(effort, folder, _SESSIONS[name](), effort.rounds(7))
+            seen = loads(effort, folder, _SESSIONS[name](), effort.rounds(5))
         yield Reading(f"{name}: first update", SECONDS, "first").row(seen)
         yield Reading(f"{name}: last update", SECONDS, "last", COPY).row(seen)
         yield Reading(f"{name}: bytes", BYTES, "received", COPY).row(seen)
