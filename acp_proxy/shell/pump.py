@@ -78,7 +78,8 @@ class Pump:
                 data = self._put_piece(data)
             was_long = self._framer.waiting > LONG_LINE
             lines = self._framer.take(data)
-            if lines and not (self.peer is Peer.AGENT and self._relay.pass_updates(lines)):
+            may_pass = self.peer is Peer.AGENT and not self._todo  # nothing is to be done before
+            if lines and not (may_pass and self._relay.pass_updates(lines)):
                 self._put(cut(lines))
             if self._framer.waiting > LONG_LINE and not was_long:
                 self._open_line()

@@ -33,7 +33,10 @@ class Performer:
         self._changed = threading.Condition()
 
     def pass_updates(self, lines: bytes) -> bool:
-        return False
+        if not lines.startswith(b"pass"):
+            return False
+        self._note(lines.decode())
+        return True
 
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
         if not data.startswith(b"long "):
@@ -97,11 +100,11 @@ def decided(to: Peer, line: bytes) -> list[Acting]:
 class Direction:
     """A running pump, and what its peer writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, peer: Peer = Peer.CLIENT) -> None:
         self.performer = Performer()
         self.reading, self.writing = os.pipe()
         self.ends: list[None] = []
-        self.pump = Pump(Peer.CLIENT, self.reading, self.performer, lambda: self.ends.append(None))
+        self.pump = Pump(peer, self.reading, self.performer, lambda: self.ends.append(None))
 
     def write(self, data: bytes) -> None:
         os.write(self.writing, data)
@@ -257,3 +260,14 @@ def test_a_long_line_ends_with_what_its_peer_says(direction: Direction) -> None:
     assert "".join(done for done in direction.performer.done if done != "flush").encode() == b"long " + LONG
     assert direction.performer.read == []
     assert direction.performer.ends == 1
+
+
+def test_updates_that_pass_undecided_do_not_overtake_the_end_of_a_long_line() -> None:
+    direction = Direction(Peer.AGENT)
+    direction.pump.start()
+    direction.write(b"pass one\nlong " + LONG)
+    direction.write(b"end\npass two\n")
+    direction.end()
+    os.close(direction.reading)
+    assert direction.performer.done[0] == "pass one\n"
+    assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\npass two\n")
