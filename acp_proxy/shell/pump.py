@@ -81,7 +81,7 @@ class Pump:
             may_pass = self.peer is Peer.AGENT and not self._todo  # nothing is to be done before
             if lines and not (may_pass and self._relay.pass_updates(lines)):
                 self._put(cut(lines))
-            if self._framer.waiting > LONG_LINE and not was_long:
+            if self._turn == turn and self._framer.waiting > LONG_LINE and not was_long:
                 self._open_line()
 
     def _open_line(self) -> None:
