@@ -96,17 +96,8 @@ class Interceptor:
     def handle(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
         match event:
-            case Lines(Peer.CLIENT, lines):
-                for at, line in enumerate(lines, 1):
-                    message = jsonrpc.read_message(line)
-                    if not isinstance(message, Notification):
-                        self._passing = None
-                    effects += self._filed(self._from_client(line, message))
-                    if isinstance(effects[-1], FindSession) and at < len(lines):
-                        effects.append(DecideNext(lines[at:]))
-                        break
-            case Lines(Peer.AGENT, lines):
-                effects = self._agent_lines(lines)
+            case Lines(peer, lines):
+                effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
             case Piece(peer, data, last):
                 effects = self._piece(peer, data, first=False, last=last)
             case Found():
@@ -118,7 +109,8 @@ class Interceptor:
                 effects = self._restores.released(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
-        effects = self._filed(effects) if effects else effects
+        if not self._identified:
+            effects = self._filed(effects)
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -158,6 +150,18 @@ class Interceptor:
         return [KeepPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
     # --- from the client
+
+    def _client_lines(self, lines: list[bytes]) -> list[Effect]:
+        effects: list[Effect] = []
+        for at, line in enumerate(lines, 1):
+            message = jsonrpc.read_message(line)
+            if not isinstance(message, Notification):
+                self._passing = None
+            effects += self._filed(self._from_client(line, message))
+            if isinstance(effects[-1], FindSession) and at < len(lines):
+                effects.append(DecideNext(lines[at:]))
+                break
+        return effects
 
     def _from_client(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:

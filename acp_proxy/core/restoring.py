@@ -111,6 +111,8 @@ class Restores:
     @property
     def hold_too_much(self) -> bool:
         """Whether the agent should not be read until a replay has ended."""
+        if not self._under_way:
+            return False
         replaying = [
             restore.size for restore in self._under_way.values() if restore.phase in (Phase.REPLAYING, Phase.QUEUED)
         ]

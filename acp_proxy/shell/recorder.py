@@ -165,7 +165,8 @@ class Recorder:
             return
         try:
             self._drain()
-            self._note_gaps()
+            if self._gaps:
+                self._note_gaps()
         finally:
             self._leave()
 
@@ -273,6 +274,24 @@ class Recorder:
             batch, self._postponed, self._postponed_bytes = deque(self._postponed), [], 0
             while self._pending:
                 batch.append(self._pending.popleft())
+        if len(batch) > 1 or not self._is_written(*batch[0]):
+            self._put_away(batch)
+
+    def _is_written(self, at: str, effect: Recording | _Dropped) -> bool:
+        """Updates of a session that is well, alone: what there is to write nearly always. False for all else."""
+        if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
+            return False
+        known = self._sessions.get(effect.session)
+        if known is None or known.gone or known.transcript is None or self.fsync == "always":
+            return False
+        data = record.encode_messages(at, self.run, Peer.AGENT, effect.data)
+        try:
+            known.transcript.append(data)
+        except OSError as problem:
+            self._failed(known, at, problem)
+        return True
+
+    def _put_away(self, batch: deque[_Timed]) -> None:
         at, session, data = "", "", list[bytes]()
         while batch:
             self.busy_since = time.monotonic()  # much to do is no store that hangs
@@ -447,13 +466,16 @@ class Recorder:
         try:
             action(known)
         except OSError as problem:
-            self._close(known)
-            if isinstance(problem, Deleted):
-                known.gone = True  # not recorded until the next prompt
-                return
-            gap = self._gaps.setdefault(session, _Gap(at, errno_name(problem), 0.0))
-            gap.retry_at = time.monotonic() + _RETRY_SECONDS
-            self._say(errno_name(problem))
+            self._failed(known, at, problem)
+
+    def _failed(self, known: _Session, at: str, problem: OSError) -> None:
+        self._close(known)
+        if isinstance(problem, Deleted):
+            known.gone = True  # not recorded until the next prompt
+            return
+        gap = self._gaps.setdefault(known.header.session, _Gap(at, errno_name(problem), 0.0))
+        gap.retry_at = time.monotonic() + _RETRY_SECONDS
+        self._say(errno_name(problem))
 
     def _transcript(self, known: _Session) -> Transcript:
         """The session's open file. Raises OSError."""

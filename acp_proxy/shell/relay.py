@@ -198,10 +198,12 @@ class Relay:
 
     def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
-            case Forward(to, data, own=own, begins=True, ends=True):
-                self._outputs[to].write(data, own=own)
-            case Forward(to, data, begins=begins, ends=ends):
-                self._outputs[to].write_piece(data, begins=begins, ends=ends)
+            case Forward():
+                out = self._outputs[effect.to]
+                if effect.begins and effect.ends:
+                    out.write(effect.data, own=effect.own)
+                else:
+                    out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
             case ToStderr(data):
                 stderr.write(data)
             case Warn(text):

@@ -352,6 +352,22 @@ def test_a_full_disk_suspends_the_session_with_one_warning_and_space_ends_it_wit
     assert gap["since"]
 
 
+def test_updates_that_nobody_looked_into_are_a_gap_where_the_disk_is_full(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = clock_at(monkeypatch)
+    notes.begin()
+    notes.put(said("0"))
+    with full_disk():
+        notes.put(KeepUpdates("s", update("1") + b"\n"))
+        notes.put(KeepUpdates("s", update("2") + b"\n"))
+    assert len(notes.warnings) == 1
+    assert notes.recorder.lacks("s")
+    clock.seconds += 10
+    notes.put(KeepUpdates("s", update("3") + b"\n"))
+    assert notes.said() == ["0", "gap", "3"]
+
+
 def test_a_store_in_trouble_is_not_tried_for_every_line(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
