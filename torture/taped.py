@@ -88,7 +88,7 @@ class Talk:
         self._deleted.append((len(self._sent), session))
 
     def forget_all(self) -> None:
-        """The store was taken away: what was said until now is not looked for, and no warning tells of it."""
+        """The store was taken away: what was said until now is not looked for, and a warning may tell of it."""
         self.must_warn = False
         self._deleted += [(len(self._sent), session) for session in self.sessions]
 

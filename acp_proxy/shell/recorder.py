@@ -484,6 +484,8 @@ class Recorder:
             if known.exists:
                 known.transcript = self.store.reopen(self.agent, session, known.identity)
             else:
+                if not self.store.is_there:
+                    self._warn_once(f"{self.store.root} was removed, and all that was kept there. It is made again.")
                 known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh, parent=known.parent)
                 known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
                 known.identity = known.transcript.identity
@@ -503,9 +505,12 @@ class Recorder:
         return True
 
     def _say(self, what: str) -> None:
+        self._warn_once(f"recording is suspended: {self.store.root}: {what}. The conversation goes on without it.")
+
+    def _warn_once(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(f"recording is suspended: {self.store.root}: {what}. The conversation goes on without it.")
+            self._warn(text)
 
     def _close(self, known: _Session) -> None:
         if known.transcript is not None:

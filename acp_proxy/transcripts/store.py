@@ -51,6 +51,11 @@ class Store:
             reason = problem.strerror or type(problem).__name__
             raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its directory has not been removed since."""
+        return self.root.exists()
+
     # --- agents
 
     def agents(self) -> list[str]:

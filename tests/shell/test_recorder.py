@@ -436,6 +436,7 @@ def test_a_store_that_was_removed_is_made_again_at_the_next_prompt(notes: Notes)
     notes.put(*prompted("again"), said("3"))
     assert notes.said() == ["again", "3"]
     assert not notes.is_complete()
+    assert len(notes.warnings) == 1
 
 
 # A store that hangs.
