@@ -487,8 +487,8 @@ class Recorder:
                 if not self.store.is_there:
                     self._warn_once(f"{self.store.root} was removed, and all that was kept there. It is made again.")
                 known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh, parent=known.parent)
-                known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
                 known.identity = known.transcript.identity
+                known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
             self._open[session] = known
             while len(self._open) > _OPEN_FILES:
                 self._close(next(known for name, known in self._open.items() if name not in self._long_lines))

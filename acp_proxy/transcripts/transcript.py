@@ -40,6 +40,7 @@ class Transcript:
         self._in_line = self._torn = False
         self.is_begun = False
         """Whether we wrote its header just now; else there was one, or another process was quicker."""
+        self._header = b""
         try:
             self._share(header)
         except OSError:
@@ -60,7 +61,7 @@ class Transcript:
     @property
     def identity(self) -> bytes:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
-        return b"%d %d " % self._inode + self._beginning()
+        return b"%d %d " % self._inode + (self._header or self._beginning())
 
     def is_known_as(self, identity: bytes) -> bool:
         """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now."""
@@ -132,6 +133,8 @@ class Transcript:
             except BlockingIOError:  # somebody else is at the header, or in a long line
                 time.sleep(_PAUSE_SECONDS)
                 continue
+            if self.is_begun:  # a disk that can be written to may be one that cannot be read
+                return
             size = os.fstat(self._fd).st_size
             if size or header is None:
                 self._torn = size > 0 and read_at(self._fd, 1, size - 1) != b"\n"
@@ -142,12 +145,13 @@ class Transcript:
     def _begin(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:
             return
+        line = record.encode_header(header)
         try:
-            self.append(record.encode_header(header))
+            self.append(line)
         except OSError:
             os.ftruncate(self._fd, 0)  # half a header would stand in the way of a whole one
             raise
-        self.is_begun = True
+        self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
 @dataclass(frozen=True, slots=True)

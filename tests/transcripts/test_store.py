@@ -1,5 +1,6 @@
 """Whose sessions lie where, who may look at them, what a delete leaves, and the list as a client pages through it."""
 
+import errno
 import os
 import shutil
 import stat
@@ -335,6 +336,21 @@ def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_e
     found = sorted([str(words) for words in spoken(Reading(path))] for path in paths)
     assert found == sorted([f"{name}-{at}.0", f"{name}-{at}.1"] for name in ("one", "two") for at in range(times))
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
+
+
+def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(store: Store, root: Path) -> None:
+    def unreadable(*_: Any) -> bytes:
+        raise OSError(errno.EIO, "made up")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pread", unreadable)
+        transcript = store.begin(AGENT, talk.header("1"), fresh=True)
+        identity = transcript.identity
+        transcript.close()
+    again = store.reopen(AGENT, "1", identity)
+    assert again.identity == identity
+    again.close()
+    assert len(list(root.glob("transcripts/*/*.jsonl"))) == 1
 
 
 def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: Store, root: Path) -> None:
