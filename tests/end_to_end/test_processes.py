@@ -269,10 +269,10 @@ open(sys.argv[1]).close()
 heard = 0
 while data := os.read(0, 4096):
     heard += len(data)
-    time.sleep(0.08 if heard < 100_000 else 0)
+    time.sleep(0.15 if heard < 100_000 else 0)
 os.write(2, b"heard %d" % heard)
 """
-"""Waits until somebody opens the FIFO that it is given, and reads for two seconds, never resting for long."""
+"""Waits until somebody opens the FIFO that it is given, and reads for four seconds, never resting for long."""
 
 
 @posix_only
@@ -281,9 +281,9 @@ def test_an_agent_that_reads_slowly_hears_all_that_was_said_before_the_editor_cl
 ) -> None:
     begin = proxied.base / "begin"
     os.mkfifo(begin)
-    with started(proxied, [sys.executable, "-c", READS_SLOWLY, str(begin)], ["--grace", "1"]) as editor:
+    with started(proxied, [sys.executable, "-c", READS_SLOWLY, str(begin)], ["--grace", "2.5"]) as editor:
         written = fill(editor)
-        begin.write_text("now")
+        begin.open("w").close()
         assert editor.end() == 0
         assert editor.stderr() == f"heard {written}"
 
