@@ -67,7 +67,8 @@ class Pump:
 
     def _run(self, turn: int) -> None:
         while self._do_all(turn):
-            self._relay.wait_for_room(self.peer)
+            if not self._in_line:  # until its end, nobody else has the peer's output: no room would be made
+                self._relay.wait_for_room(self.peer)
             self.is_reading = True
             data = output.read(self._fd, READ_SIZE)
             self.is_reading = False

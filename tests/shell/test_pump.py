@@ -73,12 +73,19 @@ class Performer:
         self.on_flush()
 
     def wait_for_room(self, peer: Peer) -> None:
-        self.room.wait(SECONDS)
+        assert self.room.wait(SECONDS)
 
     def wait_for(self, *done: str) -> None:
         """Wait until these were done, each behind the one before."""
         with self._changed:
             assert self._changed.wait_for(lambda: is_within(done, self.done), SECONDS), self.done
+
+    def wait_for_bytes(self, count: int) -> None:
+        """Wait until so many have passed."""
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: sum(len(one) for one in self.done if one != "flush") >= count, SECONDS
+            )
 
     def _note(self, what: str) -> None:
         with self._changed:
@@ -271,3 +278,18 @@ def test_updates_that_pass_undecided_do_not_overtake_the_end_of_a_long_line() ->
     os.close(direction.reading)
     assert direction.performer.done[0] == "pass one\n"
     assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\npass two\n")
+
+
+def test_what_is_within_a_long_line_goes_on_where_there_is_no_room(direction: Direction) -> None:
+    """Who would make room waits for the end of the line."""
+    direction.pump.start()
+    said = b"long " + LONG
+    direction.write(said)
+    direction.performer.wait_for_bytes(len(said))
+    direction.performer.room.clear()
+    direction.write(b"more ")
+    direction.performer.wait_for_bytes(len(said) + len(b"more "))
+    direction.write(b"end\ntwo\n")
+    direction.performer.wait_for("two\n")
+    direction.performer.room.set()
+    direction.end()
