@@ -16,6 +16,12 @@ from collections.abc import Callable
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 """The second is a socket's whose other side will say no more, where the system tells it."""
 
+_LONG_LINE_SECONDS = 0.1
+"""How long a message of ours waits for whoever writes, before it is left behind a long line for whose end nobody knows
+when it comes."""
+_BEHIND = 1024 * 1024
+"""Bytes of ours that may be left there; what is more waits."""
+
 _UNREAD_SECONDS = 1.0
 """So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
 
@@ -36,7 +42,10 @@ class Output:
         self._speaker = speaker
         self._on_hang_up = on_hang_up
         self._unfinished = False
+        self._line = threading.Lock()
+        """For the two that follow; held for no write."""
         self._in_line = False
+        self._behind: list[bytes] = []
         self.is_gone = False
         self.taken = 0
         """How often a peer that had to be waited for has taken something."""
@@ -44,14 +53,21 @@ class Output:
             os.set_blocking(fd, False)
 
     def write(self, data: bytes, *, own: bool = False) -> None:
-        with self.lock:
+        """A message of ours does not wait for the end of a long line, which may never come: it leaves behind that."""
+        while not self.lock.acquire(timeout=_LONG_LINE_SECONDS if own else -1):
+            if self._left_behind(data):
+                return
+        try:
             self.write_locked(data, own=own)
+        finally:
+            self.lock.release()
 
     def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
         """A piece of a long line: the lock is held from the first to the last, whichever threads write them."""
         if begins:
             self.lock.acquire()
-            self._in_line = True
+            with self._line:
+                self._in_line = True
         if self._in_line:
             self.write_locked(data)
         if ends:
@@ -60,7 +76,11 @@ class Output:
     def break_line(self) -> None:
         """No more pieces of a line under way are written: what else there is may follow, on a line of its own."""
         if self._in_line:
-            self._in_line = False
+            with self._line:
+                self._in_line = False
+                behind, self._behind = self._behind, []
+            for data in behind:
+                self.write_locked(data, own=True)
             self.lock.release()
 
     def write_locked(self, data: bytes, *, own: bool = False) -> None:
@@ -85,6 +105,13 @@ class Output:
             if not self.is_gone:
                 self.is_gone = True
                 os.close(self._fd)
+
+    def _left_behind(self, data: bytes) -> bool:
+        with self._line:
+            is_left = self._in_line and sum(map(len, self._behind)) + len(data) <= _BEHIND
+            if is_left:
+                self._behind.append(data)
+            return is_left
 
     def _write_rest(self, view: memoryview) -> None:
         while view:

@@ -62,13 +62,25 @@ def test_a_message_of_ours_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
 
 def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
     pipe.output.write_piece(b"a lo", begins=True, ends=False)
-    other = threading.Thread(target=pipe.output.write, args=(b"ours\n",), kwargs={"own": True})
+    other = threading.Thread(target=pipe.output.write, args=(b"another\n",))
     other.start()
     pipe.output.write_piece(b"ng li", begins=False, ends=False)
     assert other.is_alive()
     pipe.output.write_piece(b"ne\n", begins=False, ends=True)
     other.join(SECONDS)
-    assert pipe.read_all() == b"a long line\nours\n"
+    assert pipe.read_all() == b"a long line\nanother\n"
+
+
+def test_a_message_of_ours_does_not_wait_for_the_end_of_a_long_line_and_leaves_behind_it(pipe: Pipe) -> None:
+    pipe.output.write_piece(b"lo", begins=True, ends=False)
+    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write(b"ours again\n", own=True)
+    pipe.output.write_piece(b"ng\n", begins=False, ends=True)
+    pipe.output.write(b"next\n")
+    pipe.output.write_piece(b"lo", begins=True, ends=False)
+    pipe.output.write(b"ours\n", own=True)
+    pipe.output.write_piece(b"", begins=False, ends=True)
+    assert pipe.read_all() == b"long\nours\nours again\nnext\nlo\nours\n"
 
 
 def test_a_line_that_broke_off_is_ended_before_what_follows_and_not_gone_on_with(pipe: Pipe) -> None:

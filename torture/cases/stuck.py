@@ -26,10 +26,16 @@ from torture.processes import SECONDS, end, environment, heard_signals, marked, 
 AT_ONCE = 4
 GRACE = "0.3"
 MEGABYTE = 1_000_000
+INVALID_PARAMS = -32602
 UNREAD_SECONDS = 0.5
 """A pipe that takes nothing for so long is full."""
 MOST_UNREAD = 10 * MEGABYTE
 HANG: dict[str, Any] = {"hang": True}
+LONG_HALF = (
+    '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"{session}","update":{'
+    '"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"' + "x" * 2 * MEGABYTE
+)
+"""So much of a line is not held until its end."""
 HALF, WHOLE = '{"jsonrpc":"2.0","method":"_ha', '{"jsonrpc":"2.0","method":"_whole"}'
 DEAF = ("--ignore-eof", "--ignore-sigterm")
 
@@ -195,6 +201,30 @@ def half_a_line(trial: Trial, last: str) -> Editor:
     return editor
 
 
+def half_a_long_message(trial: Trial) -> Editor:
+    """Nothing else can go to the editor; the editor is heard all the same."""
+    editor = trial.start(
+        trial.agent({"turns": [[say("so far"), {"raw": LONG_HALF}, {"wait_cancel": True}, {"exit": 1}]]})
+    )
+    session = editor.open()
+    trial.unanswered.append(editor.start_prompt(session, "hello"))
+    editor.wait_for_text("so far")
+    refused = ask_until_it_is_stuck(editor)
+    editor.notify("session/cancel", {"sessionId": session})
+    trial.see("a request of ours is lost", editor.answer_of(refused)["error"]["code"] == INVALID_PARAMS)
+    return editor
+
+
+def ask_until_it_is_stuck(editor: Editor) -> int:
+    """A request that we refuse, and whose answer stands behind the half message."""
+    while True:
+        refused = editor.start_request("session/list", {"cwd": "nowhere"})
+        try:
+            editor.answer_of(refused, UNREAD_SECONDS)
+        except TimeoutError:
+            return refused
+
+
 def half_a_message(trial: Trial) -> Editor:
     return half_a_line(trial, HALF)
 
@@ -251,6 +281,7 @@ KINDS: dict[str, Callable[[Trial], Editor]] = {
     "floods stderr": floods_stderr,
     "writes stray lines for a stderr that nobody reads": strays_unheard,
     "writes half a message and stops": half_a_message,
+    "writes half of a very long message, and stops until it is cancelled": half_a_long_message,
     "writes a message without its newline and stops": a_message_without_its_newline,
     "never reads, while the editor writes": never_reads,
     "is stopped (SIGSTOP)": stopped,
