@@ -39,7 +39,7 @@ class Layout:
             return []
 
     def has_agent(self, agent: str) -> bool:
-        return (self.transcripts / agent).is_dir()
+        return os.path.isdir(self.transcripts / agent)  # a directory that cannot be looked into raises nothing
 
     def names(self, agent: str) -> list[str]:
         """Every transcript of an agent, superseded ones too; what others put there is not ours."""

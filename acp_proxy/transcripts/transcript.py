@@ -93,8 +93,8 @@ class Transcript:
         """Until the last piece, nobody else can open the file to append; False where somebody has. Raises OSError."""
         try:
             return lock(self._fd)
-        except BlockingIOError:
-            lock(self._fd, shared=True)
+        except BlockingIOError:  # it has cost us the lock that we had
+            self._share(None)
             return False
 
     def append_bytes(self, data: bytes | memoryview) -> None:
@@ -119,7 +119,7 @@ class Transcript:
 
     def _end_line(self) -> None:
         self._in_line = False
-        lock(self._fd, shared=True)
+        self._share(None)
 
     def _share(self, header: Header | None) -> None:
         """Append among others, behind a header; one process alone writes that. Raises OSError."""

@@ -128,6 +128,16 @@ def test_an_agent_that_begins_to_tell_its_name_keeps_its_folder(store: Store) ->
     assert store.choose_agent(None, "told", "another") == file_name("told")
 
 
+def test_an_agent_has_a_folder_also_where_nobody_may_look_for_the_one_it_has(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, **options: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "stat", refuse)
+    assert store.choose_agent(None, "told", "command") == file_name("told")
+
+
 def test_an_agent_that_has_a_folder_by_its_name_keeps_that(store: Store) -> None:
     talk.keep(store, file_name("told"), "s")
     talk.keep(store, file_name("command"), "s")

@@ -430,3 +430,25 @@ def test_a_pipe_in_its_place_is_an_error_and_not_waited_for(path: Path) -> None:
     for opening in (lambda: Reading(path), lambda: Transcript(path, talk.header())):
         with pytest.raises(OSError, match="Invalid argument"):
             opening()
+
+
+def test_who_cannot_have_a_file_alone_gets_back_the_lock_that_it_had_though_another_was_quicker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Transcript(tmp_path / "s.jsonl", talk.header())
+    other = Transcript(tmp_path / "s.jsonl")
+    refused: list[bool] = []
+
+    def lock(fd: int, *, shared: bool = False) -> bool:
+        if shared and not refused:
+            refused.append(True)  # for a moment, nobody has it: the other takes it for itself, and lets go
+            raise BlockingIOError
+        return access.lock(fd, shared=shared)
+
+    monkeypatch.setattr("acp_proxy.transcripts.transcript.lock", lock)
+    assert not one.claim()
+    assert refused
+    assert not other.claim()
+    one.close()
+    assert other.claim()
+    other.close()
