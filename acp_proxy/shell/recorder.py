@@ -80,12 +80,14 @@ class _LongLine:
     """One that is written in pieces. ``held``: all of them, where another process appends to the same file, or where
     secrets are masked, which may lie across two of them.
 
-    ``behind``: what is kept of the session meanwhile.
+    ``behind``: what is kept of the session meanwhile, and its size.
     """
 
+    session: str
     peer: Peer
     held: list[bytes] | None
     behind: list[_Timed] = field(default_factory=list)
+    behind_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class Recorder:
 
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
-        if not self._pending and not self._gaps and not self._writing.locked():
+        if not (self._pending or self._postponed or self._gaps or self._writing.locked()):
             return
         try:
             self._enter()
@@ -180,13 +182,17 @@ class Recorder:
         finally:
             self._leave()
 
-    def settled(self, lock: threading.Lock, action: Callable[[], T]) -> T:
-        """Do something under the core's lock at a moment when all that was decided is in the files. Raises Stalled."""
+    def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
+        """Look at the files, and do something under the core's lock, when all that was decided is in them.
+
+        Raises Stalled, and what ``look`` raises: only that may touch the store.
+        """
         self._enter()
         try:
             while True:
                 self._drain()
                 self._note_gaps()
+                look()
                 with lock:
                     if not self._pending:
                         return action()
@@ -231,9 +237,9 @@ class Recorder:
                 return
             self.busy_since = None
             self._stalled = True
+            self._postpone()
             go_on(self.busy_thread)
         self._say("it does not answer")
-        self._postpone()
 
     # --- inside
 
@@ -242,7 +248,8 @@ class Recorder:
         is_free = self._writing.acquire(blocking=False)
         if not is_free and (self._stalled or not self._writing.acquire(timeout=STALL_SECONDS)):
             self._postpone()
-            raise Stalled
+            if not self._writing.acquire(blocking=False):  # who has it looks once more when it lets go
+                raise Stalled
         self.busy_thread = threading.get_ident()
         self.busy_since = time.monotonic()
 
@@ -256,6 +263,8 @@ class Recorder:
                 self.busy_since = None
                 self._stalled = False
             self._writing.release()
+        if self._postponed:  # just now, by who found the store taken
+            self.flush()
 
     def _postpone(self) -> None:
         """Nothing can be written now. Of too much, only what later entries stand on is kept."""
@@ -296,8 +305,8 @@ class Recorder:
         while batch:
             self.busy_since = time.monotonic()  # much to do is no store that hangs
             at, effect = batch.popleft()
-            if self._long_lines and (behind := self._behind(effect)) is not None:
-                behind.append((at, effect))
+            if self._long_lines and (line := self._line_before(effect)) is not None:
+                batch.extendleft(self._wait(line, at, effect)[::-1])
                 continue
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
@@ -398,11 +407,20 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
-    def _behind(self, effect: Recording | _Dropped) -> list[_Timed] | None:
-        """Where this waits for the end of a long line of its session."""
+    def _line_before(self, effect: Recording | _Dropped) -> _LongLine | None:
+        """The long line of its session whose end this waits for."""
         if isinstance(effect, Identify | _Dropped) or (line := self._long_lines.get(effect.session)) is None:
             return None
-        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line.behind
+        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
+
+    def _wait(self, line: _LongLine, at: str, effect: Recording | _Dropped) -> list[_Timed]:
+        """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""
+        line.behind.append((at, effect))
+        line.behind_bytes += _size(effect)
+        if line.behind_bytes <= PATIENCE_BYTES:
+            return []
+        del self._long_lines[line.session]
+        return [(at, _Dropped(line.session)), *line.behind]
 
     def _piece(self, piece: KeepPiece, at: str) -> list[_Timed]:
         """Write a piece of a long line; what waited for its end is returned."""
@@ -415,7 +433,7 @@ class Recorder:
             if line is None:
                 self._write(known, b"", at)  # the note of a gap goes before it
                 held = None if self._mask is None and self._transcript(known).claim() else list[bytes]()
-                line = self._long_lines[session] = _LongLine(piece.peer, held)
+                line = self._long_lines[session] = _LongLine(session, piece.peer, held)
             data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
             if line.held is None:
                 self._transcript(known).append_piece(data, last=piece.last)
@@ -432,10 +450,11 @@ class Recorder:
     def _note_gaps(self) -> None:
         """Say in the transcripts what they lack, as soon as that is possible: nothing else may ever come to them."""
         for session in list(self._gaps):
+            self.busy_since = time.monotonic()
             known = self._sessions.get(session)
             if known is not None and known.gone:
                 del self._gaps[session]
-            else:
+            elif session not in self._long_lines:  # what is left of that comes to its end first
                 at = clock.stamp(time.time())
                 self._attempt(session, at, partial(self._note_gap, at=at))
 

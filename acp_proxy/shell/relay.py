@@ -52,6 +52,8 @@ _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
 _ANSWER_SECONDS = 15.0
 """How long a list waits for a store; one whose index is locked is listed without it in less."""
+_QUESTIONS = 64
+"""Lists and deletes that may wait for the store at once: each has a timer. An editor has one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Relay:
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
         self._worker = Worker(warn)
+        self._questions = threading.BoundedSemaphore(_QUESTIONS)
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
@@ -168,7 +171,11 @@ class Relay:
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
         """For a line whose end is not in sight; None where it has to be held until it is."""
         with self._core:
-            effects = self._interceptor.opens_long_line(peer, data)
+            try:
+                effects = self._interceptor.opens_long_line(peer, data)
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+                self._warn(f"internal error, a long line is held: {type(bug).__name__}: {bug}")
+                return None
             return self._acting(effects) if effects is not None else None
 
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
@@ -276,7 +283,13 @@ class Relay:
     # --- the store
 
     def _worker_answers(self, answer: Callable[[], bytes], late: bytes) -> None:
-        """The client is answered by the worker; where the store hangs it, with what there is to say without."""
+        """The client is answered by the worker; where the store hangs it, with what there is to say without.
+
+        Of very many, the next is read when there is room; where the store hangs, it is not waited for.
+        """
+        if not self._questions.acquire(timeout=STALL_SECONDS):
+            self._outputs[Peer.CLIENT].write(late, own=True)
+            return
         unanswered = threading.Lock()
 
         def say(line: bytes) -> None:
@@ -288,8 +301,11 @@ class Relay:
         timer.start()
 
         def work() -> None:
-            say(answer())
-            timer.cancel()
+            try:
+                say(answer())
+                timer.cancel()
+            finally:
+                self._questions.release()
 
         self._worker.put(work)
 
@@ -379,7 +395,6 @@ class Relay:
         reading, complete, also = seen
 
         def found() -> list[Acting]:
-            reading.measure()
             telling = partial(
                 Telling,
                 session,
@@ -394,7 +409,7 @@ class Relay:
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            return recorder.settled(self._core, found)
+            return recorder.settled(self._core, reading.measure, found)
         except OSError as problem:
             reading.close()
             return self._decide(Found(request, trouble=errno_name(problem)))

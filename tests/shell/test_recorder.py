@@ -311,7 +311,10 @@ def test_settled_acts_when_all_that_was_added_is_in_the_files(notes: Notes) -> N
     lock = threading.Lock()
     notes.begin()
     notes.recorder.add(said("1"))
-    assert notes.recorder.settled(lock, lambda: (lock.locked(), notes.said())) == (True, ["1"])
+    looked: list[bool] = []
+    look = lambda: looked.append(lock.locked())  # noqa: E731
+    assert notes.recorder.settled(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
+    assert looked == [False]  # the store may hang; who decides does not
 
 
 @pytest.mark.parametrize(("fsync", "times"), [("always", 2), ("turn", 0), ("never", 0)])
@@ -487,6 +490,24 @@ def test_who_came_back_in_the_last_moment_is_not_taken_for_one_that_hangs(notes:
     assert notes.warnings == []
 
 
+def test_what_is_put_off_at_the_moment_in_which_the_store_comes_back_is_kept_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin()
+    stuck = hang(notes, store, said("stuck"))
+    postpone = notes.recorder._postpone
+
+    def late() -> None:
+        come_back(store, stuck)
+        postpone()
+
+    monkeypatch.setattr(notes.recorder, "_postpone", late)
+    notes.put(said("1"))
+    assert notes.said() == ["stuck", "1"]
+
+
 def test_too_much_of_what_comes_while_the_store_hangs_is_dropped_and_noted_in_its_place(tmp_path: Path) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
@@ -496,7 +517,7 @@ def test_too_much_of_what_comes_while_the_store_hangs_is_dropped_and_noted_in_it
     notes.put(said("x" * PATIENCE_BYTES, "s"))
     notes.put(said("lost too"))
     with pytest.raises(Stalled):
-        notes.recorder.settled(threading.Lock(), lambda: None)
+        notes.recorder.settled(threading.Lock(), lambda: None, lambda: None)
     with pytest.raises(OSError):
         notes.recorder.delete("s")
 
@@ -624,6 +645,41 @@ def test_a_long_line_that_the_disk_has_no_room_for_is_a_gap(notes: Notes, monkey
     clock.seconds += 2
     notes.put(third, said("2"))
     assert notes.said() == ["gap", "2"]
+
+
+@pytest.mark.parametrize("mask", [None, lambda data: data], ids=["in pieces", "held"])
+def test_a_long_line_that_lacks_a_part_is_a_gap_and_nothing_of_it_stands_behind_that(
+    tmp_path: Path, mask: Callable[[bytes], bytes] | None
+) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store, mask=mask)
+    notes.begin()
+    notes.put(Begin("t", "/project", [], "recorded"), said("0", "t"))
+    first, second, third = pieces(update("l" + "o" * PATIENCE_BYTES * 3 + "ng"))
+    notes.put(first)
+    stuck = hang(notes, store, said("stuck", "t"))
+    notes.put(second)  # too much, while the store hangs
+    come_back(store, stuck)
+    notes.put(said("of another", "t"))
+    notes.put(third, said("1"))
+    assert notes.said() == ["gap", "1"]
+    assert b"ng" not in notes.path().read_bytes()
+    assert notes.is_recording()
+
+
+def test_a_long_line_is_given_up_where_too_much_waits_for_its_end(notes: Notes) -> None:
+    notes.begin()
+    (begin, asked), words = prompted("asked"), "x" * (PATIENCE_BYTES // 4)
+    first, second, third = pieces(asked.raw, peer=Peer.CLIENT)
+    notes.put(begin, first, second)
+    for _ in range(3):
+        notes.put(said(words))
+    assert notes.said() == []
+    notes.put(said("too much" + words))
+    assert [text[:8] for text in notes.said()] == ["gap", *["x" * 8] * 3, "too much"]
+    notes.put(said("1"), third, said("2"))
+    assert notes.said()[-2:] == ["1", "2"]
+    assert len(notes.said()) == 7
 
 
 def test_a_long_line_keeps_its_file_open_however_many_others_are_written_to(notes: Notes) -> None:

@@ -13,10 +13,12 @@ from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.replay.telling import TOOL_LIMIT
+from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
 from tests.shell.test_recorder import full_disk
 
@@ -322,6 +324,22 @@ def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_withou
     assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
 
 
+def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.relay._QUESTIONS", 1)
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    assert "ETIMEDOUT" in talk.ask("session/list", {})["error"]["message"]
+    store.back.set()
+    assert talk.editor.hear(id=1)["result"]["sessions"]
+    assert talk.ask("session/list", {})["result"]["sessions"]
+    talk.end()
+
+
 # Bugs of ours.
 
 
@@ -332,6 +350,18 @@ class Buggy(Interceptor):
         if isinstance(event, Lines) and any(b"trip" in line for line in event.lines):
             raise ValueError("tripped")
         return super().handle(event)
+
+    def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
+        raise ValueError("tripped")
+
+
+def test_a_bug_in_looking_at_the_beginning_of_a_long_line_is_a_warning_and_it_passes_whole(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    talk.turn("long" * LONG_LINE)
+    assert talk.told() == ["opened", "long" * LONG_LINE]
+    assert len(talk.warnings) == 1
+    talk.end()
 
 
 def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_as_they_came(tmp_path: Path) -> None:
