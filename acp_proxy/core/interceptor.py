@@ -12,21 +12,15 @@ from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
-    Begin,
-    BeginTurn,
     DecideNext,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
-    Forget,
     ForgetReplay,
     Forward,
     Identify,
-    Keep,
-    KeepNote,
     KeepPiece,
-    KeepUpdates,
     ListSessions,
     Recording,
     StripDeleted,
@@ -34,11 +28,13 @@ from acp_proxy.core.effects import (
     Warn,
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
+from acp_proxy.core.filing import Filing
 from acp_proxy.core.handover import Briefed
-from acp_proxy.core.ledger import Ledger, Open
-from acp_proxy.core.notebook import STRANGERS, WAITING_LIMIT, Notebook
+from acp_proxy.core.ledger import Ledger
+from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.planning import Plan, Refused, plan
 from acp_proxy.core.restoring import HELD_LIMIT, Restore, Restores
+from acp_proxy.core.scribe import Scribe
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
 
@@ -64,12 +60,11 @@ class Interceptor:
         self._serves: tuple[str, ...] = ()
         self._native: frozenset[str] = frozenset()
         self._directories = False
-        self._identified = False
-        self._unfiled: list[Recording] = []
-        self._unfiled_size = 0
+        self._filing = Filing()
         self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         self._names = Aliases()
         self._restores = Restores(self._notebook, self._names)
+        self._scribe = Scribe(self._ledger, self._notebook, self._restores)
         self._passing: tuple[str, bytes] | None = None
         self._long: dict[Peer, str | None] = {}
         """Whose lines pass in pieces now, and for which transcript."""
@@ -109,8 +104,8 @@ class Interceptor:
                 effects = self._restores.released(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
-        if not self._identified:
-            effects = self._filed(effects)
+        if not self._filing.is_named:
+            effects = self._filing.filed(effects)
         if self._notebook.is_crowded and not self._said_crowded:
             self._said_crowded = True
             effects.append(
@@ -130,7 +125,7 @@ class Interceptor:
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
             session = self._plain_session(id) if id is not None and not self._names else None
-            if session is None or _SESSION_INFO in data or not (self._identified or not self._notebook.records):
+            if session is None or _SESSION_INFO in data or not (self._filing.is_named or not self._notebook.records):
                 return None
         else:
             request = acp.prompt_beginning(data) if not self._names else None
@@ -138,9 +133,9 @@ class Interceptor:
             if request is None or session is None:
                 return None
             self._passing = None
-            recorded = self._recorded(Peer.CLIENT, request)[:-1]  # the last would keep the line
+            recorded = self._scribe.recorded(Peer.CLIENT, request)[:-1]  # the last would keep the line
         self._long[peer] = session if self._notebook.records else None
-        return self._filed([*recorded, *self._piece(peer, data, first=True, last=False)])
+        return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
 
     def _piece(self, peer: Peer, data: bytes, *, first: bool, last: bool) -> list[Effect]:
         if peer not in self._long:  # its end was taken for certain: the agent is gone
@@ -157,7 +152,7 @@ class Interceptor:
             message = jsonrpc.read_message(line)
             if not isinstance(message, Notification):
                 self._passing = None
-            effects += self._filed(self._from_client(line, message))
+            effects += self._filing.filed(self._from_client(line, message))
             if isinstance(effects[-1], FindSession) and at < len(lines):
                 effects.append(DecideNext(lines[at:]))
                 break
@@ -167,7 +162,7 @@ class Interceptor:
         if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
             return ours
         effects: list[Effect] = [
-            *self._recorded(Peer.CLIENT, message),
+            *self._scribe.recorded(Peer.CLIENT, message),
             Forward(Peer.AGENT, self._outward(line, message)),
         ]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
@@ -271,7 +266,7 @@ class Interceptor:
             session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
             if session is None or id is None:
                 self._passing = None
-                effects += self._filed(self._from_agent(line, jsonrpc.read_message(line)))
+                effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
                 continue
             prefix = acp.UPDATE_PREFIX + id + b'"'
@@ -282,14 +277,14 @@ class Interceptor:
                 end -= 1
             data = line if end == at + 1 else b"".join(lines[at:end])
             at = end
-            if self._identified and self._notebook.records and not self._names:
+            if self._filing.is_named and self._notebook.records and not self._names:
                 self._passing = session, prefix
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
-                effects += self._filed([self._notebook.updates(session, data)])
+                effects += self._filing.filed([self._notebook.updates(session, data)])
                 if _SESSION_INFO in data:
                     self._title_told(session, data)
-                    effects += self._filed([EndTurn(session)])
+                    effects += self._filing.filed([EndTurn(session)])
         return effects
 
     def _plain_session(self, id: bytes) -> str | None:
@@ -302,7 +297,7 @@ class Interceptor:
             return session
         if not self._notebook.is_plain(session) or session in self._restores.briefed:
             return None
-        if self._restores.holder(session) or self._is_reopening(session):
+        if self._restores.holder(session) or self._scribe.is_reopening(session):
             return None
         return session
 
@@ -315,10 +310,10 @@ class Interceptor:
             case Response():
                 return self._response(line, message)
             case Request(params=params):
-                effects: list[Effect] = [*self._recorded(Peer.AGENT, message)]
+                effects: list[Effect] = [*self._scribe.recorded(Peer.AGENT, message)]
                 return effects + self._restores.question(acp.session_id(params), line)
             case Notification() | Batch() | Opaque():
-                return [*self._recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
+                return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _title_told(self, session: str, data: bytes) -> None:
         for line in data.split(b"\n"):
@@ -348,13 +343,15 @@ class Interceptor:
         restore = self._restores.holder(session) if session is not None else None
         if restore is not None and restore.awaits_past:
             return self._restores.past_update(restore, line, message)
-        recorded = self._recorded(Peer.AGENT, message)
+        recorded = self._scribe.recorded(Peer.AGENT, message)
         if restore is not None and restore.holds:
             return [*recorded, *self._restores.to_client(session, line)]
         return [Forward(Peer.CLIENT, line, first=True), *recorded]
 
     def _may_be_opened_for_us(self, session: str) -> bool:
-        known = session in self._notebook.sessions or self._restores.holder(session) or self._is_reopening(session)
+        known = (
+            session in self._notebook.sessions or self._restores.holder(session) or self._scribe.is_reopening(session)
+        )
         return self._restores.opens_anew and not known
 
     def _named(self) -> list[Effect]:
@@ -374,8 +371,8 @@ class Interceptor:
         if found is None:
             return [Forward(Peer.CLIENT, line)]
         if (restore := self._restores.of(found.request)) is not None:
-            return [*self._restores.answered(restore, line, message), *self._nothing_opens()]
-        effects: list[Effect] = [*self._answered(found, message)]
+            return [*self._restores.answered(restore, line, message), *self._scribe.nothing_opens()]
+        effects: list[Effect] = [*self._scribe.answered(found, message)]
         settings = self._settings
         is_stripped = settings.serves and settings.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
@@ -399,12 +396,12 @@ class Interceptor:
         if offer.version != acp.VERSION:
             # Another version's lines are not ours to read: nothing is recorded, nothing served.
             self._notebook.stop()
-            self._unfiled.clear()
+            self._filing.drop()
             self._serves = ()
             return [Forward(Peer.CLIENT, line)]
         effects: list[Effect] = []
-        if not self._identified:
-            effects += [Identify(offer.name, offer.release), *self._file()]
+        if not self._filing.is_named:
+            effects += self._filing.named(Identify(offer.name, offer.release))
         serves = (
             capabilities.additions(offer, self._settings.modes)
             if self._settings.records and self._settings.serves
@@ -429,104 +426,8 @@ class Interceptor:
         effects += [*self._restores.failed(f"agent {how}"), *self._named()]
         effects += [refusal(id, jsonrpc.INTERNAL_ERROR, f"agent {how}") for id in self._finding]
         self._finding.clear()
-        self._ledger = Ledger()
-        return [*effects, *self._nothing_opens()]
-
-    # --- what is written down
-
-    def _recorded(self, sender: Peer, message: Message) -> list[Recording]:
-        """Enter requests into the ledger, and take down what is kept of this message."""
-        match message:
-            case Batch(messages=messages):
-                return [effect for item in messages for effect in self._recorded(sender, item)]
-            case Request(params=params, method=method):
-                return self._request_recorded(sender, message, method, acp.session_id(params))
-            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
-                session, update = acp.session_id(params), acp.member(params, "update")
-                if session is None or self._is_past(session, update):
-                    return []
-                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK) or self._is_reopening(session)
-                return self._notebook.update(session, raw, update, opening=opening)
-            case Notification(method=acp.CANCEL, params=params, raw=raw):
-                return self._notebook.keep(acp.session_id(params), sender, raw)
-            case Response(id=id) if found := self._ledger.take(sender.other, id):
-                return self._answered(found, message)
-            case _:
-                return []
-
-    def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
-        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
-            self._ledger.add(sender, request, session)
-        if session is None:
-            return []
-        if method == acp.PROMPT and sender is Peer.CLIENT:
-            self._restores.prompted(session)
-            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"))
-        if method == acp.TERMINAL_RELEASE:
-            return self._notebook.terminal_released(session, request.params)
-        return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
-
-    def _answered(self, found: Open, response: Response) -> list[Recording]:
-        """What is kept of an answer."""
-        request, session = found.request, found.session
-        method, succeeded = request.method, response.error is None
-        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
-        if method in acp.OPENING:
-            if method in (acp.NEW, acp.FORK):
-                session = acp.session_id(response.result)
-            opened = succeeded and session is not None
-            effects = self._notebook.opened(session or "", method, request.params, response.result) if opened else []
-            return effects + self._nothing_opens()
-        if session is None:
-            return []
-        if method == acp.PROMPT:
-            return self._notebook.prompt_answered(session, response.raw)
-        if method == acp.CLOSE and succeeded:
-            return self._notebook.closed(session)
-        if method in acp.TERMINALS:
-            self._notebook.terminal_answered(session, method, request.params, response.result)
-            return []
-        if method in acp.RECORDED_REQUESTS:
-            return self._notebook.keep(session, answerer, response.raw, method)
-        return []
-
-    def _nothing_opens(self) -> list[Recording]:
-        """What waited for the answer that would tell whose it is, once no such answer is awaited."""
-        return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
-
-    def _is_reopening(self, session: str) -> bool:
-        return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
-
-    def _is_past(self, session: str, update: object) -> bool:
-        """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""
-        if self._notebook.is_live(session) or not self._is_reopening(session):
-            return False
-        if (restore := self._restores.holder(session)) is not None and not restore.awaits_past:
-            return False
-        return acp.is_conversation(acp.update_kind(update))
-
-    def _file(self) -> list[Recording]:
-        """Where the transcripts go is known from here on."""
-        self._identified = True
-        effects, self._unfiled = self._unfiled, []
-        return effects
-
-    def _filed(self, effects: list[Effect]) -> list[Effect]:
-        """What comes of one line: a read may bring the agent's name behind lines that wait for it."""
-        return effects if self._identified else self._awaiting_name(effects)
-
-    def _awaiting_name(self, effects: list[Effect]) -> list[Effect]:
-        """Until the agent has said its name, what is kept waits: a prompt, or too much of it, ends the waiting."""
-        out: list[Effect] = []
-        for effect in effects:
-            if self._identified or not isinstance(effect, Recording):
-                out.append(effect)
-                continue
-            self._unfiled.append(effect)
-            self._unfiled_size += _size(effect)
-            if isinstance(effect, BeginTurn) or self._unfiled_size > WAITING_LIMIT:
-                out += [Identify(None, None), *self._file()]
-        return out
+        self._ledger.clear()
+        return [*effects, *self._scribe.nothing_opens()]
 
 
 def _without_brief(line: bytes, message: Notification, briefed: Briefed) -> tuple[bytes, Notification] | None:
@@ -544,17 +445,3 @@ def _without_brief(line: bytes, message: Notification, briefed: Briefed) -> tupl
         return line, message
     told = jsonrpc.read_message(line)
     return (line, told) if left and isinstance(told, Notification) else None
-
-
-def _size(effect: Recording) -> int:
-    match effect:
-        case Keep(raw=raw):
-            return len(raw)
-        case KeepPiece(data=data):
-            return len(data)
-        case KeepUpdates(data=data):
-            return len(data)
-        case KeepNote(note=note):
-            return len(jsonrpc.dump(note))
-        case Identify() | Begin() | BeginTurn() | EndTurn() | Forget():
-            return 0

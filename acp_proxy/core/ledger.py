@@ -73,6 +73,12 @@ class Ledger:
             if who is asked:
                 yield from waiting
 
+    def clear(self) -> None:
+        """Nobody will answer any more."""
+        for asked, id in list(self._open):
+            while self.take(asked, id) is not None:
+                pass
+
     def is_open(self, asked: Peer, *methods: str, session: str | None = None) -> bool:
         """Whether this peer waits for an answer of one of these methods (for one session, if given).
 

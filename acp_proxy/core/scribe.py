@@ -1,0 +1,90 @@
+"""What is written down of a message, and which requests its peers still have open.
+
+Enters requests into the ledger, finds what a response answers, and has the notebook take down what is kept. Knows
+nothing of where lines go.
+"""
+
+from acp_proxy.core.effects import Recording
+from acp_proxy.core.ledger import Ledger, Open
+from acp_proxy.core.notebook import Notebook
+from acp_proxy.core.restoring import Restores
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
+
+
+class Scribe:
+    def __init__(self, ledger: Ledger, notebook: Notebook, restores: Restores) -> None:
+        self._ledger = ledger
+        self._notebook = notebook
+        self._restores = restores
+
+    def recorded(self, sender: Peer, message: Message) -> list[Recording]:
+        """Enter requests into the ledger, and take down what is kept of this message."""
+        match message:
+            case Batch(messages=messages):
+                return [effect for item in messages for effect in self.recorded(sender, item)]
+            case Request(params=params, method=method):
+                return self._request_recorded(sender, message, method, acp.session_id(params))
+            case Notification(method=acp.UPDATE, params=params, raw=raw) if sender is Peer.AGENT:
+                session, update = acp.session_id(params), acp.member(params, "update")
+                if session is None or self._is_past(session, update):
+                    return []
+                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK) or self.is_reopening(session)
+                return self._notebook.update(session, raw, update, opening=opening)
+            case Notification(method=acp.CANCEL, params=params, raw=raw):
+                return self._notebook.keep(acp.session_id(params), sender, raw)
+            case Response(id=id) if found := self._ledger.take(sender.other, id):
+                return self.answered(found, message)
+            case _:
+                return []
+
+    def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
+        if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
+            self._ledger.add(sender, request, session)
+        if session is None:
+            return []
+        if method == acp.PROMPT and sender is Peer.CLIENT:
+            self._restores.prompted(session)
+            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"))
+        if method == acp.TERMINAL_RELEASE:
+            return self._notebook.terminal_released(session, request.params)
+        return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
+
+    def answered(self, found: Open, response: Response) -> list[Recording]:
+        """What is kept of an answer."""
+        request, session = found.request, found.session
+        method, succeeded = request.method, response.error is None
+        answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
+        if method in acp.OPENING:
+            if method in (acp.NEW, acp.FORK):
+                session = acp.session_id(response.result)
+            opened = succeeded and session is not None
+            effects = self._notebook.opened(session or "", method, request.params, response.result) if opened else []
+            return effects + self.nothing_opens()
+        if session is None:
+            return []
+        if method == acp.PROMPT:
+            return self._notebook.prompt_answered(session, response.raw)
+        if method == acp.CLOSE and succeeded:
+            return self._notebook.closed(session)
+        if method in acp.TERMINALS:
+            self._notebook.terminal_answered(session, method, request.params, response.result)
+            return []
+        if method in acp.RECORDED_REQUESTS:
+            return self._notebook.keep(session, answerer, response.raw, method)
+        return []
+
+    def nothing_opens(self) -> list[Recording]:
+        """What waited for the answer that would tell whose it is, once no such answer is awaited."""
+        return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
+
+    def is_reopening(self, session: str) -> bool:
+        return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
+
+    def _is_past(self, session: str, update: object) -> bool:
+        """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""
+        if self._notebook.is_live(session) or not self.is_reopening(session):
+            return False
+        if (restore := self._restores.holder(session)) is not None and not restore.awaits_past:
+            return False
+        return acp.is_conversation(acp.update_kind(update))
