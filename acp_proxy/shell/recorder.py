@@ -4,7 +4,7 @@
 per run of lines of one session, by whichever thread comes first. Trouble with the store suspends the recording of a
 session, with one warning for all; when it can be written to again, its transcript goes on with a note of the gap.
 A store that hangs is noticed after ``STALL_SECONDS``: from then on nothing waits for it until it comes back, and what
-is said meanwhile is kept in memory, up to ``PATIENCE_BYTES``.
+is said meanwhile is kept in memory (``Backlog``).
 """
 
 import contextlib
@@ -32,6 +32,7 @@ from acp_proxy.core.effects import (
     Recording,
 )
 from acp_proxy.errors import errno_name
+from acp_proxy.shell.backlog import PATIENCE_BYTES, Backlog, Dropped, Timed, size_of
 from acp_proxy.transcripts.names import command_name
 from acp_proxy.transcripts.store import Deleted, Store
 from acp_proxy.transcripts.transcript import Transcript
@@ -40,10 +41,8 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 
 STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
-PATIENCE_BYTES = 4 * 1024 * 1024  # a slow disk leaves no gap: seconds of the fastest agent
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
 _OPEN_FILES = 64
-_LITTLE = 200  # bytes of memory around a line
 _NAME_LENGTH = 500  # of names and versions: nobody reads more
 
 _LINES = (Keep, KeepUpdates, KeepNote)
@@ -65,16 +64,6 @@ class _Gap:
     retry_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Dropped:
-    """From here on something of a session is missing: there was too much of it while the store hung."""
-
-    session: str
-
-
-_Timed = tuple[str, Recording | _Dropped]
-
-
 @dataclass(slots=True)
 class _LongLine:
     """One that is written in pieces. ``held``: all of them, where another process appends to the same file, or where
@@ -86,7 +75,7 @@ class _LongLine:
     session: str
     peer: Peer
     held: list[bytes] | None
-    behind: list[_Timed] = field(default_factory=list)
+    behind: list[Timed] = field(default_factory=list)
     behind_bytes: int = 0
 
 
@@ -133,10 +122,7 @@ class Recorder:
         self._warn = warn
         self._mask = mask
         self._warned = False
-        self._pending: deque[tuple[str, Recording]] = deque()
-        self._postponed: list[_Timed] = []
-        self._postponed_bytes = 0
-        self._postponing = threading.Lock()
+        self._backlog = Backlog()
         self._writing = threading.Lock()
         self._leaving = threading.Lock()
         self._sessions: dict[str, _Session] = {}
@@ -149,7 +135,7 @@ class Recorder:
     # --- under the core's lock
 
     def add(self, effect: Recording) -> None:
-        self._pending.append((clock.stamp(time.time()), effect))
+        self._backlog.pending.append((clock.stamp(time.time()), effect))
 
     # --- by any thread
 
@@ -159,7 +145,7 @@ class Recorder:
 
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
-        if not (self._pending or self._postponed or self._gaps or self._writing.locked()):
+        if not (self._backlog.holds_any or self._gaps or self._writing.locked()):
             return
         try:
             self._enter()
@@ -194,7 +180,7 @@ class Recorder:
                 self._note_gaps()
                 look()
                 with lock:
-                    if not self._pending:
+                    if not self._backlog.pending:
                         return action()
         finally:
             self._leave()
@@ -237,7 +223,7 @@ class Recorder:
                 return
             self.busy_since = None
             self._stalled = True
-            self._postpone()
+            self._backlog.put_off()
             go_on(self.busy_thread)
         self._say("it does not answer")
 
@@ -247,7 +233,7 @@ class Recorder:
         """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
         is_free = self._writing.acquire(blocking=False)
         if not is_free and (self._stalled or not self._writing.acquire(timeout=STALL_SECONDS)):
-            self._postpone()
+            self._backlog.put_off()
             if not self._writing.acquire(blocking=False):  # who has it looks once more when it lets go
                 raise Stalled
         self.busy_thread = threading.get_ident()
@@ -255,7 +241,7 @@ class Recorder:
 
     def _leave(self) -> None:
         try:
-            while self._postponed:  # while this thread hung
+            while self._backlog.late:  # while this thread hung
                 self.busy_since = time.monotonic()
                 self._drain()
         finally:
@@ -263,30 +249,15 @@ class Recorder:
                 self.busy_since = None
                 self._stalled = False
             self._writing.release()
-        if self._postponed:  # just now, by who found the store taken
+        if self._backlog.late:  # just now, by who found the store taken
             self.flush()
 
-    def _postpone(self) -> None:
-        """Nothing can be written now. Of too much, only what later entries stand on is kept."""
-        with self._postponing:
-            while self._pending:
-                one = self._pending.popleft()
-                self._postponed.append(one)
-                self._postponed_bytes += _size(one[1])
-            if self._postponed_bytes > PATIENCE_BYTES:
-                self._postponed = _without_words(self._postponed)
-
     def _drain(self) -> None:
-        if not self._pending and not self._postponed:
-            return
-        with self._postponing:
-            batch, self._postponed, self._postponed_bytes = deque(self._postponed), [], 0
-            while self._pending:
-                batch.append(self._pending.popleft())
-        if len(batch) > 1 or not self._is_written(*batch[0]):
+        batch = self._backlog.taken()
+        if len(batch) > 1 or (batch and not self._is_written(*batch[0])):
             self._put_away(batch)
 
-    def _is_written(self, at: str, effect: Recording | _Dropped) -> bool:
+    def _is_written(self, at: str, effect: Recording | Dropped) -> bool:
         """Updates of a session that is well, alone: what there is to write nearly always. False for all else."""
         if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
@@ -300,7 +271,7 @@ class Recorder:
             self._failed(known, at, problem)
         return True
 
-    def _put_away(self, batch: deque[_Timed]) -> None:
+    def _put_away(self, batch: deque[Timed]) -> None:
         at, session, data = "", "", list[bytes]()
         while batch:
             self.busy_since = time.monotonic()  # much to do is no store that hangs
@@ -329,7 +300,7 @@ class Recorder:
                     self._begin_turn(effect.session, at)
                 case EndTurn():
                     self.on_turn_end(effect.session)
-                case _Dropped():
+                case Dropped():
                     self._gaps.setdefault(effect.session, _Gap(at, "ETIMEDOUT", 0.0))
                 case Forget():
                     self._forget(effect.session, at)
@@ -407,22 +378,22 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
-    def _line_before(self, effect: Recording | _Dropped) -> _LongLine | None:
+    def _line_before(self, effect: Recording | Dropped) -> _LongLine | None:
         """The long line of its session whose end this waits for."""
-        if isinstance(effect, Identify | _Dropped) or (line := self._long_lines.get(effect.session)) is None:
+        if isinstance(effect, Identify | Dropped) or (line := self._long_lines.get(effect.session)) is None:
             return None
         return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
 
-    def _wait(self, line: _LongLine, at: str, effect: Recording | _Dropped) -> list[_Timed]:
+    def _wait(self, line: _LongLine, at: str, effect: Recording | Dropped) -> list[Timed]:
         """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""
         line.behind.append((at, effect))
-        line.behind_bytes += _size(effect)
+        line.behind_bytes += size_of(effect)
         if line.behind_bytes <= PATIENCE_BYTES:
             return []
         del self._long_lines[line.session]
-        return [(at, _Dropped(line.session)), *line.behind]
+        return [(at, Dropped(line.session)), *line.behind]
 
-    def _piece(self, piece: KeepPiece, at: str) -> list[_Timed]:
+    def _piece(self, piece: KeepPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; what waited for its end is returned."""
         session = piece.session
 
@@ -536,34 +507,6 @@ class Recorder:
             self._open.pop(known.header.session, None)
             known.transcript.close()
             known.transcript = None
-
-
-def _size(effect: Recording | _Dropped) -> int:
-    """About what it takes in memory."""
-    match effect:
-        case Keep(raw=raw):
-            return len(raw) + _LITTLE
-        case KeepUpdates(data=data) | KeepPiece(data=data):
-            return len(data) + _LITTLE
-        case KeepNote(note=note):
-            return len(jsonrpc.dump(note)) + _LITTLE
-        case _:
-            return _LITTLE
-
-
-def _without_words(effects: list[_Timed]) -> list[_Timed]:
-    """Where each session began, where its turns did, and from where something of it is missing."""
-    left: list[_Timed] = []
-    missing: set[str] = set()
-    for at, effect in effects:
-        if isinstance(effect, Identify | Begin | BeginTurn | Forget):
-            left.append((at, effect))
-            if isinstance(effect, Begin):
-                missing.discard(effect.session)
-        elif effect.session not in missing:
-            missing.add(effect.session)
-            left.append((at, _Dropped(effect.session)))
-    return left
 
 
 def _short(text: str | None) -> str | None:

@@ -28,7 +28,8 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     Recording,
 )
-from acp_proxy.shell.recorder import PATIENCE_BYTES, Recorder, Stalled
+from acp_proxy.shell.backlog import PATIENCE_BYTES
+from acp_proxy.shell.recorder import Recorder, Stalled
 from acp_proxy.transcripts.journal import DELETED, Journal
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
@@ -497,13 +498,13 @@ def test_what_is_put_off_at_the_moment_in_which_the_store_comes_back_is_kept_at_
     notes = Notes(store)
     notes.begin()
     stuck = hang(notes, store, said("stuck"))
-    postpone = notes.recorder._postpone
+    put_off = notes.recorder._backlog.put_off
 
     def late() -> None:
         come_back(store, stuck)
-        postpone()
+        put_off()
 
-    monkeypatch.setattr(notes.recorder, "_postpone", late)
+    monkeypatch.setattr(notes.recorder._backlog, "put_off", late)
     notes.put(said("1"))
     assert notes.said() == ["stuck", "1"]
 
