@@ -5,8 +5,6 @@ held for whole lines. An output's may be held while taking the core's, never the
 A bug in deciding is a warning: the lines it was about pass as they came.
 """
 
-import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable
@@ -35,13 +33,12 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.errors import InvalidCursor, NewerFormat, Unreadable, errno_name
+from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.worker import Worker
+from acp_proxy.shell.serving import Serving
 from acp_proxy.transcripts.transcript import Reading
-from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
@@ -50,10 +47,6 @@ if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
 
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
-_ANSWER_SECONDS = 15.0
-"""How long a list waits for a store; one whose index is locked is listed without it in less."""
-_QUESTIONS = 64
-"""Lists and deletes that may wait for the store at once: each has a timer. An editor has one or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +87,18 @@ class Relay:
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
-        self._worker = Worker(warn)
-        self._questions = threading.BoundedSemaphore(_QUESTIONS)
+        self._serving = Serving(recorder, self._outputs[Peer.CLIENT], warn) if recorder is not None else None
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
         self._watch_wanted = threading.Event()
         self._watching = self._is_over = False
-        self._put_away: set[str] = set()
-        """Sessions whose turns the worker will look at: once for all that came until then."""
-        if recorder is not None:
-            recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
         self.client.start()
         self.agent.start()
-        if self._recorder is not None:
-            self._worker.start()
+        if self._serving is not None:
+            self._serving.start()
             threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
     @property
@@ -144,8 +132,8 @@ class Relay:
         self.flush()
 
     def finish_work(self, seconds: float) -> None:
-        if self._recorder is not None:
-            self._worker.finish(seconds)
+        if self._serving is not None:
+            self._serving.finish(seconds)
             self._is_over = True
             self._watch_wanted.set()
 
@@ -216,12 +204,11 @@ class Relay:
             case Warn(text):
                 self._warn(text)
             case ListSessions():
-                late = answers.unreadable(effect.request, "ETIMEDOUT").data
-                self._worker_answers(partial(self._list, effect), late)
+                self._the_serving().list_sessions(effect)
             case StripDeleted(raw):
-                return [Forward(Peer.CLIENT, self._without_deleted(raw))]
+                return [Forward(Peer.CLIENT, self._the_serving().without_deleted(raw))]
             case DeleteSession(session, request):
-                return self._delete(session, request)
+                return self._the_serving().delete(session, request)
             case FindSession():
                 return self._find(effect)
             case DecideNext(lines):
@@ -282,83 +269,6 @@ class Relay:
 
     # --- the store
 
-    def _worker_answers(self, answer: Callable[[], bytes], late: bytes) -> None:
-        """The client is answered by the worker; where the store hangs it, with what there is to say without.
-
-        Of very many, the next is read when there is room; where the store hangs, it is not waited for.
-        """
-        if not self._questions.acquire(timeout=STALL_SECONDS):
-            self._outputs[Peer.CLIENT].write(late, own=True)
-            return
-        unanswered = threading.Lock()
-
-        def say(line: bytes) -> None:
-            if unanswered.acquire(blocking=False):
-                self._outputs[Peer.CLIENT].write(line, own=True)
-
-        timer = threading.Timer(_ANSWER_SECONDS, say, [late])
-        timer.daemon = True
-        timer.start()
-
-        def work() -> None:
-            try:
-                say(answer())
-                timer.cancel()
-            finally:
-                self._questions.release()
-
-        self._worker.put(work)
-
-    def _list(self, wanted: ListSessions) -> bytes:
-        recorder = self._the_recorder()
-        try:
-            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run)
-            return answers.listed(
-                wanted.request,
-                page.rows,
-                page.next,
-                directories=wanted.directories,
-                recording=recorder.is_recording,
-            )
-        except InvalidCursor as problem:
-            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
-        except Unreadable as problem:
-            return answers.unreadable(wanted.request, problem.name).data
-
-    def _without_deleted(self, raw: bytes) -> bytes:
-        recorder = self._the_recorder()
-        try:
-            return answers.without(raw, recorder.at_store(lambda: recorder.store.deleted(recorder.agent)))
-        except (OSError, ValueError, RecursionError):
-            return raw
-
-    def _delete(self, session: str, request: RequestId | None) -> list[Acting]:
-        recorder = self._the_recorder()
-        agent = recorder.agent
-        try:
-            recorder.delete(session)
-        except OSError as problem:
-            if request is None:
-                return [
-                    Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
-                ]
-            return [answers.unreadable(request, errno_name(problem))]
-
-        deleted = jsonrpc.result(request, {}) if request is not None else b""
-
-        def forget() -> bytes:
-            try:
-                if recorder.fsync != "never":
-                    with contextlib.suppress(OSError):
-                        recorder.store.sync_deletes(agent)
-                recorder.store.forget(agent, session)
-            except Unreadable as problem:
-                self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
-            return deleted
-
-        self._worker_answers(forget, deleted)
-        return []
-
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         from acp_proxy.replay.telling import Telling
@@ -386,7 +296,7 @@ class Relay:
             if not wanted.only_here:
                 return self._decide(Found(request))
             # Only the index can tell whether there was one; it is not asked on this thread.
-            return self._decide(Found(request, trouble=self._trouble_of_missing(session)))
+            return self._decide(Found(request, trouble=self._the_serving().trouble_of_missing(session)))
         except (OSError, NewerFormat) as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
 
@@ -414,45 +324,6 @@ class Relay:
             reading.close()
             return self._decide(Found(request, trouble=errno_name(problem)))
 
-    def _trouble_of_missing(self, session: str) -> str | None:
-        """Why a transcript that is not there should be; None where the index knows of none, or does not say in time.
-
-        What stands behind the load waits with it, so that nothing overtakes it.
-        """
-        recorder = self._the_recorder()
-        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-
-        def ask() -> None:
-            try:
-                said.put("ENOENT" if recorder.store.knows(recorder.agent, session) else None)
-            except Unreadable as problem:
-                said.put(problem.name)
-
-        self._worker.put(ask)
-        try:
-            return said.get(timeout=STALL_SECONDS)
-        except queue.Empty:
-            return None
-
-    def _turn_ended(self, session: str) -> None:
-        """Off the relay's path: to the disk, and into the index."""
-        recorder = self._the_recorder()
-        agent = recorder.agent
-        if session in self._put_away:
-            return
-        self._put_away.add(session)
-
-        def put_away() -> None:
-            self._put_away.discard(session)
-            try:
-                if recorder.fsync != "never":
-                    recorder.store.sync(agent, session)
-                recorder.store.bring_in(agent, session)
-            except (OSError, Unreadable):
-                return  # the mark stays; the next list brings it in, and doctor tells why not
-
-        self._worker.put(put_away)
-
     # --- replays
 
     def _end_replay(self, request: RequestId, ended: "Ended") -> None:
@@ -476,6 +347,11 @@ class Relay:
         if self._recorder is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
         return self._recorder
+
+    def _the_serving(self) -> Serving:
+        if self._serving is None:
+            raise RuntimeError("nothing is recorded, so nothing is served")
+        return self._serving
 
     def _hang_up(self) -> None:
         self._hung_up = True

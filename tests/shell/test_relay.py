@@ -307,7 +307,7 @@ class SlowToSync(Store):
 def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.shell.relay._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", 0.05)
     store = SlowToSync(tmp_path / "store")
     talk = Talk(store)
     talk.open()
@@ -327,7 +327,7 @@ def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_withou
 def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.shell.relay._QUESTIONS", 1)
+    monkeypatch.setattr("acp_proxy.shell.serving._QUESTIONS", 1)
     store = SlowToSync(tmp_path / "store")
     talk = Talk(store)
     talk.open()

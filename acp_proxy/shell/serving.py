@@ -1,0 +1,165 @@
+"""What the store is asked for, and told, on behalf of the client: lists, deletes, ends of turns.
+
+What may take long is done by a worker, in order; where the store hangs, the client is answered without it.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from acp_proxy.core import answers
+from acp_proxy.core.effects import Acting, ListSessions, Warn
+from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
+from acp_proxy.shell.output import Output
+from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
+from acp_proxy.shell.worker import Worker
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.jsonrpc import RequestId
+
+_ANSWER_SECONDS = 15.0
+"""How long a list waits for a store; one whose index is locked is listed without it in less."""
+_QUESTIONS = 64
+"""Lists and deletes that may wait for the store at once: each has a timer. An editor has one or two."""
+
+
+class Serving:
+    def __init__(self, recorder: Recorder, client: Output, warn: Callable[[str], None]) -> None:
+        self._recorder = recorder
+        self._client = client
+        self._warn = warn
+        self._worker = Worker(warn)
+        self._questions = threading.BoundedSemaphore(_QUESTIONS)
+        self._put_away: set[str] = set()
+        """Sessions whose turns the worker will look at: once for all that came until then."""
+        recorder.on_turn_end = self._turn_ended
+
+    def start(self) -> None:
+        self._worker.start()
+
+    def finish(self, seconds: float) -> None:
+        """Do what is left, for so long at most."""
+        self._worker.finish(seconds)
+
+    def list_sessions(self, wanted: ListSessions) -> None:
+        late = answers.unreadable(wanted.request, "ETIMEDOUT").data
+        self._answer(partial(self._listed, wanted), late)
+
+    def _listed(self, wanted: ListSessions) -> bytes:
+        recorder = self._recorder
+        try:
+            page = recorder.store.page(recorder.agent, wanted.cwd, wanted.cursor, recorder.run)
+            return answers.listed(
+                wanted.request,
+                page.rows,
+                page.next,
+                directories=wanted.directories,
+                recording=recorder.is_recording,
+            )
+        except InvalidCursor as problem:
+            return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
+        except Unreadable as problem:
+            return answers.unreadable(wanted.request, problem.name).data
+
+    def without_deleted(self, raw: bytes) -> bytes:
+        recorder = self._recorder
+        try:
+            return answers.without(raw, recorder.at_store(lambda: recorder.store.deleted(recorder.agent)))
+        except (OSError, ValueError, RecursionError):
+            return raw
+
+    def delete(self, session: str, request: RequestId | None) -> list[Acting]:
+        recorder = self._recorder
+        agent = recorder.agent
+        try:
+            recorder.delete(session)
+        except OSError as problem:
+            if request is None:
+                return [
+                    Warn(f"a deleted session could not be removed from {recorder.store.root}: {errno_name(problem)}")
+                ]
+            return [answers.unreadable(request, errno_name(problem))]
+
+        deleted = jsonrpc.result(request, {}) if request is not None else b""
+
+        def forget() -> bytes:
+            try:
+                if recorder.fsync != "never":
+                    with contextlib.suppress(OSError):
+                        recorder.store.sync_deletes(agent)
+                recorder.store.forget(agent, session)
+            except Unreadable as problem:
+                self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
+            return deleted
+
+        self._answer(forget, deleted)
+        return []
+
+    def trouble_of_missing(self, session: str) -> str | None:
+        """Why a transcript that is not there should be; None where the index knows of none, or does not say in time.
+
+        What stands behind the load waits with it, so that nothing overtakes it.
+        """
+        recorder = self._recorder
+        said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                said.put("ENOENT" if recorder.store.knows(recorder.agent, session) else None)
+            except Unreadable as problem:
+                said.put(problem.name)
+
+        self._worker.put(ask)
+        try:
+            return said.get(timeout=STALL_SECONDS)
+        except queue.Empty:
+            return None
+
+    def _turn_ended(self, session: str) -> None:
+        """Off the relay's path: to the disk, and into the index."""
+        recorder = self._recorder
+        agent = recorder.agent
+        if session in self._put_away:
+            return
+        self._put_away.add(session)
+
+        def put_away() -> None:
+            self._put_away.discard(session)
+            try:
+                if recorder.fsync != "never":
+                    recorder.store.sync(agent, session)
+                recorder.store.bring_in(agent, session)
+            except (OSError, Unreadable):
+                return  # the mark stays; the next list brings it in, and doctor tells why not
+
+        self._worker.put(put_away)
+
+    # --- by the worker
+
+    def _answer(self, answer: Callable[[], bytes], late: bytes) -> None:
+        """The client is answered by the worker; where the store hangs it, with what there is to say without.
+
+        Of very many, the next is read when there is room; where the store hangs, it is not waited for.
+        """
+        if not self._questions.acquire(timeout=STALL_SECONDS):
+            self._client.write(late, own=True)
+            return
+        unanswered = threading.Lock()
+
+        def say(line: bytes) -> None:
+            if unanswered.acquire(blocking=False):
+                self._client.write(line, own=True)
+
+        timer = threading.Timer(_ANSWER_SECONDS, say, [late])
+        timer.daemon = True
+        timer.start()
+
+        def work() -> None:
+            try:
+                say(answer())
+                timer.cancel()
+            finally:
+                self._questions.release()
+
+        self._worker.put(work)
