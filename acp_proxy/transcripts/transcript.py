@@ -195,13 +195,27 @@ class Reading:
         self.size, self._written = found.st_size, found.st_mtime
 
     def settle(self) -> None:
-        """Where the file's end is being written just now, wait a moment for its newline; what stays torn is torn."""
+        """Where the file's end is being written just now, wait a moment for its newline; what stays torn is torn.
+
+        But for a long line that somebody is in the middle of (``claim``): that is left out.
+        """
         until = time.monotonic() + _WRITING_SECONDS
         while self.size and read_at(self._fd, 1, self.size - 1) != b"\n":
             if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+                if self._is_claimed():
+                    whole = (end for end, line in cut(self._fd, 0, self.size) if line.endswith(b"\n"))
+                    self.size = max(whole, default=0)
                 return
             time.sleep(_WRITING_SECONDS / 20)
             self.measure()
+
+    def _is_claimed(self) -> bool:
+        """Where nobody has, nobody can until this is closed."""
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return True
+        return False
 
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""

@@ -189,3 +189,17 @@ def test_a_proxy_whose_file_lost_its_header_finds_it_again_after_the_repair(path
         copy.unlink()
         assert proxy.is_known_as(identity)
         proxy.close()
+
+
+def test_a_long_line_that_somebody_is_in_the_middle_of_is_no_damage_however_long_that_takes(
+    path: Path, copy: Path
+) -> None:
+    transcript = Transcript(path, talk.header())
+    transcript.append(ONE)
+    assert transcript.claim()
+    transcript.append_piece(TWO[:60], last=False)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    assert mend_transcript(path, copy) == 0
+    transcript.append_piece(TWO[60:], last=True)
+    transcript.close()
+    assert read(path) == (talk.header(), ["one", "two"], True)
