@@ -5,17 +5,16 @@ Source: seeds of session/list, session/delete and session/resume; the schema's A
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from acp_proxy.wire import acp, splice
+from acp_proxy.wire.value import Value
 
 LIST, LOAD, DELETE, RESUME = "list", "load", "delete", "resume"
 AUTO, AGENT, STORE = "auto", "agent", "store"
 ALWAYS, NEVER = "always", "never"
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
+class Modes(Value):
     """The user's wishes: who answers what (``auto``, ``agent``, ``store``), and when a session is handed over."""
 
     list: str = AUTO
@@ -25,8 +24,7 @@ class Modes:
     handover: str = AUTO
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Value):
     """The agent's side of initialize. ``native`` names what it serves itself."""
 
     version: object

@@ -5,20 +5,17 @@ what was kept is on disk; everything else waits for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.value import Value
 
 # --- for the transcript
 
 
-class Kept:
+class Kept(Value):
     """What they have in common: one question tells them from the rest."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class Identify(Kept):
     """What the agent calls itself (None: nothing); the store's folder is chosen by it."""
 
@@ -26,7 +23,6 @@ class Identify(Kept):
     version: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class Begin(Kept):
     """From here on this session is recorded: in the transcript it has, or in a new one with this header."""
 
@@ -38,14 +34,12 @@ class Begin(Kept):
     """The session whose transcript up to here is the beginning of this one's (a fork)."""
 
 
-@dataclass(frozen=True, slots=True)
 class BeginTurn(Kept):
     """A prompt follows: the session counts from now on, even if it was deleted before."""
 
     session: str
 
 
-@dataclass(frozen=True, slots=True)
 class Keep(Kept):
     """One line, exactly. ``of`` is the method that a response answers."""
 
@@ -55,7 +49,6 @@ class Keep(Kept):
     of: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class KeepUpdates(Kept):
     """Updates of the agent that were not looked into: whole lines."""
 
@@ -63,7 +56,6 @@ class KeepUpdates(Kept):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
 class KeepPiece(Kept):
     """A piece of one line that is too long to be held: nothing else of its session comes between them."""
 
@@ -74,20 +66,17 @@ class KeepPiece(Kept):
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
 class KeepNote(Kept):
     session: str
     note: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
 class EndTurn(Kept):
     """A turn is over, or the title changed: what was kept is worth an fsync and a place in the index."""
 
     session: str
 
 
-@dataclass(frozen=True, slots=True)
 class Forget(Kept):
     """It has not been used for long, of very many. Heard of again, it begins again; its transcript stays."""
 
@@ -97,8 +86,7 @@ class Forget(Kept):
 # --- for everything else
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(Value):
     """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours.
 
     ``begins`` and ``ends``: whole lines. Of a line that passes in pieces the first begins it and the last ends it;
@@ -113,20 +101,17 @@ class Forward:
     ends: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ToStderr:
+class ToStderr(Value):
     """Not for the editor: a stray line of the agent (``data``), as it came."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(Value):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListSessions:
+class ListSessions(Value):
     """Answer ``session/list`` from the store."""
 
     request: RequestId
@@ -135,23 +120,20 @@ class ListSessions:
     directories: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StripDeleted:
+class StripDeleted(Value):
     """The agent's own list, for the client: less what was deleted here."""
 
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteSession:
+class DeleteSession(Value):
     """Remove what the store has; then, where ``request`` is given, answer it."""
 
     session: str
     request: RequestId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FindSession:
+class FindSession(Value):
     """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
 
     ``reads`` False: all that matters is whether it was deleted here. ``only_here``: the agent cannot know it instead,
@@ -164,15 +146,13 @@ class FindSession:
     only_here: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DecideNext:
+class DecideNext(Value):
     """Lines of the client behind one that asks the store: decided once that is done, as if they were read later."""
 
     lines: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class StartReplay:
+class StartReplay(Value):
     """Tell the client what was recorded, up to what there was when it was found.
 
     ``weigh``: only if it is fuller than this, the agent's telling. ``brief``: make a record of it for the agent too.
@@ -183,22 +163,19 @@ class StartReplay:
     brief: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplay:
+class StopReplay(Value):
     """Send no more of it."""
 
     request: RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetReplay:
+class ForgetReplay(Value):
     """It will never be told."""
 
     request: RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseHeld:
+class ReleaseHeld(Value):
     """Take the client's output, and then say so (``Releasing``): the answer to a cancelled load leaves under it, and
     what the load held back.
 

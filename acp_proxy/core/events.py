@@ -1,20 +1,17 @@
 """What can happen."""
 
-from dataclasses import dataclass
-
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Value):
     """One read of a peer brought these lines, each with its newline (the last of a stream may lack it)."""
 
     peer: Peer
     lines: list[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Value):
     """More of a line that passes in pieces; ``last``: up to its newline, or to the end of what the peer said."""
 
     peer: Peer
@@ -22,8 +19,7 @@ class Piece:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value):
     """What the store has of a session that the client wants to open. ``trouble`` is an errno's name."""
 
     request: RequestId
@@ -33,8 +29,7 @@ class Found:
     complete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayEnded:
+class ReplayEnded(Value):
     """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones.
 
     ``ours`` False: the agent's telling is the fuller, and nothing was told. ``brief``: the record, where it was wanted.
@@ -46,15 +41,13 @@ class ReplayEnded:
     brief: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Releasing:
+class Releasing(Value):
     """The client's output is held for what a cancelled load held back; the answer to ``ReleaseHeld``."""
 
     request: RequestId
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEnded:
+class AgentEnded(Value):
     """The agent is gone and all that it wrote was handled. ``how``: ``exited with status 17``."""
 
     how: str

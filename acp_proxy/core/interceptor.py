@@ -5,7 +5,6 @@ that a peer can send. The shell calls it under one lock; it keeps no clock and t
 """
 
 import contextlib
-from dataclasses import dataclass, field
 
 from acp_proxy.core import answers, capabilities, handover
 from acp_proxy.core.aliases import Aliases
@@ -37,19 +36,19 @@ from acp_proxy.core.restoring import HELD_LIMIT, Restore, Restores
 from acp_proxy.core.scribe import Scribe
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
+from acp_proxy.wire.value import Value
 
 _TOO_MANY_LOADS = "Too many sessions are being opened at once. Try again when one of them is open."
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Value):
     """``records``: there is a store, and the user wants it used. ``serves``: so is what we add to the agent."""
 
     records: bool
     serves: bool
     release: str
-    modes: Modes = field(default_factory=Modes)
+    modes: Modes = Modes()
 
 
 class Interceptor:

@@ -7,7 +7,7 @@ those passes like an answer to a question that was never asked.
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -49,7 +49,7 @@ class Ledger:
             weight += len(request.raw)
         if not whole:
             params = request.params if request.method in _READ_AGAIN else None
-            request = replace(request, raw=b"", params=params)
+            request = Request(b"", request.id, request.method, params)
         added = Open(request, session, weight)
         self._open.setdefault((asked, request.id), deque()).append(added)
         self._kinds.setdefault(_kind(asked, added), OrderedDict())[added] = None

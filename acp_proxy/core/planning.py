@@ -4,11 +4,11 @@ Pure. Source: design, "Who answers what", "session/load and session/resume", "Ha
 """
 
 import enum
-from dataclasses import dataclass
 
 from acp_proxy.core.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
 from acp_proxy.core.events import Found
 from acp_proxy.wire import acp
+from acp_proxy.wire.value import Value
 
 
 class Past(enum.Enum):
@@ -25,8 +25,7 @@ class Refused(enum.Enum):
     TOO_MANY = "very many are being opened at once"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value):
     """``sends``: the method that goes to the agent. ``tells``: whether ours is told at all.
     ``hands_over``: if the agent refuses, the session is handed over."""
 

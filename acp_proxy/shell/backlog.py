@@ -6,17 +6,16 @@ Of too much that was put off, only what later entries stand on is kept, and wher
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 
 from acp_proxy.core.effects import Begin, BeginTurn, Forget, Identify, Keep, KeepNote, KeepPiece, KeepUpdates, Recording
 from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.value import Value
 
 PATIENCE_BYTES = 4 * 1024 * 1024  # a slow disk leaves no gap: seconds of the fastest agent
 _LITTLE = 200  # bytes of memory around a line
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Value):
     """From here on something of a session is missing: there was too much of it to wait."""
 
     session: str

@@ -8,7 +8,6 @@ A bug in deciding is a warning: the lines it was about pass as they came.
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -40,6 +39,7 @@ from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
 from acp_proxy.shell.serving import Serving
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
     from acp_proxy.replay.telling import Mode
@@ -49,8 +49,7 @@ _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
+class ReplayOptions(Value):
     """How the past is told. ``tool_limit``: bytes of one tool call that a compact replay tells; 0: all."""
 
     mode: "Mode"

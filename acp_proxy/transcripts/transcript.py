@@ -10,7 +10,6 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
@@ -19,6 +18,7 @@ from acp_proxy.transcripts.access import lock, open_private, read_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.value import Value
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
@@ -154,8 +154,7 @@ class Transcript:
         self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     """What one line of a transcript says: its number (the header's is 0), where it ends, and the entry.
 
     ``whole``: its newline is there, so nothing more can come to it. A damaged line may hold several entries.

@@ -10,12 +10,12 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NewType
 
 import orjson
 
 from acp_proxy.wire import splice
+from acp_proxy.wire.value import Value
 
 RequestId = NewType("RequestId", str)
 """An id as its JSON text: ``1``, ``"1"``, ``1.0`` and ``true`` are four different ids."""
@@ -42,23 +42,20 @@ class Peer(enum.Enum):
         return Peer.AGENT if self is Peer.CLIENT else Peer.CLIENT
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value):
     raw: bytes
     id: RequestId
     method: str
     params: object
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(Value):
     raw: bytes
     method: str
     params: object
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Value):
     """An answer; ``id`` is None where the line has none at all. ``error`` is None on success."""
 
     raw: bytes
@@ -67,14 +64,12 @@ class Response:
     error: object
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Value):
     raw: bytes
     messages: tuple["Message", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(Value):
     """JSON-RPC says nothing about it. ``is_json`` tells whether it is at least a JSON object or array."""
 
     raw: bytes

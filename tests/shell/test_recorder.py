@@ -9,7 +9,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -607,7 +606,7 @@ def test_both_sides_may_say_something_long_at_once(notes: Notes) -> None:
 def test_a_long_line_that_breaks_off_takes_nothing_with_it(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
-    notes.put(first, second, replace(third, data=b""), said("1"))
+    notes.put(first, second, KeepPiece(third.session, third.peer, b"", first=False, last=True), said("1"))
     assert notes.said() == ["1"]
     assert notes.path().read_bytes().endswith(b"\n")
 
