@@ -115,12 +115,9 @@ def become(command: list[str]) -> int:
 def _die_with(parent: int) -> None:
     """In the child: reset what Python changed, and end when the parent does."""
     if tie(sys.platform) == DEATH_SIGNAL:
-        import ctypes
-
-        libc = ctypes.CDLL(None)
         for number in _RESET_SIGNALS:
-            libc.signal(number, None)
-        libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+            _call("signal", number, 0)
+        _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(128 + _SIGKILL)
     else:
@@ -128,6 +125,19 @@ def _die_with(parent: int) -> None:
 
         for number in _RESET_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _call(function: str, *words: int) -> None:
+    """One of the C library, by what ``ctypes`` itself calls: that takes longer to import than we to fork."""
+    import _ctypes
+
+    try:
+        itself = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+        _ctypes.call_function(_ctypes.dlsym(itself, function), words)
+    except AttributeError:  # nothing promises that they stay
+        import ctypes
+
+        getattr(ctypes.CDLL(None), function)(*words)
 
 
 def tree(agent: Agent) -> "list[psutil.Process]":

@@ -1,6 +1,8 @@
 """The decisions about an agent's start and end, for the platforms that are not at hand too."""
 
+import os
 import signal
+import sys
 
 import pytest
 
@@ -38,3 +40,20 @@ def test_our_exit_code_is_the_agents_and_128_more_than_a_signals_number(status: 
     ended = Agent(1, -1, -1)
     ended.status = status
     assert (ended.exit_code, ended.how_it_ended) == (code, told)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there an agent is started by other means")
+@pytest.mark.parametrize("there", [True, False])
+def test_the_c_library_is_called_also_where_pythons_inner_names_have_changed(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import _ctypes
+
+    if not there:
+        monkeypatch.delattr(_ctypes, "call_function")
+    before = os.umask(0o022)
+    try:
+        agent._call("umask", 0o077)
+        assert os.umask(before) == 0o077
+    finally:
+        os.umask(before)
