@@ -12,6 +12,7 @@ from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, Keep
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.titles import Titles
+from acp_proxy.wire.value import Value
 
 WAITING_LIMIT = 1024 * 1024
 """Bytes of updates that may wait for the answer that tells whose they are."""
@@ -30,8 +31,7 @@ _EXIT_STATUS = 4096  # as JSON: more is no exit status
 _SECOND_CHANCES = 64  # sessions in a turn that are passed over, when one has to be forgotten
 
 
-@dataclass(slots=True)
-class Terminal:
+class Terminal(Value, frozen=False):
     """A command that the client runs for the agent; ``shown`` when a tool call refers to it."""
 
     output: str | None = None

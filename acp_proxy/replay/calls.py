@@ -4,12 +4,12 @@ Fields keep their JSON text. A field that is absent, null or of the wrong type s
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from acp_proxy.replay import lines
 from acp_proxy.replay.lines import Members
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.value import Value
 
 UNFINISHED = frozenset({"pending", "in_progress"})
 FAILED = b'"failed"'
@@ -25,8 +25,7 @@ _TYPES: dict[str, type] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Value):
     """``fields`` are those that say something; ``around`` stands beside the update in ``params``.
 
     ``line``: as it came, where that can be told. ``shows_terminal``: its content refers to one.

@@ -6,11 +6,11 @@ is bounded; beyond that there is the placeholder.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from acp_proxy.replay import cutting, lines
 from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.value import Value
 
 CARRIED = 1024 * 1024
 """Bytes of outputs, and of contents that wait for one, that are kept from one turn to the next."""
@@ -24,16 +24,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Value):
     """A content that refers to terminals, and the run in which they were."""
 
     run: str
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
+class _Noted(Value):
     text: str
     left_out: int
 

@@ -39,6 +39,7 @@ from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.value import Value
 
 STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
@@ -57,8 +58,7 @@ class Stalled(OSError):
         super().__init__(errno.ETIMEDOUT, "the store does not answer")
 
 
-@dataclass(slots=True)
-class _Gap:
+class _Gap(Value, frozen=False):
     since: str
     reason: str
     retry_at: float
@@ -79,8 +79,7 @@ class _LongLine:
     behind_bytes: int = 0
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(Value, frozen=False):
     """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete.
 
     ``parent``: whose transcript its own begins with.

@@ -8,7 +8,6 @@ replay (``end``), with the output still held.
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from acp_proxy.core import answers
 from acp_proxy.errors import errno_name
@@ -20,14 +19,14 @@ from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Header
+from acp_proxy.wire.value import Value
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005
 """Seconds for which lines wait for more of them: the first are with the editor at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Value):
     """How a replay ended. ``ours`` False: the agent's telling is the fuller, and nothing was told."""
 
     states: list[bytes]

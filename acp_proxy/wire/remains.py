@@ -6,18 +6,17 @@ what an agent says may look like an entry of ours) is not taken for one that sta
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from acp_proxy.wire import splice
+from acp_proxy.wire.value import Value
 
 _LOOKS = 64  # so often a line is gone through at most: what only looks like a beginning costs a look at the rest
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece(Generic[T]):
+class Piece(Value, Generic[T]):
     """What is intact, and where it stands in its line."""
 
     start: int

@@ -9,19 +9,25 @@ from typing import Any, dataclass_transform
 
 @dataclass_transform(frozen_default=True)
 class Value:
-    """Equal to another of its class with equal fields. A default is one object for all: no lists among them."""
+    """``frozen=False`` for what changes. Equal to another of its class with equal fields.
+
+    A default is one object for all: no lists among them. What ``dataclasses`` has for a dataclass (``replace``) it has
+    not for these, though mypy believes so.
+    """
 
     _names: tuple[str, ...] = ()
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, frozen: bool = True) -> None:
+        """``frozen``: for mypy."""
+        super().__init_subclass__()
         cls._names = (*cls._names, *cls.__annotations__)
         cls.__match_args__ = cls._names  # type: ignore[attr-defined, misc]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         for name, value in zip(self._names, values):  # noqa: B905 - defaults stay those of the class
             setattr(self, name, value)
-        if named:
-            self.__dict__.update(named)
+        for name in named:
+            setattr(self, name, named[name])
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._fields() == other._fields()
