@@ -1,6 +1,15 @@
 """File names for somebody else's text: readable, bounded, and never the text itself."""
 
 import re
+import sys
+
+try:  # as ``random`` does: hashlib brings OpenSSL, milliseconds and half a megabyte beside the first answer
+    if sys.version_info >= (3, 12):
+        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
+    else:
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+except ImportError:  # an interpreter that was built without
+    from hashlib import sha256
 
 _SLUG_LENGTH = 40
 _HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
@@ -12,10 +21,8 @@ _OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[
 
 def file_name(text: str) -> str:
     """A slug and a hash: two texts that differ at all (also only in case) have different names on any file system."""
-    import hashlib  # brings OpenSSL: only once there is something to name
-
     slug = re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-") or "session"
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     return f"{slug}-{digest}"
 
 
