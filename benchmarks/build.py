@@ -76,7 +76,10 @@ def installed() -> Path:
     )
     if not environment.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    pip, [wheel] = str(environment / "bin" / "pip"), list(wheels.glob("*.whl"))
+    python, pip = str(environment / "bin" / "python"), str(environment / "bin" / "pip")
+    [wheel] = wheels.glob("*.whl")
+    # As pipx has it, and uv makes the same: a command that an older pip has made begins with importing re.
+    subprocess.run([python, "-m", "pip", "install", *quiet, "--upgrade", "pip"], check=True)
     subprocess.run([pip, "install", *quiet, str(wheel)], check=True)  # what it needs
     subprocess.run([pip, "install", *quiet, "--force-reinstall", "--no-deps", str(wheel)], check=True)
     mark.touch()
