@@ -276,7 +276,7 @@ class Relay:
         recorder = self._the_recorder()
         request, session = wanted.request, wanted.session
 
-        def look() -> tuple[Reading, bool, frozenset[str]] | Found:
+        def look() -> tuple[Reading, frozenset[str]] | Found:
             if session in recorder.store.deleted(recorder.agent):
                 return Found(request, deleted=True)
             if not wanted.reads:
@@ -287,7 +287,7 @@ class Relay:
                 if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
                     return Found(request, deleted=True)
                 raise
-            return reading, reading.is_complete and not recorder.lacks(session), reading.also
+            return reading, reading.also
 
         try:
             seen = recorder.at_store(look)
@@ -301,7 +301,13 @@ class Relay:
 
         if isinstance(seen, Found):
             return self._decide(seen)
-        reading, complete, also = seen
+        reading, also = seen
+        complete = False
+
+        def grown() -> None:
+            nonlocal complete
+            reading.measure()
+            complete = reading.is_still_complete and not recorder.lacks(session)
 
         def found() -> list[Acting]:
             telling = partial(
@@ -318,7 +324,9 @@ class Relay:
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            return recorder.settled(self._core, reading.measure, found)
+            while recorder.at_store(reading.search):  # much to read is no store that hangs
+                pass
+            return recorder.settled(self._core, grown, found)
         except OSError as problem:
             reading.close()
             return self._decide(Found(request, trouble=errno_name(problem)))

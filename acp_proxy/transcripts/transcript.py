@@ -22,7 +22,8 @@ from acp_proxy.wire.value import Value
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
-_SEARCH_SIZE = 1024 * 1024  # searching is faster than reading: few large reads
+_SEARCH_SIZE = 256 * 1024  # searching is faster than reading: few large reads
+_SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to write its header, or a long line
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
@@ -177,6 +178,7 @@ class Reading:
         self.size = found.st_size
         self.inode = found.st_ino
         self._written = found.st_mtime
+        self._searched, self._has_gap = 0, False
         try:
             self.first = next((line for _, line in cut(self._fd, 0, self.size)), b"")
             self.header, self.header_size = _header_of(self.first, path)
@@ -269,14 +271,32 @@ class Reading:
     @property
     def is_complete(self) -> bool:
         """Whether it holds all that was said: recorded from the beginning, without a gap."""
-        if self.header is None or self.header.origin != record.RECORDED:
-            return False
-        at, overlap = 0, len(record.GAP_MARK) - 1
-        while len(data := read_at(self._fd, _SEARCH_SIZE, at)) > overlap:
-            if record.GAP_MARK in data:
-                return False
-            at += len(data) - overlap
-        return True
+        self._searched, self._has_gap = 0, False
+        return self.is_still_complete
+
+    @property
+    def is_still_complete(self) -> bool:
+        """The same; what was searched already is not read again."""
+        while self.search():
+            pass
+        return self._may_be_complete and not self._has_gap
+
+    def search(self) -> bool:
+        """Look for gaps a step further; False when there is no more to look at."""
+        overlap, until = len(record.GAP_MARK) - 1, self._searched + _SEARCH_STEP
+        while self._may_be_complete and not self._has_gap:
+            if self._searched >= until:
+                return True
+            data = read_at(self._fd, _SEARCH_SIZE, self._searched)
+            if len(data) <= overlap:
+                break
+            self._has_gap = record.GAP_MARK in data
+            self._searched += len(data) - overlap
+        return False
+
+    @property
+    def _may_be_complete(self) -> bool:
+        return self.header is not None and self.header.origin == record.RECORDED
 
     def close(self) -> None:
         os.close(self._fd)

@@ -275,6 +275,44 @@ def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Ta
     assert not any(b"session/resume" in line for line in talk.agent.lines)
 
 
+class LongToSearch(Store):
+    """A transcript that it takes many steps to look through."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.stepped: list[float | None] = []
+        self.recorder: Recorder | None = None
+
+    def read(self, agent: str, session: str) -> Reading:
+        store = self
+
+        class Long(Reading):
+            def search(self) -> bool:
+                if store.recorder is not None and len(store.stepped) < 3:
+                    store.stepped.append(store.recorder.busy_since)
+                    return True
+                return super().search()
+
+        found = super().read(agent, session)
+        found.close()
+        return Long(found.path)
+
+
+def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_path: Path) -> None:
+    store = LongToSearch(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open()
+        talk.turn("one")
+        store.recorder = talk.recorder
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        assert "error" not in talk.exchange("session/load", place, {})
+    finally:
+        talk.end()
+    assert None not in store.stepped
+    assert len(set(store.stepped)) == 3, "whoever waits for the store may come to it between two steps"
+
+
 def test_a_delete_in_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
     talk.open()
     talk.turn("one")

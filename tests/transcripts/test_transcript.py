@@ -332,6 +332,17 @@ def test_a_note_of_a_gap_is_found_across_the_border_of_two_reads(path: Path, shi
         assert not opened.is_complete
 
 
+@pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
+def test_a_long_transcript_is_looked_through_in_steps(path: Path, before: int) -> None:
+    path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
+    with reading(path) as opened:
+        assert opened.search()
+        append(path, talk.note(record.GAP))
+        while opened.search():
+            pass
+        assert not opened.is_still_complete
+
+
 def test_words_that_look_like_a_gap_are_none(path: Path) -> None:
     path.write_bytes(HEADER + talk.said(record.GAP_MARK.decode()) + talk.note("other", of='"type":"gap"'))
     with reading(path) as opened:
