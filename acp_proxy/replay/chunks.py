@@ -31,8 +31,11 @@ class Chunks:
         return self.key is not None and self.key == other
 
     def add(self, update: Update) -> None:
+        self.go_on(_text(update))
+
+    def go_on(self, text: str) -> None:
         self._begin()
-        self._text += _written(_text(update))
+        self._text += _written(text)
 
     def take(self, other: "Chunks") -> None:
         """Everything of another message behind this one."""

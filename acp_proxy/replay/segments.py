@@ -14,11 +14,15 @@ from acp_proxy.replay.chunks import Chunks, key
 from acp_proxy.replay.folding import Fold
 from acp_proxy.replay.terminals import Shown, Terminals
 from acp_proxy.replay.updates import CHUNKS, PLAN, Update
+from acp_proxy.wire.streams import Stream
 
 
 class Segment(Protocol):
     def add(self, update: Update) -> list[bytes]:
         """An update that is about no tool call."""
+
+    def go_on(self, stream: Stream) -> list[bytes] | None:
+        """More of the message that was added last; None where it has to be added one by one."""
 
     def call(self, call: Call) -> list[bytes]: ...
 
@@ -39,6 +43,9 @@ class Streamed:
 
     def add(self, update: Update) -> list[bytes]:
         return self._out(update.line)
+
+    def go_on(self, stream: Stream) -> list[bytes]:
+        return self._out(stream.messages)
 
     def call(self, call: Call) -> list[bytes]:
         is_start = call.is_start or call.id not in self._known
@@ -99,6 +106,13 @@ class Folded:
                 self._drop_plan()
                 self._plan = len(self._places)
             self._places.append(update.line)
+        return []
+
+    def go_on(self, stream: Stream) -> list[bytes] | None:
+        last = self._places[-1]
+        if not isinstance(last, Chunks) or last.key is None:
+            return None
+        last.go_on(stream.text)
         return []
 
     def call(self, call: Call) -> list[bytes]:

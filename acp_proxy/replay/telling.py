@@ -18,6 +18,7 @@ from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
+from acp_proxy.wire.streams import Stream
 
 Mode = Literal["compact", "full"]
 TOOL_LIMIT = 1024 * 1024
@@ -52,9 +53,11 @@ class Telling:
         self._prompt: Prompt | None = None
         self._open: tuple[str, bytes] | None = None
         self._latest: dict[str, bytes] = {}
+        self._may_go_on = False  # the last entry was told with its exact bytes, and so would be more of it
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """The lines that this entry makes certain. ``number`` is its line's in the transcript."""
+        self._may_go_on = False
         if entry.note is not None:
             self._note(entry.run, entry.note)
             return []
@@ -68,7 +71,15 @@ class Telling:
         if method == acp.REQUEST_PERMISSION:
             return self._asked(entry)
         update = updates.read(entry, self._session, self._ids) if method == acp.UPDATE else None
-        return self._updated(update) if update is not None else []
+        if update is None:
+            return []
+        self._may_go_on = update.kind in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK) and update.raw is entry.raw
+        return self._updated(update)
+
+    def go_on(self, number: int, stream: Stream) -> list[bytes]:
+        """The same of entries that say what the last one said, but for the text; an item may be many lines."""
+        told = self._segment.go_on(stream) if self._may_go_on else None
+        return told if told is not None else [line for entry in stream.entries() for line in self.add(number, entry)]
 
     def end(self) -> list[bytes]:
         """What was still waiting."""

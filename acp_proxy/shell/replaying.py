@@ -16,8 +16,8 @@ from acp_proxy.replay.fuller import Told, ours_is_fuller, told
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.transcripts.transcript import Reading
-from acp_proxy.wire import acp
+from acp_proxy.transcripts.transcript import Line, Lines, Reading
+from acp_proxy.wire import acp, framing
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
@@ -87,14 +87,14 @@ class Replay:
         try:
             if self._weigh is not None:
                 ours = self._is_fuller(told(self._weigh))
-            for line in self._reading.lines() if ours else ():
+            for line in self._reading.streams() if ours else ():
                 if self._stopped or self._client.is_gone:
                     break
-                if line.entry is not None:
-                    summary.add(line.entry)
-                    self._tell(telling.add(line.number, line.entry))
-                    if self._waiting and time.monotonic() - self._taken > _PATIENCE:
-                        self._take()
+                if isinstance(line, Line) and line.entry is not None:
+                    summary.add(line.entry)  # of which only title and _meta are told
+                self._tell(_told_of(telling, line))
+                if self._waiting and time.monotonic() - self._taken > _PATIENCE:
+                    self._take()
             self._tell(telling.end())
         except OSError as problem:  # what could be read was told; the agent has restored the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
@@ -114,18 +114,19 @@ class Replay:
     def _told(self, mode: Mode) -> Told:
         """What a client would hear of ours."""
         out, telling = Told(), self._begin_telling(mode=mode)
-        for line in self._reading.lines():
-            if line.entry is not None:
-                out.take(telling.add(line.number, line.entry))
-        out.take(telling.end())
+        for line in self._reading.streams():
+            out.take(_one_by_one(_told_of(telling, line)))
+        out.take(_one_by_one(telling.end()))
         return out
 
     def _tell(self, lines: list[bytes]) -> None:
+        """Each item one or more whole lines."""
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:
                 self._take()
             if self._brief is not None:
-                self._brief.add(line)
+                for each in framing.cut(line):
+                    self._brief.add(each)
             self._waiting.append(line)
             self._size += len(line)
 
@@ -139,6 +140,16 @@ class Replay:
             self._client.write_locked(b"".join(self._waiting))
         self._waiting.clear()
         self._size = 0
+
+
+def _one_by_one(lines: list[bytes]) -> list[bytes]:
+    return framing.cut(b"".join(lines))
+
+
+def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:
+    if isinstance(line, Lines):
+        return telling.go_on(line.number, line.stream)
+    return telling.add(line.number, line.entry) if line.entry is not None else []
 
 
 def _states(session: str, telling: Telling, summary: Summary) -> list[bytes]:

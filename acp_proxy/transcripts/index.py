@@ -18,7 +18,7 @@ from pathlib import Path
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts import names, places
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.transcript import Lines, Reading
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
@@ -99,13 +99,14 @@ class Index:
                 if size == reading.size:
                     return not summary.open
             all_whole = True
-            for line in reading.lines(size, lines):
-                all_whole = line.whole
-                if not all_whole:
+            for line in reading.streams(size, lines):
+                if isinstance(line, Lines):
+                    summary.go_on(line.stream)
+                elif not (all_whole := line.whole):
                     break
-                size, lines = line.end, line.number + 1
-                if line.entry is not None:
+                elif line.entry is not None:
                     summary.add(line.entry)
+                size, lines = line.end, line.number + 1
             self._put(agent, name, header, summary, reading, size if lines else 0, lines)
             return not summary.open and all_whole
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from acp_proxy.wire import acp, clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.streams import Stream
 from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, Titles, cleaned
 
 _META_LIMIT = 64 * 1024
@@ -67,6 +68,10 @@ class Summary:
             update = acp.member(acp.member(entry.value, "params"), "update")
             if isinstance(update, Mapping):
                 self._update(entry, update)
+
+    def go_on(self, stream: Stream) -> None:
+        """The same of entries that say what the last one said, but for time and text."""
+        self.last = stream.at
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
         kind = note.get("type")

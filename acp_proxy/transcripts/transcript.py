@@ -18,6 +18,7 @@ from acp_proxy.transcripts.access import lock, open_private, read_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.streams import Stream, Streams
 from acp_proxy.wire.value import Value
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
@@ -167,6 +168,15 @@ class Line(Value):
     entry: Entry | None
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Whole lines that go on as the one before them did: the number of the last of them, and where it ends."""
+
+    number: int
+    end: int
+    stream: Stream
+
+
 class Reading:
     """A transcript opened to be read, up to a size. What is no header of this file's session counts as damage."""
 
@@ -220,20 +230,47 @@ class Reading:
 
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
+        for end, line in cut(self._fd, start, self.size):
+            yield from self._read(number, end, line)
+            number += 1
+
+    def streams(self, start: int = 0, number: int = 0) -> Iterator[Line | Lines]:
+        """The same, much faster: what goes on as the line before it did comes many lines at once."""
+        known, framer, at, end = Streams(), LineFramer(), start, start
+        while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            lines, next = framer.take(data).split(b"\n"), 0
+            lines.pop()
+            while next < len(lines):
+                if (stream := known.stream(lines, next)) is not None:
+                    next, number, end = next + stream.count, number + stream.count, end + stream.size
+                    yield Lines(number - 1, end, stream)
+                    continue
+                line = lines[next] + b"\n"
+                next, number, end = next + 1, number + 1, end + len(line)
+                found = list(self._read(number - 1, end, line))
+                known.last = line, found[0].entry if len(found) == 1 else None
+                yield from found
+        if rest := framer.rest():
+            yield from self._read(number, end + len(rest), rest)
+
+    def _read(self, number: int, end: int, line: bytes) -> Iterator[Line]:
+        """What a line says."""
+        if number == 0:
+            line = line[self.header_size :]
+        if line.isspace():
+            return
         version = self.header.version if self.header is not None else record.VERSION
-        for at_line, at, line in self.raw_lines(start, number):
-            if line.isspace():
-                continue
-            end, whole = at + len(line), line.endswith(b"\n")
-            entry = record.decode_entry(line, version)
-            if entry is not None:
-                yield Line(at_line, end, whole, entry)
-                continue
-            found = record.entries_in(line, version)
-            for piece in found:
-                yield Line(at_line, end, whole, piece.value)
-            if not found:
-                yield Line(at_line, end, whole, None)
+        whole = line.endswith(b"\n")
+        entry = record.decode_entry(line, version)
+        if entry is not None:
+            yield Line(number, end, whole, entry)
+            return
+        found = record.entries_in(line, version)
+        for piece in found:
+            yield Line(number, end, whole, piece.value)
+        if not found:
+            yield Line(number, end, whole, None)
 
     def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""

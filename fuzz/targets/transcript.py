@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def run(data: bytes) -> None:
         return
     try:
         lines = list(reading.lines())
+        assert list(one_by_one(reading)) == lines
         assert reading.is_complete in (True, False)
         index = indexed()
         index.add("agent", "name", reading)
@@ -40,6 +42,18 @@ def run(data: bytes) -> None:
     assert all(line.whole for line in lines[:-1])
     retold(lines, reading.header)
     is_found_behind(data)
+
+
+def one_by_one(reading: Reading) -> Iterator[Line]:
+    """The lines, where many are read at once."""
+    for found in reading.streams():
+        if isinstance(found, Line):
+            yield found
+            continue
+        number, end = found.number - found.stream.count, found.end - found.stream.size
+        for line, entry in zip(found.stream.lines, found.stream.entries(), strict=True):
+            number, end = number + 1, end + len(line) + 1
+            yield Line(number, end, True, entry)
 
 
 def retold(lines: list[Line], header: Header | None) -> None:

@@ -343,6 +343,31 @@ def test_a_long_transcript_is_looked_through_in_steps(path: Path, before: int) -
         assert not opened.is_still_complete
 
 
+@pytest.mark.parametrize("end", [b"", talk.said("torn")[:-1], talk.said("torn")[:-20], b"\n\n", talk.note("opened")])
+@pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
+def test_streamed_messages_are_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
+    chunks = [talk.said(f" word{number}", at=number) for number in range(2_000)]
+    middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
+    path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
+    with reading(path) as opened:
+        lines, known = list(opened.lines()), dict[tuple[int, int], list[Line]]()
+        for found in opened.streams():
+            if isinstance(found, Line):
+                known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
+                continue
+            number, at = found.number - found.stream.count, found.end - found.stream.size
+            for entry, line in zip(found.stream.entries(), found.stream.lines, strict=True):
+                number, at = number + 1, at + len(line) + 1
+                known[number, at] = [Line(number, at, True, entry)]
+            assert (number, at) == (found.number, found.end)
+    assert [line for each in known.values() for line in each] == lines
+    assert len(lines) > 2_000
+    with reading(path) as opened:
+        assert len(list(opened.streams())) < 100
+        start = lines[1_500]
+        assert next(opened.streams(start.end, start.number + 1)) == lines[1_501]
+
+
 def test_words_that_look_like_a_gap_are_none(path: Path) -> None:
     path.write_bytes(HEADER + talk.said(record.GAP_MARK.decode()) + talk.note("other", of='"type":"gap"'))
     with reading(path) as opened:

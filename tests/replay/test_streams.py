@@ -1,0 +1,106 @@
+"""A telling of streamed messages, many lines at once, is the telling of their entries one by one, byte for byte."""
+
+import json
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.wire import record
+from acp_proxy.wire.record import Entry
+from acp_proxy.wire.streams import Streams
+from tests.replay import test_any_entries
+from tests.replay.conversations import PARENT, RUNS, SESSION, Step, conversations
+from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt, text, update
+
+MODES = get_args(Mode)
+
+
+def telling(mode: Mode, limit: int = 0) -> Telling:
+    return Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=limit, also=frozenset({PARENT}))
+
+
+def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
+    again = telling(mode, limit)
+    told = []
+    for number, line in enumerate(lines):
+        if (entry := record.decode_entry(line)) is not None:
+            told += again.add(number, entry)
+    return b"".join([*told, *again.end(), *again.states()])
+
+
+def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
+    """And how many lines needed no look of their own."""
+    streams, again, at, saved, told = Streams(), telling(mode, limit), 0, 0, list[bytes]()
+    while at < len(lines):
+        if (stream := streams.stream(lines, at)) is not None:
+            at += stream.count
+            saved += stream.count
+            told += again.go_on(at - 1, stream)
+            continue
+        entry = record.decode_entry(lines[at])
+        streams.last = lines[at] + b"\n", entry
+        told += again.add(at, entry) if entry is not None else []
+        at += 1
+    return b"".join([*told, *again.end(), *again.states()]), saved
+
+
+def line(entry: Entry) -> bytes:
+    if entry.note is not None or entry.peer is None:
+        return record.encode_note(entry.at, entry.run, entry.note or {})[:-1]
+    return record.encode_message(entry.at, entry.run, entry.peer, entry.raw or b"{}", entry.of)[:-1]
+
+
+TERMINAL = [{"type": "terminal", "terminalId": "t"}]
+TALKS: dict[str, list[Entry | None]] = {
+    "plain": [prompt("hello"), *[chunk(f" word{number}") for number in range(50)], answer()],
+    "echoed": [prompt("ab"), *[chunk(one, "user_message_chunk") for one in "abc"], chunk("x"), chunk("y"), answer()],
+    "without a prompt": [chunk("a"), chunk("b"), chunk("c")],
+    "with ids": [prompt("q"), *[chunk(str(at), messageId="m") for at in range(9)], chunk("x"), chunk("y")],
+    "with what keeps them apart": [prompt("q"), *[chunk(str(at), _meta={"n": 1}) for at in range(9)], answer()],
+    "of a thought": [prompt("q"), *[chunk(str(at), THOUGHT) for at in range(9)], chunk("x"), chunk("y")],
+    "around calls": [chunk("a"), chunk("b"), call("t"), chunk("c"), chunk("d"), changed("t", status="failed")],
+    "behind a terminal": [prompt("q"), call("t", content=TERMINAL), *[chunk(str(at)) for at in range(9)], answer()],
+    "around a plan": [
+        *[chunk(str(at)) for at in range(5)],
+        update("plan", entries=[]),
+        *[chunk(str(at)) for at in range(5)],
+        update("plan", entries=[]),
+        chunk("x"),
+    ],
+    "of a parent": [
+        record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), f'"{PARENT}"'.encode()))
+        for at in range(9)
+    ],
+    "of somebody else": [
+        record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), b'"other"')) for at in range(9)
+    ],
+    "of odd content": [update("agent_message_chunk", content=text("a", annotations={})) for _ in range(5)],
+    "with halves of a pair": [chunk("\ud83d"), chunk("\ude00"), chunk("a"), chunk("b")],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", TALKS)
+def test_it_makes_no_difference_how_a_talk_is_read(name: str, mode: Mode) -> None:
+    lines = [line(entry) for entry in TALKS[name] if entry is not None]
+    told, saved = at_once(lines, mode)
+    assert told == one_by_one(lines, mode)
+    assert saved > 0
+    assert all(json.loads(each)["params"]["sessionId"] == SESSION for each in told.splitlines())
+
+
+@settings(deadline=None)
+@given(conversations(), st.sampled_from(MODES), st.sampled_from([0, 40]))
+def test_it_makes_no_difference_for_any_conversation(talk: list[Step], mode: Mode, limit: int) -> None:
+    lines = [line(step.entry) for step in talk]
+    assert at_once(lines, mode, limit)[0] == one_by_one(lines, mode, limit)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(test_any_entries.entries(), st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
+def test_it_makes_no_difference_for_whatever_stands_there(found: list[tuple[Entry | None, int]], mode: Mode) -> None:
+    lines = [line(entry) for entry, times in found if entry is not None for _ in range(times)]
+    assert at_once(lines, mode)[0] == one_by_one(lines, mode)

@@ -1,0 +1,158 @@
+"""A streamed message read many lines at once says what its lines say one by one, whatever stands among them."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from acp_proxy.wire.streams import Stream, Streams
+from tests.strategies import texts
+
+AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
+
+
+def said(text: str, *, at: str = AT, kind: str = "agent_message_chunk", peer: Peer = Peer.AGENT, **more: Any) -> bytes:
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **more}
+    message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+    return kept(json.dumps(message, separators=(",", ":")).encode(), at=at, peer=peer)
+
+
+def kept(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = None) -> bytes:
+    return record.encode_message(at, RUN, peer, raw, of)[:-1]
+
+
+def read(lines: list[bytes]) -> list[Entry | Stream | None]:
+    """As a transcript is read."""
+    streams, out, at = Streams(), list[Entry | Stream | None](), 0
+    while at < len(lines):
+        if (stream := streams.stream(lines, at)) is not None:
+            at += stream.count
+            out.append(stream)
+            continue
+        entry = record.decode_entry(lines[at])
+        streams.last = lines[at] + b"\n", entry
+        out.append(entry)
+        at += 1
+    return out
+
+
+def one_by_one(lines: list[bytes]) -> list[Entry | None]:
+    return [record.decode_entry(line) for line in lines]
+
+
+def streams_in(lines: list[bytes]) -> list[Stream]:
+    """Those that are found; that they and the rest say the same as each line by itself is seen to here."""
+    found = read(lines)
+    entries = [entry for one in found for entry in (one.entries() if isinstance(one, Stream) else [one])]
+    assert entries == one_by_one(lines)
+    streams = [one for one in found if isinstance(one, Stream)]
+    for stream in streams:
+        inner = list(stream.entries())
+        assert len(inner) == stream.count
+        assert stream.at == inner[-1].at
+        assert stream.size == sum(len(line) + 1 for line in stream.lines)
+        assert stream.messages == b"".join((entry.raw or b"") + b"\n" for entry in inner)
+        assert stream.text == "".join(text_of(entry) for entry in inner)
+    return streams
+
+
+def text_of(entry: Entry) -> str:
+    message: Any = entry.value
+    text: str = message["params"]["update"]["content"]["text"]
+    return text
+
+
+@pytest.mark.parametrize("more", [{}, {"messageId": "m"}, {"_meta": {"text": "another", "n": 1.0}}])
+@pytest.mark.parametrize("kind", ["agent_message_chunk", "agent_thought_chunk"])
+def test_what_goes_on_as_the_line_before_it_did_is_one_stream_whatever_it_says(kind: str, more: Any) -> None:
+    words = ["Hel", "lo", "", ' "quoted"', "\\", "\n", "é\U0001f600\u2028", '"}}}}}', '"text":"', "x" * 70_000]
+    times = [f"2026-11-20T09:15:02.{number:03}Z" for number in range(len(words))]
+    lines = [said(word, at=time, kind=kind, **more) for word, time in zip(words, times, strict=True)]
+    more_behind = "_meta" not in more  # the last "text" of the line is another one there
+    assert [stream.count for stream in streams_in(lines)] == ([len(words) - 1] if more_behind else [])
+
+
+def test_a_stream_of_any_length_is_read_in_few_goes() -> None:
+    assert len(streams_in([said(f" word{number}") for number in range(3_000)])) < 10
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        said("x", kind="user_message_chunk"),
+        said("x", kind="agent_thought_chunk"),
+        said("x", peer=Peer.CLIENT),
+        said("x", messageId="other"),
+        said("x", at="later"),
+        b"",
+        b"\0" * 100,
+        said("x")[:-1],
+        said("x")[:-1] + b"]",
+        said("x") + b" ",
+        said("x").replace(b"k3f9a1", b"k3f9a2"),
+        said("x")[:7] + b"\0" + said("x")[8:],
+        said("x")[:7] + b'"' + said("x")[8:],
+        said("x").replace(b'"x"', b'"'),
+        said("x").replace(b'"x"', b'"x\\"'),
+        said("x").replace(b'"x"', b'"x","y"'),
+        said("x").replace(b'"x"', b'"x","text":"y"'),
+        said("x").replace(b'"x"', b'"\t"'),
+        said("x").replace(b'"x"', b'"\xff"'),
+        said("x").replace(b'"x"', b'"\\ud83d"'),
+        said("x").replace(b'"x"', b'""]["'),
+    ],
+)
+def test_what_is_anything_else_is_read_as_always(other: bytes) -> None:
+    before, behind = [said("a"), said("b"), said("c")], [said("d"), said("e"), said("f")]
+    assert [stream.text for stream in streams_in([*before, other, *behind])] in (["bc", "ef"], ["def"], ["ef"])
+    assert streams_in([*before, other]) or streams_in(before)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(b'"a",', b'"b'), (b'"a\\', b',"b"'), (b'"a",["b"', b'"c"],"d"'), (b'"', b'"a","b"')]
+)
+def test_lines_that_would_make_good_values_only_together_are_none(first: bytes, second: bytes) -> None:
+    start, end = said("x").split(b'"x"')
+    streams_in([said("a"), said("b"), start + first + end, start + second + end, said("c"), said("d")])
+
+
+def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
+    for line in (
+        kept(b'{"method":"session/update","params":{"update":{"content":{"type":"text","text":"a"}}}}'),
+        kept(b'{"method":"other","text":"a"}'),
+        kept(b'{"text":"a"}', of="session/prompt"),
+        said("a", _meta={"text": "b"}),
+        said("a").replace(b'"type":', b'"text":"b","type":').replace(b'"text":"a"', b'"tex":"a"'),
+    ):
+        streams_in([line] * 5)
+    assert not streams_in([kept(b'{"text":"a"}')] * 5)
+
+
+_pieces = st.sampled_from(
+    [b'"', b"\\", b",", b"[", b"]", b"}", b"\0", b"\xff", b"\\ud83d", b'"}}}}}', b'"text":"', b',"text":', b"\r"]
+)
+_bodies = st.one_of(
+    texts.map(lambda text: json.dumps(text).encode()),
+    st.lists(st.one_of(_pieces, st.binary(max_size=3)), max_size=4).map(b"".join),
+).map(lambda body: body.replace(b"\n", b""))
+
+
+@st.composite
+def _lines(draw: st.DrawFn) -> bytes:
+    kind = draw(st.sampled_from(["agent_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call"]))
+    at = draw(st.sampled_from([AT, AT, "2026-11-20T09:15:02.124Z", "2026", '2026-11-20T09:15:02."23Z']))
+    line = said("x", at=at, kind=kind).replace(b'"x"', draw(_bodies))
+    if draw(st.integers(0, 9)) == 0:
+        at_byte = draw(st.integers(0, len(line)))
+        line = line[:at_byte] + draw(_pieces) + line[at_byte + draw(st.integers(0, 40)) :]
+    return line
+
+
+@given(st.lists(_lines(), max_size=30))
+def test_any_lines_say_the_same_at_once_and_one_by_one(lines: list[bytes]) -> None:
+    streams_in(lines)
