@@ -6,6 +6,7 @@ Only here is it decided which transcripts the index has to look at. One thread a
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,6 +21,8 @@ _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
 _LEFT_ALONE_SECONDS = 5.0
 """An index that cannot be written to is not tried at every turn's end, each for seconds: marks tell it later."""
+_TOGETHER_SECONDS = 0.1
+"""An index is made in few transactions; each is a moment for whoever else writes to it."""
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PASSING = _IN_USE | frozenset(
     {
@@ -137,10 +140,7 @@ class Catalog:
 
     def _answer(self, index: Index, agents: tuple[str, ...], question: Callable[[Index], T]) -> T:
         if index.is_new:
-            for agent in self._layout.agents():
-                for name in self._layout.names(agent):
-                    self.bring_in(index, agent, name)
-            index.is_filled()
+            self._fill(index)
         for agent in agents:
             deleted = self._deleted(agent)
             for name in self._layout.marked(agent):
@@ -148,6 +148,15 @@ class Catalog:
             if index.remove(agent, *deleted):
                 index.clear_log()
         return question(index)
+
+    def _fill(self, index: Index) -> None:
+        left = deque((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
+        while left:
+            until = time.monotonic() + _TOGETHER_SECONDS
+            with index.together():
+                while left and time.monotonic() < until:
+                    self.bring_in(index, *left.popleft())
+        index.is_filled()
 
     def _deleted(self, agent: str) -> list[str]:
         """The names of an agent's deleted sessions, whose transcripts are gone when this returns."""

@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts import names, places
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Lines, Reading
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
-SCHEMA = 2
+SCHEMA = 3
 PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
@@ -95,7 +96,7 @@ class Index:
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with _trusting():
-                    summary, size, lines = Summary.restored(json.loads(row[4])), row[2], row[3]
+                    summary, size, lines = Summary.restored(_read(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             all_whole = True
@@ -122,7 +123,9 @@ class Index:
         return bool(found)
 
     def clear_log(self) -> bool:
-        """What was removed is in the write-ahead log no more; False while another process reads from it."""
+        """What was removed is in the write-ahead log no more; False while another process reads it, or we write."""
+        if self._database.in_transaction:
+            return False
         self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
         try:
             (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -202,7 +205,16 @@ class Index:
             time.sleep(_PAUSE_SECONDS)
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is added meanwhile costs one transaction; others wait for its end."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._database.in_transaction:
+            yield
+            return
         self._database.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -230,7 +242,7 @@ class Index:
                 if line.entry is not None:
                     summary.add(line.entry)
         with _trusting():
-            size = json.loads(found[3])["size"]
+            size = _read(found[3])["size"]
         row = _row(name, header, summary, reading.inode, size, upto, lines)
         return tuple(row[key] for key in columns.split(", ")) == tuple(found)
 
@@ -281,13 +293,13 @@ def _row(
         "session": _blob(header.session),
         "listed": int(summary.prompts > 0 and summary.cwd is not None and not is_superseded(name)),
         "updated": summary.updated or "",
-        "info": json.dumps(info),
-        "open": json.dumps(sorted(summary.open)),
+        "info": _written(info),
+        "open": _written(sorted(summary.open)),
         "inode": inode,
         "created": header.created_at,
         "size": size,
         "lines": lines,
-        "state": json.dumps(summary.state()),
+        "state": _written(summary.state()),
     }
 
 
@@ -308,7 +320,7 @@ def _trusting() -> Iterator[None]:
 @_trusting()
 def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
     agent, name, session, updated, info, open_runs = row[:6]
-    known = json.loads(info)
+    known = _read(info)
     return Listed(
         agent=agent,
         name=name,
@@ -318,7 +330,7 @@ def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
         updated=updated,
         prompts=known["prompts"],
         replies=known["replies"],
-        failed=known["failed"] or any(other != run for other in json.loads(open_runs)),
+        failed=known["failed"] or any(other != run for other in _read(open_runs)),
         directories=known["directories"],
         meta=known["meta"],
         size=known["size"],
@@ -348,6 +360,14 @@ def _read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
         return updated, bytes.fromhex(session)
     except (ValueError, TypeError, RecursionError) as problem:
         raise InvalidCursor from problem
+
+
+def _written(value: object) -> str:
+    return jsonrpc.dump(value).decode()
+
+
+def _read(text: str) -> Any:
+    return jsonrpc.parse(text.encode())
 
 
 def _blob(text: str) -> bytes:

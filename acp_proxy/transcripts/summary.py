@@ -4,7 +4,7 @@ Pure. Source of the rules: design of session/list (titles, times, counts), seed 
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 
 from acp_proxy.wire import acp, clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -40,13 +40,13 @@ class Summary:
 
     @classmethod
     def restored(cls, state: Mapping[str, object]) -> "Summary":
-        known = {each.name for each in fields(cls)}
-        out = cls(**{key: value for key, value in state.items() if key in known})  # type: ignore[arg-type]
+        out = cls(**{key: value for key, value in state.items() if key in _FIELDS})  # type: ignore[arg-type]
         out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
         return out
 
     def state(self) -> dict[str, object]:
-        return asdict(self)
+        """To be written down at once: what it holds is still ours."""
+        return {name: getattr(self, name) for name in _FIELDS} | {"titles": self.titles.state()}
 
     @property
     def title(self) -> str | None:
@@ -124,6 +124,9 @@ class Summary:
 
     def _has_room(self, meta: Mapping[object, object]) -> bool:
         return len(jsonrpc.dump(self.meta)) + len(jsonrpc.dump(meta)) <= _META_LIMIT
+
+
+_FIELDS = tuple(each.name for each in fields(Summary))
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:

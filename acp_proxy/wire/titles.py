@@ -28,6 +28,9 @@ class Titles:
     def best(self) -> str | None:
         return self.line or self.any_line or self.resource
 
+    def state(self) -> dict[str, str | None]:
+        return {"line": self.line, "any_line": self.any_line, "resource": self.resource}
+
     def consider(self, blocks: object) -> None:
         """The blocks of one more prompt, whatever they are."""
         if self.line is not None:

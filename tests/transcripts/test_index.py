@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -514,6 +515,24 @@ def test_one_of_another_version_is_refused(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(sqlite3.DatabaseError):
         Index(path)
+
+
+def test_what_is_brought_in_together_is_seen_together(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite3"
+    shelf, other = Shelf(tmp_path, path), Shelf(tmp_path, path)
+    with shelf.index.together():
+        shelf.session("s")
+        shelf.session("t")
+        assert other.page() == []
+        assert not shelf.index.remove(AGENT, file_name("gone"))
+        assert not shelf.index.clear_log()
+    assert sorted(other.page()) == ["s", "t"]
+    with suppress(OSError), shelf.index.together():
+        shelf.session("u")
+        raise OSError
+    assert sorted(other.page()) == sorted(shelf.page()) == ["s", "t"]
+    for each in (shelf, other):
+        each.index.close()
 
 
 def test_what_is_removed_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
