@@ -5,16 +5,18 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.damage import Beside
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.verifying import BY_HAND, MODE, REPAIR, Finding
 from acp_proxy.views import terminal
+
+if TYPE_CHECKING:  # no other command needs them
+    from acp_proxy.transcripts.damage import Beside
+    from acp_proxy.transcripts.verifying import Finding
 
 SessionsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last. Default: all.")
@@ -61,6 +63,8 @@ def repair(
 
     Example: acp-proxy sessions repair --dry-run
     """
+    from acp_proxy.transcripts.verifying import BY_HAND, REPAIR
+
     left = mended = 0
     with explained():
         opened = Store(root_of(store))
@@ -80,7 +84,9 @@ def repair(
         raise typer.Exit(1)
 
 
-def _repaired_at_once(finding: Finding) -> tuple[Path, str, bool]:
+def _repaired_at_once(finding: "Finding") -> tuple[Path, str, bool]:
+    from acp_proxy.transcripts.verifying import MODE
+
     return finding.path, finding.name, finding.kind == MODE
 
 
@@ -89,7 +95,7 @@ def _wanted(store: Store, wanted: Iterable[str] | None, agent: str) -> list[tupl
     return [(row.agent, row.name) for row in rows]
 
 
-def _mend(store: Store, finding: Finding) -> bool:
+def _mend(store: Store, finding: "Finding") -> bool:
     try:
         copy = store.repair(finding)
     except (AcpProxyError, OSError) as problem:
@@ -99,7 +105,7 @@ def _mend(store: Store, finding: Finding) -> bool:
     return True
 
 
-def _say(store: Store, finding: Finding) -> None:
+def _say(store: Store, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(terminal.line(f"{path}{about}: {finding.kind}: {finding.text}"))
@@ -111,11 +117,11 @@ def _say(store: Store, finding: Finding) -> None:
         typer.echo(terminal.line(between))
 
 
-def _beside(entry: Beside | None, otherwise: str) -> str:
+def _beside(entry: "Beside | None", otherwise: str) -> str:
     return f"line {entry.line} ({entry.at} {entry.what})" if entry is not None else otherwise
 
 
-def _for_programs(finding: Finding) -> dict[str, Any]:
+def _for_programs(finding: "Finding") -> dict[str, Any]:
     """One object per line: a store may have more damage than fits into memory."""
     return {
         "file": str(finding.path),

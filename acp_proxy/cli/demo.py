@@ -2,8 +2,6 @@
 
 import typer
 
-from acp_proxy.demo.walkthrough import WalkFailed, walk
-
 
 def demo() -> None:
     """Show the main job in a minute, with a bundled agent.
@@ -11,6 +9,8 @@ def demo() -> None:
     A conversation with an agent that can only resume; the editor is killed; then the session is listed, loaded with its
     whole history, continued and deleted. It happens in a temporary directory, and every step is checked.
     """
+    from acp_proxy.demo.walkthrough import WalkFailed, walk  # no other command needs it
+
     try:
         walk(say)
     except WalkFailed as failure:

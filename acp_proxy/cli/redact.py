@@ -9,8 +9,6 @@ import typer
 from acp_proxy import options
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import NewerFormat
-from acp_proxy.redaction.masking import Masking
-from acp_proxy.transcripts.redacting import redact_file
 from acp_proxy.transcripts.store import Store
 
 SessionsArgument = Annotated[
@@ -41,6 +39,9 @@ def redact(
 
     Example: acp-proxy sessions redact --dry-run
     """
+    from acp_proxy.redaction.masking import Masking  # no other command needs it
+    from acp_proxy.transcripts.redacting import redact_file
+
     with explained():
         masking = Masking(options.patterns(patterns) or [])
         opened = Store(root_of(store))

@@ -6,7 +6,6 @@ a list says of it, and the folded state up to an offset, so that a turn costs on
 """
 
 import base64
-import hashlib
 import json
 import sqlite3
 import time
@@ -343,6 +342,8 @@ def _begins_turn(entry: Entry) -> bool:
 
 def _binding(agent: str, cwd: str | None) -> str:
     filtered = json.dumps([agent, places.spelled(cwd) if cwd is not None else None])
+    import hashlib  # brings OpenSSL: only for pages
+
     return hashlib.sha256(filtered.encode()).hexdigest()[:16]
 
 

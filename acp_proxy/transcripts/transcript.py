@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts import names
@@ -18,8 +19,10 @@ from acp_proxy.transcripts.access import lock, open_private, read_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
-from acp_proxy.wire.streams import Stream, Streams
 from acp_proxy.wire.value import Value
+
+if TYPE_CHECKING:
+    from acp_proxy.wire.streams import Stream
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
@@ -168,13 +171,12 @@ class Line(Value):
     entry: Entry | None
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Value):
     """Whole lines that go on as the one before them did: the number of the last of them, and where it ends."""
 
     number: int
     end: int
-    stream: Stream
+    stream: "Stream"
 
 
 class Reading:
@@ -236,6 +238,8 @@ class Reading:
 
     def streams(self, start: int = 0, number: int = 0) -> Iterator[Line | Lines]:
         """The same, much faster: what goes on as the line before it did comes many lines at once."""
+        from acp_proxy.wire.streams import Streams  # only once something is told again
+
         known, framer, at, end = Streams(), LineFramer(), start, start
         while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
             at += len(data)

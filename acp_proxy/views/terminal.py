@@ -18,6 +18,8 @@ _SPEAKERS = {acp.USER_CHUNK: "User", acp.AGENT_CHUNK: "Agent", acp.THOUGHT_CHUNK
 
 def printable(text: str) -> str:
     """Text without control sequences; its line ends stay."""
+    if text.isprintable():
+        return text
     return "".join(
         one if one.isprintable() or one == "\n" else "\N{REPLACEMENT CHARACTER}" for one in text.expandtabs()
     )
