@@ -42,6 +42,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "What is masked in transcripts: off; keys: known forms of keys; or a file of your own patterns: both.",
     ),
     ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
+    (
+        "compact",
+        "ACP_PROXY_COMPACT",
+        ("daily", "off"),
+        "daily",
+        "When large transcripts are compressed that nobody has used for a week: once a day, in idle minutes, or not.",
+    ),
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
 )
 

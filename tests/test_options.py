@@ -25,6 +25,7 @@ DEFAULTS = {
     "replay-tool-limit": "1048576",
     "redact": "off",
     "fsync": "turn",
+    "compact": "daily",
     "grace": "5",
 }
 SOMETHING_ELSE = {
@@ -41,6 +42,7 @@ SOMETHING_ELSE = {
     "replay-tool-limit": "0",
     "redact": "keys",
     "fsync": "never",
+    "compact": "off",
     "grace": "0.5",
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, root_of
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -17,10 +17,6 @@ from acp_proxy.views import terminal
 if TYPE_CHECKING:  # no other command needs them
     from acp_proxy.transcripts.damage import Beside
     from acp_proxy.transcripts.verifying import Finding
-
-SessionsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last. Default: all.")
-]
 
 
 def verify(

@@ -40,7 +40,6 @@ def redact(
     Example: acp-proxy sessions redact --dry-run
     """
     from acp_proxy.redaction.masking import Masking  # no other command needs it
-    from acp_proxy.transcripts.redacting import redact_file
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])
@@ -53,7 +52,7 @@ def redact(
         for path in opened.redactable(rows):
             name = str(path.relative_to(opened.root))
             try:
-                files[name] = redact_file(path, masking, dry=dry_run)
+                files[name] = opened.redact(path, masking, dry=dry_run)
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy.cli import damage
+from acp_proxy.cli.compact import compact
 from acp_proxy.cli.redact import redact
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import Unreadable
@@ -16,6 +17,7 @@ from acp_proxy.views import terminal
 
 app = typer.Typer(help="List, show and delete what is kept.", no_args_is_help=True, rich_markup_mode=None)
 app.command()(redact)
+app.command()(compact)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")]
 

@@ -22,6 +22,9 @@ StoreOption = Annotated[
     ),
 ]
 AgentOption = Annotated[str, typer.Option("--agent", help="Only sessions of agents whose name begins with this.")]
+SessionsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last. Default: all.")
+]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="An id, the beginning of one, or: last.")]
 
 

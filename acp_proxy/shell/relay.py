@@ -44,9 +44,12 @@ from acp_proxy.wire.value import Value
 if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
     from acp_proxy.replay.telling import Mode
     from acp_proxy.shell.replaying import Ended, Replay
+    from acp_proxy.transcripts.store import Store
 
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""
+IDLE_SECONDS = 5 * 60.0
+"""Without a line either way: nobody is there, or the agent thinks for long."""
 
 
 class ReplayOptions(Value):
@@ -70,7 +73,9 @@ class Relay:
         to_agent: int,
         warn: Callable[[str], None],
         replay: ReplayOptions,
+        idle_seconds: float | None = None,
     ) -> None:
+        """``idle_seconds``: after so long without a line either way, the store may be compacted."""
         self.notify: Callable[[], None] = lambda: None
         self.stirred = threading.Event()
         """The agent has said something, or a side has ended."""
@@ -78,6 +83,7 @@ class Relay:
         self._recorder = recorder
         self._warn = warn
         self._replay = replay
+        self._idle_seconds = idle_seconds
         self._core = threading.Lock()
         self._outputs = {
             Peer.CLIENT: Output(to_client, self._notify),
@@ -92,6 +98,8 @@ class Relay:
         self._replays: dict[RequestId, Replay] = {}
         self._watch_wanted = threading.Event()
         self._watching = self._is_over = False
+        self._is_idle = False
+        self._idling: threading.Thread | None = None
 
     def start(self) -> None:
         self.client.start()
@@ -371,7 +379,13 @@ class Relay:
     def _watch(self) -> None:
         """See that nobody waits for a store that hangs."""
         recorder = self._the_recorder()
-        while self._watch_wanted.wait() and not self._is_over:
+        while True:
+            self._is_idle = not self._watch_wanted.wait(self._idle_seconds)
+            if self._is_over:
+                return
+            if self._is_idle:
+                self._use_idle_time(recorder.store)
+                continue
             self._watch_wanted.clear()
             self._watching = False
             time.sleep(_WATCH_SECONDS)
@@ -379,6 +393,21 @@ class Relay:
                 if time.monotonic() - since > STALL_SECONDS:
                     recorder.stall(since, self._go_on_without)
                 time.sleep(_WATCH_SECONDS)
+
+    def _use_idle_time(self, store: "Store") -> None:
+        """On a thread of its own, until the next line."""
+
+        def use() -> None:
+            try:
+                from acp_proxy.shell.idling import compact  # not before there is time for it
+
+                compact(store.root, lambda: self._is_idle and not self._watching)
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
+                self._warn(f"internal error while nothing was said: {type(bug).__name__}: {bug}")
+
+        if not self._replays and (self._idling is None or not self._idling.is_alive()):
+            self._idling = threading.Thread(target=use, name="idle", daemon=True)
+            self._idling.start()
 
     def _go_on_without(self, stuck: int) -> None:
         for pump in (self.client, self.agent):

@@ -15,7 +15,7 @@ from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.output import stderr
 from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
-from acp_proxy.shell.relay import Relay, ReplayOptions
+from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
@@ -47,6 +47,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
         to_agent=agent.stdin,
         warn=warn,
         replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
+        idle_seconds=IDLE_SECONDS if given["compact"] == "daily" else None,
     )
     relay.start()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)

@@ -154,14 +154,14 @@ def touch(path: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """No other process is in here meanwhile (Windows: nobody is kept out). Raises BlockingIOError, OSError."""
     if sys.platform == "win32":
         yield
         return
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        lock(fd)
+        lock(fd, wait=wait)
         yield
     finally:
         os.close(fd)

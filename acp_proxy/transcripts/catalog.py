@@ -92,7 +92,7 @@ class Catalog:
             index.remove(agent, name)
             if index.lasts and index.clear_log():
                 self._layout.unmark(agent, name)
-                if self._layout.transcript(agent, name).exists():  # it has come to life meanwhile
+                if self._layout.exists(agent, name):  # it has come to life meanwhile
                     self._layout.mark(agent, name)
             return
         except (OSError, NewerFormat):
@@ -132,6 +132,15 @@ class Catalog:
         self.tell(remove)
         self.ask(lambda index: None, agent)
 
+    def packed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+        """A transcript is the same in another file: it need not be read again. Raises OSError, Unreadable."""
+        moved: list[bool] = []
+        self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))
+        if moved[-1]:
+            self._layout.unmark(agent, name)
+            if os.path.lexists(self._layout.transcript(agent, name)):  # somebody goes on with it
+                self._layout.mark(agent, name)
+
     def rebuild(self) -> None:
         """Make it anew from all transcripts. Raises OSError, Unreadable."""
         self._close()
@@ -164,7 +173,7 @@ class Catalog:
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
             names = {file_name(session): session for session in sessions}
-            left = [name for name in names if os.path.lexists(self._layout.transcript(agent, name))]
+            left = [name for name in names if self._layout.exists(agent, name)]
             if left and not self._removed(agent, {name: names[name] for name in left}):
                 return list(names)
             known = self._gone[agent] = sessions, list(names)

@@ -121,6 +121,15 @@ class Index:
                 self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
         return bool(found)
 
+    def move(self, agent: str, name: str, before: int, inode: int) -> bool:
+        """What is known of a transcript is so of another file, which holds the same. Whether anything is known."""
+        with self._transaction():
+            done = self._database.execute(
+                "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
+                (inode, agent, name, before),
+            )
+            return done.rowcount == 1
+
     def clear_log(self) -> bool:
         """What was removed is in the write-ahead log no more; False while another process reads it, or we write."""
         if self._database.in_transaction:

@@ -1,12 +1,13 @@
 """Where everything lies in a store's directory. Names of agents and sessions are file names here, never ids."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.transcripts import access, names
 from acp_proxy.transcripts.journal import Journal
+from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinished
 
-SUFFIX = ".jsonl"
 JOURNAL = "state"
 
 
@@ -18,6 +19,7 @@ class Layout:
         self.backups = root / "backups"
         self.index = root / "index.sqlite3"
         self.format = root / "format"
+        self.compacted = root / "compacted"
         self._journals: dict[str, Journal] = {}
 
     def prepare(self) -> None:
@@ -43,19 +45,22 @@ class Layout:
 
     def names(self, agent: str) -> list[str]:
         """Every transcript of an agent, superseded ones too; what others put there is not ours."""
-        folder = self.transcripts / agent
-        return sorted(path.stem for path in folder.glob(f"*{SUFFIX}") if names.is_ours(path.stem))
+        try:
+            with os.scandir(self.transcripts / agent) as found:
+                return sorted({name for file in found if (name := names.transcript_in(file.name)) is not None})
+        except (FileNotFoundError, PermissionError):
+            return []
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them
-        when they were repaired."""
+        when they were repaired. Each as it is called when it is not packed."""
         if names is None:
             folders = (self.transcripts, self.backups)
-            return sorted(path for folder in folders for path in folder.rglob(f"*{SUFFIX}"))
+            return sorted({path for folder in folders for path in _files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
         found = {self.transcript(agent, name) for agent, name in chosen}
         for agent, name in chosen:
-            found.update((self.backups / agent).rglob(f"{name}*{SUFFIX}"))
+            found.update(_files(self.backups / agent, f"{name}*"))
         return sorted(found)
 
     def transcript(self, agent: str, name: str) -> Path:
@@ -86,16 +91,29 @@ class Layout:
     def unmark(self, agent: str, name: str) -> None:
         (self.unindexed / agent / name).unlink(missing_ok=True)
 
+    def exists(self, agent: str, name: str) -> bool:
+        """Whether there is anything by the name of this transcript, packed or not."""
+        path = self.transcript(agent, name)
+        return os.path.lexists(path) or os.path.lexists(packed(path))
+
     def backup(self, agent: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is mended."""
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
     def remove(self, agent: str, name: str) -> None:
         """A transcript and its backups; itself last, since what is left of it has the rest removed. Raises OSError."""
-        for path in (self.backups / agent).glob(f"{name}.*{SUFFIX}"):
+        for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        self.transcript(agent, name).unlink(missing_ok=True)
+        path = self.transcript(agent, name)
+        for form in (unfinished(path), unfinished(packed(path)), packed(path), path):
+            form.unlink(missing_ok=True)
 
     def discard_index(self) -> None:
         for suffix in ("", "-wal", "-shm"):
             self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
+
+
+def _files(folder: Path, pattern: str) -> Iterator[Path]:
+    for suffix in (SUFFIX, PACKED_SUFFIX):
+        for path in folder.rglob(pattern + suffix):
+            yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.errors import Unmendable
@@ -109,7 +110,7 @@ def mend_journal(path: Path, copy: Path) -> int:
     """The same for a journal, where no note is left."""
     with _alone(path) as fd:
         size = os.fstat(fd).st_size
-        lines = list(damage.of_journal(cut(fd, 0, size)))
+        lines = list(damage.of_journal(cut(partial(access.read_at, fd), 0, size)))
         if lines:
             _back_up(path, fd, size, copy)
         for stretch in lines:
@@ -125,7 +126,9 @@ def _alone(path: Path) -> Iterator[int]:
         try:
             stack.enter_context(access.alone_in(path.parent))
         except BlockingIOError as problem:
-            raise Unmendable(f"{path.parent}: another repair is under way. Try again when it has ended.") from problem
+            raise Unmendable(
+                f"{path.parent}: another repair, or a compaction, is under way. Try again when it has ended."
+            ) from problem
         fd = access.open_private(path, os.O_RDWR)
         stack.callback(os.close, fd)
         yield fd

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 try:  # as ``random`` does: hashlib brings OpenSSL, milliseconds and half a megabyte beside the first answer
     if sys.version_info >= (3, 12):
@@ -15,6 +16,10 @@ _SLUG_LENGTH = 40
 _HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
 ASIDE = "~"
 """Stands before the number of a transcript that was set aside, since its id was given to another session."""
+SUFFIX = ".jsonl"
+PACKED_SUFFIX = ".jsonl.zst"
+UNFINISHED = ".new"
+"""Stands behind the name of a file that is being packed or unpacked."""
 
 _OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)?")
 
@@ -30,6 +35,22 @@ def fits(text: str, name: str) -> bool:
     """Whether a file of this name (also one that was set aside) may be this text's: only names of ours can tell."""
     name = name.partition(ASIDE)[0]
     return not is_ours(name) or name == file_name(text)
+
+
+def packed(path: Path) -> Path:
+    """Where a transcript lies once it is packed."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + PACKED_SUFFIX)
+
+
+def unfinished(path: Path) -> Path:
+    """What a packed or unpacked form is called until it is whole."""
+    return path.with_name(path.name + UNFINISHED)
+
+
+def transcript_in(file: str) -> str | None:
+    """The transcript that a file holds, whether packed or not, by the file's name. None: it is none of ours."""
+    name = file.removesuffix(PACKED_SUFFIX) if file.endswith(PACKED_SUFFIX) else file.removesuffix(SUFFIX)
+    return name if name != file and is_ours(name) else None
 
 
 def is_ours(name: str) -> bool:

@@ -10,25 +10,31 @@ import errno
 import os
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.errors import NewerFormat, StoreRefused, errno_name
+from acp_proxy.errors import NewerFormat, StoreRefused, Unreadable, errno_name
 from acp_proxy.transcripts import access, journal
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.names import ASIDE, file_name, packed
 from acp_proxy.transcripts.transcript import Reading, Transcript, copy_transcript
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not need it
+    from collections import Counter
+
+    from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.catalog import Catalog
     from acp_proxy.transcripts.index import Listed, Page
+    from acp_proxy.transcripts.packing import Made, Terms
     from acp_proxy.transcripts.verifying import Finding
 
 FORMAT = 1
+_TRIES = 100  # a file that is deleted, made or packed at the same moment is looked for again
 
 
 class Deleted(FileNotFoundError):
@@ -84,17 +90,19 @@ class Store:
         """
         path = self._path(agent, header.session)
         if parent is None and not fresh:
-            if header.session in self.deleted(agent):
-                raise Deleted(path)
-            self._make_folder(path.parent)
-            return Transcript(path, header)
+            return self._resume(agent, path, header)
         self.lift(agent, header.session)
         self._make_folder(path.parent)
         while True:
             self._set_aside(agent, path)
             if parent is not None:
                 self._copy(self._path(agent, parent), path, header)
-            transcript = Transcript(path, header)
+            try:
+                transcript = Transcript(path, header)
+            except FileNotFoundError:  # it was the other process's, as below, and is set aside already
+                if path.parent.is_dir():
+                    continue
+                raise
             if transcript.is_begun or parent is not None:
                 return transcript
             transcript.close()  # of another process whose agent gave out the same id at the same moment
@@ -104,8 +112,9 @@ class Store:
         path = self._path(agent, session)
         for candidate in _named_after(path):
             with contextlib.suppress(FileNotFoundError):
+                unpacked = self._unpack(agent, candidate)
                 transcript = Transcript(candidate)
-                if transcript.is_known_as(identity):
+                if transcript.is_known_as(identity, unpacked=unpacked):
                     return transcript
                 transcript.close()
         raise Deleted(path)
@@ -181,18 +190,65 @@ class Store:
             self.sync_deletes(listed.agent)
         else:
             self._layout.mark(listed.agent, listed.name)
-            self._layout.remove(listed.agent, listed.name)
+            with self._layout.journal(listed.agent).alone():
+                self._layout.remove(listed.agent, listed.name)
         self._catalog.tell(lambda index: self._catalog.bring_in(index, listed.agent, listed.name))
 
     def redactable(self, chosen: "list[Listed] | None") -> list[Path]:
         """The files in which what was said in these sessions lies, or in all of them."""
         return self._layout.redactable(None if chosen is None else _names(chosen))
 
+    def redact(self, path: Path, masking: "Masking", *, dry: bool) -> "Counter[str]":
+        """How often which rule found something in one of these files. Raises OSError, NewerFormat."""
+        from acp_proxy.transcripts.redacting import redact_file
+
+        if dry:
+            return redact_file(path, masking, dry=True)
+        with access.alone_in(path.parent, wait=True):  # it is not packed meanwhile
+            if not os.path.lexists(path):
+                found = redact_file(path, masking, dry=True)
+                if not found:
+                    return found
+                if path.is_relative_to(self._layout.backups):  # a damaged one: nothing in it can be masked
+                    packed(path).unlink()
+                    return found
+                self._unpack(path.parent.name, path)
+            return redact_file(path, masking, dry=False)
+
     def renew(self, chosen: "list[Listed] | None") -> None:
         """The index of these sessions, or of all of them, made anew. Raises OSError, Unreadable."""
         names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else _names(chosen)
         for agent, each in names.items():
             self._catalog.renew(agent, each)
+
+    # --- packing
+
+    def compactable(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
+        """Agents and names of these transcripts, or of all; what crashes have left of packing is removed."""
+        from acp_proxy.transcripts import packing
+
+        if chosen is not None:
+            return [(listed.agent, listed.name) for listed in chosen]
+        for agent in self.agents():
+            with contextlib.suppress(OSError):  # somebody is at it, or it is gone
+                packing.clear(self._layout, agent)
+        return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
+
+    def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":
+        """Pack a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
+        from acp_proxy.transcripts import packing
+
+        made = packing.pack(self._layout, agent, name, terms)
+        if made is not None and not terms.dry:
+            with contextlib.suppress(Unreadable):  # then its mark stays, and it is read once more
+                self._catalog.packed(agent, name, made.inodes)
+        return made
+
+    def daily(self) -> "AbstractContextManager[bool]":
+        """Whether the day's packing is ours to do; it is done when this is left without an exception."""
+        from acp_proxy.transcripts.packing import once_a_day
+
+        return once_a_day(self._layout.compacted)
 
     # --- single files
 
@@ -224,17 +280,22 @@ class Store:
         copy = None
         if finding.kind == verifying.MODE:
             access.make_private(finding.path)
-        elif finding.path != self._layout.index:
-            mend = mending.mend_transcript if finding.name else mending.mend_journal
-            copy = self._layout.backup(finding.agent, finding.path.stem, _now())
-            if not mend(finding.path, copy):
-                copy = None
-            elif finding.name:
-                self._catalog.renew(finding.agent, [finding.name])
-        elif finding.name:
+        elif finding.path == self._layout.index and finding.name:
             self._catalog.renew(finding.agent, [finding.name])
-        else:
+        elif finding.path == self._layout.index:
             self._catalog.rebuild()
+        elif finding.name:
+            path = self._layout.transcript(finding.agent, finding.name)
+            unpacked = self._unpack(finding.agent, path)
+            copy = self._layout.backup(finding.agent, finding.name, _now())
+            if not mending.mend_transcript(path, copy):
+                copy = None
+            if copy is not None or unpacked:
+                self._catalog.renew(finding.agent, [finding.name])
+        else:
+            copy = self._layout.backup(finding.agent, finding.path.stem, _now())
+            if not mending.mend_journal(finding.path, copy):
+                copy = None
         return copy
 
     def sync(self, agent: str, session: str) -> None:
@@ -259,6 +320,25 @@ class Store:
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))
+
+    def _resume(self, agent: str, path: Path, header: Header) -> Transcript:
+        """The transcript of a session that is not new. It may be deleted or packed in this very moment."""
+        for _ in range(_TRIES):
+            if header.session in self.deleted(agent):
+                break
+            self._make_folder(path.parent)
+            self._unpack(agent, path)
+            with contextlib.suppress(FileNotFoundError):
+                return Transcript(path, header)
+        raise Deleted(path)
+
+    def _unpack(self, agent: str, path: Path) -> bool:
+        """Make a transcript plain that was packed; whether it was. Raises OSError."""
+        if not os.path.lexists(packed(path)):
+            return False
+        from acp_proxy.transcripts.packing import unpack
+
+        return unpack(self._layout, agent, path.stem)
 
     def _make_folder(self, folder: Path) -> None:
         """An agent's folder. The store may be gone since, or something else be in its place. Raises OSError."""
@@ -285,18 +365,22 @@ class Store:
 
     def _set_aside(self, agent: str, path: Path) -> None:
         """What there is of an older session of this id gets another name, which no other process takes as well."""
-        if not _holds_something(path):
+        if not _holds_something(path) and not os.path.lexists(packed(path)):
             return
-        number = 1
-        while not _take(aside := path.with_stem(f"{path.stem}~{number}")):
-            number += 1
-        try:
-            path.replace(aside)
-        except FileNotFoundError:  # another process was quicker
-            aside.unlink(missing_ok=True)
-            return
-        self._layout.mark(agent, aside.stem)
-        self._layout.mark(agent, path.stem)
+        with self._layout.journal(agent).alone():  # it is not packed meanwhile
+            number = 1
+            while os.path.lexists(packed(aside := path.with_stem(f"{path.stem}~{number}"))) or not _take(aside):
+                number += 1
+            try:
+                path.replace(aside)
+                packed(path).unlink(missing_ok=True)  # what a crash left
+            except FileNotFoundError:  # another process was quicker, or it is packed
+                aside.unlink(missing_ok=True)
+                if not os.path.lexists(packed(path)):
+                    return
+                packed(path).replace(packed(aside))
+            self._layout.mark(agent, aside.stem)
+            self._layout.mark(agent, path.stem)
 
     def _check_format(self) -> None:
         path = self._layout.format
@@ -314,7 +398,12 @@ class Store:
 def _named_after(path: Path) -> Iterator[Path]:
     """A session's file, then those that were set aside. They are looked for last: a file only ever goes that way."""
     yield path
-    yield from sorted(path.parent.glob(f"{path.stem}~*{path.suffix}"))
+    try:
+        found_there = os.listdir(path.parent)
+    except FileNotFoundError:
+        return
+    aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{ASIDE}")}
+    yield from (path.with_stem(name) for name in sorted(aside))
 
 
 def _holds_something(path: Path) -> bool:

@@ -9,7 +9,8 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,8 @@ from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded where something is told again, and where a packed file is met
+    from acp_proxy.transcripts.packed import Packed
     from acp_proxy.wire.streams import Stream
 
 _IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
@@ -29,6 +31,7 @@ _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes t
 _SEARCH_SIZE = 256 * 1024  # searching is faster than reading: few large reads
 _SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to write its header, or a long line
+_FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
@@ -36,10 +39,12 @@ class Transcript:
     """A file that is appended to."""
 
     def __init__(self, path: Path, header: Header | None = None) -> None:
-        """Open what is there, or begin it with a header. Raises OSError (FileNotFoundError: not there, no header)."""
+        """Open what is there, or begin it with a header.
+
+        Raises OSError; FileNotFoundError: it is not there (no header), is packed, or lost its name in this moment.
+        """
         self.path = path
-        create = os.O_CREAT if header is not None else 0
-        self._fd = open_private(path, os.O_RDWR | os.O_APPEND | create)
+        self._fd = _to_append(path, create=header is not None)
         found = os.fstat(self._fd)
         self._inode = found.st_dev, found.st_ino
         self._in_line = self._torn = False
@@ -48,6 +53,8 @@ class Transcript:
         self._header = b""
         try:
             self._share(header)
+            if not self.is_begun and not self.has_its_name():  # who packed it had it alone until now
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
             self.close()
             raise
@@ -68,10 +75,13 @@ class Transcript:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
         return b"%d %d " % self._inode + (self._header or self._beginning())
 
-    def is_known_as(self, identity: bytes) -> bool:
-        """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now."""
+    def is_known_as(self, identity: bytes, *, unpacked: bool = False) -> bool:
+        """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now.
+
+        ``unpacked``: it was made again from its packed form just now.
+        """
         *inode, beginning = identity.split(b" ", 2)
-        if inode != [b"%d" % number for number in self._inode]:
+        if not unpacked and inode != [b"%d" % number for number in self._inode]:
             return False
         now = self._beginning()
         return now == beginning or not now or not beginning
@@ -185,14 +195,17 @@ class Reading:
     def __init__(self, path: Path) -> None:
         """Raises OSError, NewerFormat."""
         self.path = path
-        self._fd = open_private(path, os.O_RDONLY)
+        """Of the plain file, also where it is packed."""
+        self._fd, self.packed = to_read(path)
+        self._read: Callable[[int, int], bytes]
+        self._read = self.packed.read if self.packed is not None else partial(read_at, self._fd)
         found = os.fstat(self._fd)
-        self.size = found.st_size
+        self.size = found.st_size if self.packed is None else self.packed.size
         self.inode = found.st_ino
         self._written = found.st_mtime
         self._searched, self._has_gap = 0, False
         try:
-            self.first = next((line for _, line in cut(self._fd, 0, self.size)), b"")
+            self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = _header_of(self.first, path)
         except BaseException:
             self.close()
@@ -204,6 +217,8 @@ class Reading:
 
     def measure(self) -> None:
         """Take in what has been appended since."""
+        if self.packed is not None:
+            return
         found = os.fstat(self._fd)
         self.size, self._written = found.st_size, found.st_mtime
 
@@ -213,10 +228,10 @@ class Reading:
         But for a long line that somebody is in the middle of (``claim``): that is left out.
         """
         until = time.monotonic() + _WRITING_SECONDS
-        while self.size and read_at(self._fd, 1, self.size - 1) != b"\n":
+        while self.packed is None and self.size and self._read(1, self.size - 1) != b"\n":
             if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
                 if self._is_claimed():
-                    whole = (end for end, line in cut(self._fd, 0, self.size) if line.endswith(b"\n"))
+                    whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
                     self.size = max(whole, default=0)
                 return
             time.sleep(_WRITING_SECONDS / 20)
@@ -232,8 +247,8 @@ class Reading:
 
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
         """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
-        for end, line in cut(self._fd, start, self.size):
-            yield from self._read(number, end, line)
+        for end, line in cut(self._read, start, self.size):
+            yield from self._said(number, end, line)
             number += 1
 
     def streams(self, start: int = 0, number: int = 0) -> Iterator[Line | Lines]:
@@ -241,7 +256,7 @@ class Reading:
         from acp_proxy.wire.streams import Streams  # only once something is told again
 
         known, framer, at, end = Streams(), LineFramer(), start, start
-        while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             lines, next = framer.take(data).split(b"\n"), 0
             lines.pop()
@@ -252,13 +267,13 @@ class Reading:
                     continue
                 line = lines[next] + b"\n"
                 next, number, end = next + 1, number + 1, end + len(line)
-                found = list(self._read(number - 1, end, line))
+                found = list(self._said(number - 1, end, line))
                 known.last = line, found[0].entry if len(found) == 1 else None
                 yield from found
         if rest := framer.rest():
-            yield from self._read(number, end + len(rest), rest)
+            yield from self._said(number, end + len(rest), rest)
 
-    def _read(self, number: int, end: int, line: bytes) -> Iterator[Line]:
+    def _said(self, number: int, end: int, line: bytes) -> Iterator[Line]:
         """What a line says."""
         if number == 0:
             line = line[self.header_size :]
@@ -278,7 +293,7 @@ class Reading:
 
     def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""
-        for end, line in cut(self._fd, start, self.size):
+        for end, line in cut(self._read, start, self.size):
             if number == 0:
                 line = line[self.header_size :]
             yield number, end - len(line), line
@@ -287,9 +302,9 @@ class Reading:
     def bytes_behind_header(self) -> Iterator[bytes]:
         """The entries as they lie there."""
         at = self.header_size
-        if read_at(self._fd, 1, at) == b"\n":
+        if self._read(1, at) == b"\n":
             at += 1
-        while at < self.size and (data := read_at(self._fd, min(_READ_SIZE, self.size - at), at)):
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data
 
@@ -320,7 +335,7 @@ class Reading:
         """The same; what was searched already is not read again."""
         while self.search():
             pass
-        return self._may_be_complete and not self._has_gap
+        return self._may_be_complete and not self._has_gap and (self.packed is None or not self.packed.is_damaged)
 
     def search(self) -> bool:
         """Look for gaps a step further; False when there is no more to look at."""
@@ -328,7 +343,7 @@ class Reading:
         while self._may_be_complete and not self._has_gap:
             if self._searched >= until:
                 return True
-            data = read_at(self._fd, _SEARCH_SIZE, self._searched)
+            data = self._read(_SEARCH_SIZE, self._searched)
             if len(data) <= overlap:
                 break
             self._has_gap = record.GAP_MARK in data
@@ -343,10 +358,10 @@ class Reading:
         os.close(self._fd)
 
 
-def cut(fd: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
+def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
     """The lines of a file from an offset up to a size, and where each ends."""
     framer, at, end = LineFramer(), start, start
-    while at < size and (data := read_at(fd, min(_READ_SIZE, size - at), at)):
+    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
         at += len(data)
         for line in framer.feed(data):
             end += len(line)
@@ -354,6 +369,30 @@ def cut(fd: int, start: int, size: int) -> Iterator[tuple[int, bytes]]:
     # A last line without its newline: torn, or whole but for that.
     if rest := framer.rest():
         yield end + len(rest), rest
+
+
+def _to_append(path: Path, *, create: bool) -> int:
+    """A file that is not there is made only where it is not packed either. Raises OSError."""
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        return open_private(path, flags)
+    except FileNotFoundError:
+        if not create or os.path.lexists(names.packed(path)):
+            raise
+        return open_private(path, flags | os.O_CREAT)
+
+
+def to_read(path: Path) -> "tuple[int, Packed | None]":
+    """The plain file, or else the packed one; each may be made from the other meanwhile. Raises OSError."""
+    for _ in range(_FORMS):
+        with contextlib.suppress(FileNotFoundError):
+            return open_private(path, os.O_RDONLY), None
+        with contextlib.suppress(FileNotFoundError):
+            fd = open_private(names.packed(path), os.O_RDONLY)
+            from acp_proxy.transcripts.packed import Packed
+
+            return fd, Packed(fd)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 def _header_of(line: bytes, path: Path) -> tuple[Header | None, int]:

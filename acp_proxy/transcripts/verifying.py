@@ -10,13 +10,14 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.transcripts import access, damage, names
 from acp_proxy.transcripts.damage import Stretch
 from acp_proxy.transcripts.index import Index
-from acp_proxy.transcripts.layout import JOURNAL, SUFFIX, Layout
+from acp_proxy.transcripts.layout import JOURNAL, Layout
 from acp_proxy.transcripts.mending import fitting, remade
 from acp_proxy.transcripts.transcript import Reading, cut
 
@@ -25,10 +26,11 @@ REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
+PACKED_DAMAGE = "damaged compression"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 
 _FOR_OTHERS = 0o077
-_OURS = frozenset({"transcripts", "unindexed", "backups", "format", "index.sqlite3"})
+_OURS = frozenset({"transcripts", "unindexed", "backups", "format", "compacted", "index.sqlite3"})
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
@@ -67,7 +69,8 @@ class Inspection:
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Only these transcripts, and what the index says of them."""
         for agent, name in transcripts:
-            yield from self._file(agent, self._layout.transcript(agent, name))
+            path = self._layout.transcript(agent, name)
+            yield from self._file(agent, path if os.path.lexists(path) else names.packed(path))
         yield from self._index(transcripts)
 
     # --- directories
@@ -94,39 +97,44 @@ class Inspection:
         except OSError:
             gone = set()
         for name in self._layout.marked(agent):  # that of a deleted session waits for the index to forget it
-            if name not in gone and not self._layout.transcript(agent, name).exists():
+            if name not in gone and not self._layout.exists(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
 
     # --- files
 
     def _file(self, agent: str, path: Path) -> Iterator[Finding]:
-        is_transcript = path.suffix == SUFFIX and names.is_ours(path.stem)
-        if not is_transcript and path.name != JOURNAL + SUFFIX:
-            yield _foreign(path)
+        name = names.transcript_in(path.name)
+        if name is None and path.name != JOURNAL + names.SUFFIX:
+            unfinished = names.transcript_in(path.name.removesuffix(names.UNFINISHED)) is not None
+            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent) if unfinished else _foreign(path)
+            return
+        is_packed = name is not None and path.name.endswith(names.PACKED_SUFFIX)
+        if is_packed and os.path.lexists(path.with_suffix("")):
+            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
             return
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 yield Finding(path, FOREIGN, "is no file, and stands in the place of one. Move it away", BY_HAND, agent)
                 return
             yield from _mode(path)
-            yield from self._transcript(agent, path) if is_transcript else self._journal(agent, path)
+            yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
         except FileNotFoundError:
             return  # deleted meanwhile
         except NewerFormat as problem:
-            yield Finding(path, NEWER, str(problem), BY_HAND, agent, path.stem)
+            yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
             text = f"{errno_name(problem)}: mend its mode or its disk, or delete it"
-            yield Finding(path, UNREADABLE, text, BY_HAND, agent, path.stem)
+            yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
-    def _transcript(self, agent: str, path: Path) -> Iterator[Finding]:
-        reading = Reading(path)
+    def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
+        reading = Reading(self._layout.transcript(agent, name))
         try:
             reading.settle()
             header = remade(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
             begun = False
-            if reading.size == 0:
-                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, path.stem)
+            if reading.size == 0 and reading.packed is None:
+                yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, name)
                 return
             for stretch in damage.of_transcript(reading):
                 begun = begun or stretch.begins
@@ -137,17 +145,19 @@ class Inspection:
                     text, todo = _PARTIAL, NOTHING
                 elif stretch.begins:
                     text = _PARTIAL
-                yield Finding(path, stretch.kinds[0], text, todo, agent, path.stem, stretch)
-            if reading.header is None and not begun:
+                yield Finding(path, stretch.kinds[0], text, todo, agent, name, stretch)
+            if reading.header is None and not begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
-                yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, path.stem)
+                yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, name)
+            if reading.packed is not None and reading.packed.is_damaged:
+                yield Finding(path, PACKED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
         finally:
             reading.close()
 
     def _journal(self, agent: str, path: Path) -> Iterator[Finding]:
         fd = access.open_private(path, os.O_RDONLY)
         try:
-            for stretch in damage.of_journal(cut(fd, 0, os.fstat(fd).st_size)):
+            for stretch in damage.of_journal(cut(partial(access.read_at, fd), 0, os.fstat(fd).st_size)):
                 text = "a delete, or the end of one, may be forgotten"
                 yield Finding(path, JOURNAL_DAMAGE, text, REPAIR, agent, "", stretch)
         finally:
@@ -200,6 +210,8 @@ _MEANING = {
     damage.TORN: "was not written to its end, and is left out",
     damage.SECOND_HEADER: "says nothing more, and is left out",
 }
+_CUT = "what stands behind the damage cannot be read. Where nothing can, delete the file, or keep it"
+_LEFT = "a crash left it; the next sessions compact takes it away"
 _PARTIAL = "the session is read without it, as one that is only partly known"
 
 

@@ -190,7 +190,7 @@ def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) 
     notes.begin()
     notes.put(said("old"), Begin("s", "/project", [], "recorded"), said("new"))
     assert notes.said() == ["new"]
-    assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*.jsonl")) == [0, 1]
+    assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
 
 
 def test_a_prompt_leaves_a_mark_for_the_index_and_the_end_of_a_turn_is_told(notes: Notes) -> None:

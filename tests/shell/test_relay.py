@@ -76,7 +76,13 @@ class Side:
 class Talk:
     """A relay between an editor and an agent that the test plays."""
 
-    def __init__(self, store: Store, interceptor: Interceptor | None = None, fsync: str = "turn") -> None:
+    def __init__(
+        self,
+        store: Store,
+        interceptor: Interceptor | None = None,
+        fsync: str = "turn",
+        idle_seconds: float | None = None,
+    ) -> None:
         self.warnings: list[str] = []
         self.editor, self.agent = Side(), Side()
         self.store = store
@@ -90,6 +96,7 @@ class Talk:
             to_agent=self.agent.told_by,
             warn=self.warnings.append,
             replay=ReplayOptions("compact", TOOL_LIMIT),
+            idle_seconds=idle_seconds,
         )
         self.relay.start()
         self._next = 100

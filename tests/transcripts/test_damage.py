@@ -1,5 +1,7 @@
 """Damage is named by where it lies, what it looks like, and what stands around it."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -105,5 +107,5 @@ def test_damage_of_a_journal_is_found_too(tmp_path: Path) -> None:
         file.write(b"\0\0\0")
     journal.append("deleted", "b", talk.time(0))
     with path.open("rb") as file:
-        [found] = damage.of_journal(cut(file.fileno(), 0, path.stat().st_size))
+        [found] = damage.of_journal(cut(partial(os.pread, file.fileno()), 0, path.stat().st_size))
     assert (found.line, found.length) == (2, 3)

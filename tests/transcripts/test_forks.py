@@ -136,7 +136,7 @@ def test_a_fork_under_the_id_of_another_sets_that_aside(store: Store) -> None:
     talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     fork(store, "p", "f")
     assert spoken(store, "f") == ["one"]
-    assert len(list(store.root.glob("transcripts/*/*.jsonl"))) == 3
+    assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
 
 
 @pytest.mark.parametrize("size", [50, 400, 2000])

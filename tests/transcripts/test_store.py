@@ -214,6 +214,7 @@ def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(stor
         f"{name}.jsonl",
         f"{name}~1.jsonl",
         f"{name}~2.jsonl",
+        "state.jsonl",
     ]
 
 
@@ -342,7 +343,7 @@ def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_e
 ) -> None:
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
-    paths = list(root.glob("transcripts/*/*.jsonl"))
+    paths = list(root.glob("transcripts/*/*-*.jsonl"))
     found = sorted([str(words) for words in spoken(Reading(path))] for path in paths)
     assert found == sorted([f"{name}-{at}.0", f"{name}-{at}.1"] for name in ("one", "two") for at in range(times))
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)

@@ -1,0 +1,94 @@
+"""``acp-proxy sessions compact``: stores large, cold transcripts compressed."""
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.errors import UsageError
+from acp_proxy.transcripts.store import Store
+
+if TYPE_CHECKING:  # other commands need no zstd
+    from acp_proxy.transcripts.packing import Made
+
+_UNITS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
+_SIZES = {"": 1, "k": 1024, "m": 1024 * 1024}
+
+
+def compact(
+    sessions: SessionsArgument = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="Only what nobody has written to for so long: 90m, 12h, 7d.")
+    ] = "7d",
+    min_size: Annotated[str, typer.Option("--min-size", help="Only transcripts from this size on: 64K, 1M.")] = "256K",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be saved.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """Store large transcripts compressed that nobody has used for a while, one at a time.
+
+    They are read as before; one that goes on is made plain again. It may run while agents do: what is in use is left
+    alone, and so is what is larger than 256 MiB.
+
+    Example: acp-proxy sessions compact --dry-run
+    """
+    from acp_proxy.transcripts.packing import Terms
+
+    made: list[Made] = []
+    failed: list[str] = []
+    with explained():
+        terms = Terms(min_size=_size(min_size), older_than=_seconds(older_than), dry=dry_run)
+        opened = Store(root_of(store))
+        rows = kept(opened, agent) if agent else None
+        if sessions:
+            rows = [chosen(opened, each, agent) for each in sessions]
+        for folder, name in opened.compactable(rows):
+            try:
+                one = opened.compact(folder, name, terms)
+            except OSError as problem:
+                failed.append(f"{folder}/{name}: {problem.strerror}")
+                continue
+            if one is not None:
+                made.append(one)
+                if not as_json:
+                    typer.echo(f"{folder}/{name}: {_figures(one.before, one.after)}")
+    before, after = sum(one.before for one in made), sum(one.after for one in made)
+    if as_json:
+        values = [
+            {"agent": one.agent, "transcript": one.name, "before": one.before, "after": one.after} for one in made
+        ]
+        typer.echo(json.dumps({"transcripts": values, "before": before, "after": after}, indent=2))
+    else:
+        what = "would be compressed" if dry_run else "compressed"
+        typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
+    for text in failed:
+        typer.echo(f"acp-proxy: not compressed: {text}. Mend what is named here, and run this again.", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _figures(before: int, after: int) -> str:
+    return f"{_readable(before)} to {_readable(after)}, a {before / after:.1f}th"
+
+
+def _readable(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+
+
+def _seconds(text: str) -> float:
+    """Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if match is None:
+        raise UsageError(f"--older-than takes a number and s, m, h or d, as in 7d, not {text!r}")
+    return float(int(match[1]) * _UNITS[match[2]])
+
+
+def _size(text: str) -> int:
+    """Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,12})([km]?)", text.lower())
+    if match is None:
+        raise UsageError(f"--min-size takes a number of bytes, or one with K or M behind it, not {text!r}")
+    return int(match[1]) * _SIZES[match[2]]

@@ -1,0 +1,89 @@
+"""Idle minutes are used once a day, and given back at once."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.shell.idling import compact
+from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.store import Store
+from tests.shell.test_relay import SECONDS, Talk, chunk
+from tests.transcripts.cold import age, content, kept
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def cold(store: Store) -> Path:
+    return _made_cold(store)
+
+
+def _made_cold(store: Store, session: str = "cold") -> Path:
+    path = kept(store, session)
+    age(path, 8)
+    return path
+
+
+def in_a_thread(store: Store, goes_on: bool) -> None:
+    """Its thread's priority is not given back."""
+    thread = threading.Thread(target=compact, args=(store.root, lambda: goes_on))
+    thread.start()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+def test_what_is_cold_is_packed_once_a_day(store: Store, cold: Path) -> None:
+    warm = kept(store, "warm")
+    in_a_thread(store, True)
+    assert (cold.exists(), packed(cold).exists(), warm.exists()) == (False, True, True)
+    later = _made_cold(store, "later")
+    in_a_thread(store, True)
+    assert later.exists()
+    age(store.root / "compacted", 1.01)
+    in_a_thread(store, True)
+    assert not later.exists()
+
+
+def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Store, cold: Path) -> None:
+    in_a_thread(store, False)
+    assert cold.exists()
+    in_a_thread(store, True)
+    assert not cold.exists()
+
+
+def test_a_store_in_trouble_is_left_alone(store: Store, cold: Path) -> None:
+    os.mkdir(store.root / "compacted")
+    in_a_thread(store, True)
+    assert cold.exists()
+
+
+def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Store, cold: Path) -> None:
+    before = content(cold)
+    talk = Talk(store, idle_seconds=0.01)
+    talk.open()
+    deadline = time.monotonic() + SECONDS
+    while cold.exists():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    assert content(cold) == before
+    talk.turn("one")
+    talk.agent.say(chunk("two"))
+    talk.editor.hear(**chunk("two"))
+    talk.end()
+    assert talk.told() == ["opened", "one"]
+    assert talk.warnings == []
+
+
+def test_a_relay_that_was_not_told_to_packs_nothing(store: Store, cold: Path) -> None:
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.end()
+    assert cold.exists()
+    assert not (store.root / "compacted").exists()
