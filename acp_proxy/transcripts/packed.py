@@ -62,7 +62,8 @@ class Packed:
         """Bytes of the transcript; fewer only at its end, or where it is damaged. Raises OSError."""
         if at < self._start:
             self._begin()
-        while self._start + len(self._buffer) < at + size and (data := self._more()):
+        # To one byte behind it: only there a frame says that it is all, and whether that was right.
+        while self._start + len(self._buffer) <= at + size and (data := self._more()):
             passed = min(max(at - self._start, 0), len(self._buffer))
             del self._buffer[:passed]
             self._start += passed

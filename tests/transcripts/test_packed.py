@@ -117,3 +117,17 @@ def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
     assert read != data
     if at > 3 * PIECE:
         assert read[:100_000] == data[:100_000]
+
+
+def test_a_frame_that_says_less_than_it_holds_is_damaged(path: Path) -> None:
+    data = path.read_bytes()
+    told = pack(path)
+    frame = told.read_bytes()
+    known = len(data).to_bytes(4, "little")
+    assert known in frame[:12]
+    told.write_bytes(frame.replace(known, (len(data) // 2).to_bytes(4, "little"), 1))
+    reading = Reading(path)
+    assert [number for number, _, _ in reading.raw_lines()]
+    assert reading.packed is not None
+    assert reading.packed.is_damaged
+    reading.close()

@@ -1,0 +1,201 @@
+"""Transcripts are compressed and made plain again, in the moment in which somebody else needs them.
+
+SIGKILL before each system call of a compaction, and of the start of a turn in a compressed session; loads, turns and
+deletes of sessions whose form changes all the time; damaged frames. Lost is a line of a transcript that is not as it
+was, and anything of a deleted session that is still there.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.transcripts import packing
+from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from tests.end_to_end.proxied import PROXY, Proxied, say
+from tests.transcripts import cold, talk
+from torture import faults
+from torture.faults import Disk
+from torture.outcome import Outcome, Scale
+
+_SECONDS = 60
+_COMPACT = (*PROXY, "sessions", "compact", "--older-than", "0s", "--min-size", "1", "--store")
+_GO_ON = """
+import sys
+from pathlib import Path
+from acp_proxy.transcripts.store import Store
+from tests.transcripts import talk
+transcript = Store(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
+transcript.append(talk.said("more"))
+transcript.close()
+"""
+_MOST_CALLS = 60
+"""More than either makes on the files of a store."""
+_WORDS = "{prompt} and so on"
+
+
+def run(scale: Scale) -> Iterator[Outcome]:
+    if faults.can_be_had():
+        yield _killed(scale)
+    if sys.platform != "win32":
+        yield _in_that_moment(scale)
+    yield _damaged(scale)
+
+
+def _killed(scale: Scale) -> Outcome:
+    """Of a compaction and of a turn's start, in turn; the next of each finds all that was there."""
+    trouble, checked, died = list[str](), 0, 0
+    steps = [(first, way) for first in range(1, _MOST_CALLS) for way in ("compact", "go on")]
+    if scale.short:
+        steps = scale.chance("steps").sample(steps[:40], 4)
+    for number, (first, way) in enumerate(steps):
+        store = Store(scale.place / f"killed-{number}")
+        path = cold.kept(store, chunks=200)
+        before = path.read_bytes()
+        if way == "go on":
+            cold.packed_now(store)
+        command = [*_COMPACT, str(store.root)] if way == "compact" else [sys.executable, "-c", _GO_ON, str(store.root)]
+        disk = Disk(scale.place, store.root)
+        with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
+            _done(command, disk)
+        died += disk.hit > 0
+        said = f"killed before call {first} of {way}: "
+        found = cold.content(path)
+        if found not in (before, before + talk.said("more")):
+            trouble.append(f"{said}{len(found)} bytes of {len(before)}")
+        if bad := [finding.kind for finding in store.verify() if finding.is_damage and not _is_index(finding.path)]:
+            trouble.append(f"{said}{bad}")
+        for following in (command, [*_COMPACT, str(store.root)]):
+            _done(following)
+        store.sessions()
+        if not cold.content(path).startswith(before):
+            trouble.append(f"{said}not whole when it was done again")
+        if left := [finding.kind for finding in store.verify()]:
+            trouble.append(f"{said}{left} when it was done again")
+        checked += 2 * before.count(b"\n")
+    what = "SIGKILL before the nth system call of a compaction, and of a turn's start in a compressed session"
+    return Outcome(what, died, checked, "lines", lost=len(trouble), trouble=tuple(trouble))
+
+
+def _is_index(path: Path) -> bool:
+    """It may be behind, until somebody lists."""
+    return path.name == "index.sqlite3"
+
+
+def _done(command: list[str], disk: Disk | None = None) -> None:
+    env = disk.env if disk is not None else None
+    subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+
+
+def _in_that_moment(scale: Scale) -> Outcome:
+    """Each session is compressed and made plain over and over, until a proxy opens it."""
+    base = scale.place / "moment"
+    base.mkdir()
+    proxied = Proxied(base)
+    trouble, changes, ended = list[str](), [0], threading.Event()
+    script = {"turns": [[say(_WORDS)]]}
+    count = scale.of(150, 9)
+    try:
+        with proxied.editor(script, agent=["--capabilities", "resume"]) as editor:
+            editor.initialize()
+            sessions = [editor.new_session() for _ in range(count)]
+            for session in sessions:
+                editor.prompt(session, f"first of {session}")
+            editor.sessions()
+            editor.end()
+        changing = threading.Thread(target=_change, args=(proxied.store, ended, changes))
+        changing.start()
+        with proxied.editor(script, agent=["--capabilities", "resume"]) as editor:
+            editor.initialize()
+            deleted = set[str]()
+            for number, session in enumerate(sessions):
+                match number % 3:
+                    case 0:
+                        told = editor.load(session)
+                        if _WORDS.format(prompt=f"first of {session}") not in str(told.updates):
+                            trouble.append(f"a load told {told.updates}")
+                    case 1:
+                        editor.request("session/resume", editor.place(session))
+                        editor.prompt(session, f"second of {session}")
+                    case _:
+                        editor.request("session/delete", {"sessionId": session})
+                        deleted.add(session)
+                        if left := [one.name for one in proxied.store.rglob("*") if _says(one, session)]:
+                            trouble.append(f"deleted, and in {left}")
+            editor.end()
+        ended.set()
+        changing.join(_SECONDS)
+        store = Store(proxied.store)
+        rows = {row.session: row for row in store.sessions()}
+        if rows.keys() != set(sessions) - deleted:
+            trouble.append(f"{len(rows)} are listed")
+        for number, session in enumerate(sessions):
+            if session in rows and rows[session].prompts != 1 + (number % 3 == 1):
+                trouble.append(f"{rows[session].prompts} prompts in {session}")
+        trouble += [f"{one.path.name}: {one.kind}" for one in store.verify() if one.is_damage]
+    finally:
+        ended.set()
+        proxied.close()
+    what = "loads, turns and deletes of sessions whose form changes all the time"
+    return Outcome(
+        what, count, count, "sessions", len(trouble), also=f"{changes[0]} changes of form", trouble=tuple(trouble)
+    )
+
+
+def _says(path: Path, session: str) -> bool:
+    try:
+        return path.name.endswith((".jsonl", ".zst", ".new")) and f"first of {session}".encode() in path.read_bytes()
+    except OSError:
+        return False
+
+
+def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
+    store, layout = Store(root), Layout(root)
+    while not ended.is_set():
+        for agent, name in store.compactable():
+            if not layout.is_marked(agent, name) and store.compact(agent, name, Terms(min_size=1, older_than=0.0)):
+                packing.unpack(layout, agent, name)
+                store.sessions()
+                changes[0] += 1
+
+
+def _damaged(scale: Scale) -> Outcome:
+    """Bytes of a frame are changed, or cut off; what stands before them is told, and the session goes on."""
+    trouble, tried, checked = list[str](), scale.of(300, 10), 0
+    store = Store(scale.place / "damaged")
+    path = cold.kept(store, chunks=5000)
+    frame = cold.packed_now(store).read_bytes()
+    chance = scale.chance("frames")
+    for number in range(tried):
+        path.unlink(missing_ok=True)
+        damaged, at = bytearray(frame), chance.randrange(len(frame))
+        if chance.random() < 0.3:
+            del damaged[at:]
+        else:
+            damaged[at] ^= 1 << chance.randrange(8)
+        packed(path).write_bytes(damaged)
+        if not any(finding.kind == "damaged compression" for finding in store.verify((cold.AGENT, path.stem))):
+            trouble.append(f"{number}: nothing is named, byte {at}")
+        transcript = store.begin(cold.AGENT, talk.header(origin=record.PARTIAL), fresh=False)
+        transcript.append(talk.said("more"))
+        transcript.close()
+        reading = store.read(cold.AGENT, talk.SESSION)
+        if reading.is_complete:
+            trouble.append(f"{number}: taken for complete")
+        reading.close()
+        if not path.read_bytes().endswith(talk.said("more")):
+            trouble.append(f"{number}: it does not go on")
+        checked += 3
+    return Outcome(
+        "a bit of a frame changed, or the rest cut off",
+        tried,
+        checked,
+        "promises",
+        len(trouble),
+        trouble=tuple(trouble),
+    )
