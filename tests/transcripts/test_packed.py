@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts import packed as packed_files
 from acp_proxy.transcripts.names import packed
 from acp_proxy.transcripts.packed import CHUNK, PIECE, Packed, frame
 from acp_proxy.transcripts.transcript import Reading, Transcript
@@ -119,15 +120,18 @@ def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
         assert read[:100_000] == data[:100_000]
 
 
-def test_a_frame_that_says_less_than_it_holds_is_damaged(path: Path) -> None:
+@pytest.mark.parametrize("apart", [1, 2, 3, 4])
+def test_a_wrong_checksum_is_damage_also_where_it_is_read_apart(
+    path: Path, monkeypatch: pytest.MonkeyPatch, apart: int
+) -> None:
     data = path.read_bytes()
     told = pack(path)
-    frame = told.read_bytes()
-    known = len(data).to_bytes(4, "little")
-    assert known in frame[:12]
-    told.write_bytes(frame.replace(known, (len(data) // 2).to_bytes(4, "little"), 1))
+    frame = bytearray(told.read_bytes())
+    frame[-1] ^= 1
+    told.write_bytes(frame)
+    monkeypatch.setattr(packed_files, "PIECE", len(frame) - apart)
     reading = Reading(path)
-    assert [number for number, _, _ in reading.raw_lines()]
+    assert sum(len(line) for _, _, line in reading.raw_lines()) == len(data) - reading.header_size
     assert reading.packed is not None
     assert reading.packed.is_damaged
     reading.close()
