@@ -1,12 +1,14 @@
 """Made-up stores: many small sessions, or one of any length, as an agent would have streamed it."""
 
 import json
+import random
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import record
+from acp_proxy.wire import clock, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 
@@ -19,7 +21,9 @@ PROJECTS = 2
 """Few: a page of one directory is a whole page already in the smallest store."""
 MEGABYTE = 1_000_000
 _AT = "2026-11-20T09:15:02.123Z"
+_BEGAN = 1_795_166_102.123
 _RUN = "bench1"
+_DOCUMENTS = Path(__file__).parents[1] / "docs"
 _WORDS = 5  # a small session's answer
 
 
@@ -74,6 +78,27 @@ def chunks(count: int, *, turns_of: int = 1000) -> Iterator[bytes]:
         yield from turn(MEASURED, at, _AT)
         yield from streamed(min(turns_of, count - at), MEASURED, _AT)
         yield answer(at, _AT)
+
+
+def prose(count: int) -> list[str]:
+    """So many tokens of our own documentation, of the length that models' have."""
+    text = " ".join(path.read_text(encoding="utf-8") for path in sorted(_DOCUMENTS.glob("*.md")))
+    tokens = re.findall(r"\s?\S{1,6}", text)
+    return [tokens[at % len(tokens)] for at in range(count)]
+
+
+def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
+    """One answer, a token a chunk, each a little later."""
+    at = _BEGAN
+    yield from turn(MEASURED, 0, clock.stamp(at))
+    for token in tokens:
+        at += chance.uniform(0.005, 0.035)
+        body: dict[str, object] = {
+            "sessionUpdate": "agent_message_chunk",
+            "content": {"type": "text", "text": token},
+        }
+        yield update(body, MEASURED, clock.stamp(at))
+    yield answer(0, clock.stamp(at))
 
 
 def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:

@@ -31,7 +31,7 @@ def compact(
     """Store large transcripts compressed that nobody has used for a while, one at a time.
 
     They are read as before; one that goes on is made plain again. It may run while agents do: what is in use is left
-    alone, and so is what is larger than 256 MiB.
+    alone, and so is what is larger than 128 MiB.
 
     Example: acp-proxy sessions compact --dry-run
     """

@@ -71,6 +71,11 @@ class Packed:
         skip = at - self._start
         return bytes(self._buffer[skip : skip + size])
 
+    def all(self) -> Iterator[bytes]:
+        """The whole transcript, as fast as it can be had."""
+        self._begin()
+        yield from iter(self._more, b"")
+
     def _begin(self) -> None:
         """Before the first byte."""
         self._decompressor = ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
@@ -101,7 +106,7 @@ class Packed:
 
     def _measured(self) -> int:
         """The size, where the frame does not say it: another program has made it from a stream."""
-        size = sum(len(data) for data in iter(self._more, b""))
+        size = sum(len(data) for data in self.all())
         self._begin()
         return size
 

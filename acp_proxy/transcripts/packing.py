@@ -20,8 +20,8 @@ from acp_proxy.wire import clock, record
 
 MIN_SIZE = 256 * 1024
 """A smaller one saves next to nothing on a disk that counts in blocks, and there are many of them."""
-MAX_SIZE = 256 * 1024 * 1024
-"""It has to be plain again in a fraction of a second, when somebody goes on with it."""
+MAX_SIZE = 128 * 1024 * 1024
+"""It has to be plain again in a fraction of a second (busy machines: half of one), when somebody goes on with it."""
 OLDER_THAN = 7 * 24 * 60 * 60.0
 """Seconds since something was written to it: hardly any session goes on after a week."""
 _DAY = 24 * 60 * 60.0
@@ -152,11 +152,12 @@ def unpack(layout: Layout, agent: str, name: str) -> bool:
         layout.mark(agent, name)
         reading = Packed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
-        out = access.open_private(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            size = written(out, pieces(reading.read, reading.size))
+            size = written(out, reading.all())
             if reading.is_damaged and size:
-                written(out, iter([_gap(reading.read(1, size - 1))]))
+                os.lseek(out, 0, os.SEEK_END)
+                written(out, iter([_gap(access.read_at(out, 1, size - 1))]))
         finally:
             os.close(out)
         new.replace(path)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from acp_proxy.core.effects import Begin, Identify, KeepUpdates
 from acp_proxy.shell.recorder import Recorder
+from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -81,11 +82,15 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
 
 
 def disk(effort: Effort) -> Row:
-    """What a streamed answer takes, by what it says."""
-    words = sum(len(f" word{number}") for number in range(TOKENS))
+    """What a streamed answer takes, by what it says: real prose, a token every twenty milliseconds or so."""
+    answer = stores.prose(TOKENS)
+    words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
-        transcript = stores.long(folder / "store", stores.chunks(TOKENS, turns_of=TOKENS)).stat().st_size
-    samples = {"text": [float(words)], "transcript": [float(transcript)]}
+        path = stores.long(folder / "store", stores.told(answer, effort.chance))
+        made = Store(folder / "store").compact(path.parent.name, path.stem, Terms(older_than=0.0))
+    if made is None:
+        raise RuntimeError(f"{path} was not compressed")
+    samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}
     return Row(f"disk: an answer of {TOKENS:,} tokens, a chunk each", BYTES, samples, "text")
 
 
