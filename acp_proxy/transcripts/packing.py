@@ -1,8 +1,9 @@
 """A cold transcript made small, and made plain again for who writes to it.
 
 Whoever takes a transcript's name away, or changes its form, holds the lock on ``state.jsonl``; who overwrites in a file
-holds its folder's. To pack, both are taken, and the file itself, which every process that appends shares. At every
-moment there is one whole form of it: where both are there, the plain one counts, and the other is what a crash left.
+holds its folder's. To pack, both are taken, and for the moment of the change the file itself, which every process that
+appends shares; what was appended until then is noticed, and the change is not made. At every moment there is one whole
+form of it: where both are there, the plain one counts, and the other is what a crash left.
 """
 
 import os
@@ -71,8 +72,8 @@ def pack(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
                 after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
                 return Made(agent, name, found.st_size, after)
             stack.enter_context(access.alone_in(path.parent))
-            if not access.lock(fd):
-                return None  # no locks here: nobody could tell us that it is in use
+            if not _is_free(path):
+                return None
             return _pack(layout, agent, name, fd, terms)
         except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
             return None
@@ -81,6 +82,15 @@ def pack(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
 def _is_worth_it(path: Path, terms: Terms) -> bool:
     found = os.stat(path)
     return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
+
+
+def _is_free(path: Path) -> bool:
+    """Nobody has it open to append. Without locks nobody could tell us. Raises OSError."""
+    fd = access.open_private(path, os.O_RDONLY)
+    try:
+        return access.lock(fd)
+    finally:
+        os.close(fd)
 
 
 def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
@@ -99,6 +109,7 @@ def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
             os.close(out)
         os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
         with layout.journal(agent).alone():
+            access.lock(fd)  # not before: who goes on with it does not wait for us, and makes it another file
             _check(path, found)
             layout.mark(agent, name)
             new.replace(into)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts import packing
 from acp_proxy.transcripts.names import PACKED_SUFFIX, file_name, packed, unfinished
-from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.packing import Made, Terms
 from acp_proxy.transcripts.store import Deleted, Store
 from acp_proxy.transcripts.transcript import Transcript
 from tests.transcripts import talk
@@ -184,47 +185,51 @@ def test_a_delete_while_it_is_packed_wins(store: Store) -> None:
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_prompt_while_it_is_packed_waits_and_goes_on(store: Store) -> None:
-    at = kept(store)
-    before, threads = at.read_bytes(), list[threading.Thread]()
-
-    def prompt() -> None:
-        transcript = Store(store.root).begin(AGENT, talk.header(), fresh=False)
-        transcript.append(talk.said("more"))
-        transcript.close()
+@pytest.mark.parametrize("stays_open", [False, True])
+def test_a_prompt_while_it_is_packed_does_not_wait_and_wins(store: Store, stays_open: bool) -> None:
+    at, opened = kept(store), list[Transcript]()
+    before = at.read_bytes()
 
     def go_on() -> bool:
-        if not threads:
-            threads.append(threading.Thread(target=prompt))
-            threads[0].start()
+        if not opened:
+            opened.append(Store(store.root).begin(AGENT, talk.header(), fresh=False))
+            if not stays_open:
+                opened[0].append(talk.said("more"))
+                opened[0].close()
         return True
 
-    pack(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on))
-    threads[0].join(SECONDS)
-    assert content(at) == before + talk.said("more")
+    assert pack(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+    if stays_open:
+        opened[0].append(talk.said("more"))
+        opened[0].close()
+    assert at.read_bytes() == before + talk.said("more")
+    assert files(store) == [".jsonl", "state.jsonl"]
 
 
 def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: Store) -> None:
     at, ended = kept(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
+    packs: list[Made] = []
+    deadline = time.monotonic() + SECONDS
+
     def write(who: str) -> None:
         own = Store(store.root)
-        for number in range(150):
+        while len(said[who]) < 100 or (len(packs) < 3 and time.monotonic() < deadline):
             transcript = own.begin(AGENT, talk.header(), fresh=False)
-            said[who].append(talk.said(f"{who}{number}"))
+            said[who].append(talk.said(f"{who}{len(said[who])}"))
             transcript.append(said[who][-1])
             transcript.close()
 
-    def compact(packs: list[object]) -> None:
+    def compact() -> None:
         own = Store(store.root)
         while not ended.wait(0.002):
             with contextlib.suppress(FileNotFoundError):  # no mark stands in its way
                 (store.root / "unindexed" / AGENT / at.stem).unlink()
-            packs.append(own.compact(AGENT, at.stem, AT_ONCE))
+            if (made := own.compact(AGENT, at.stem, AT_ONCE)) is not None:
+                packs.append(made)
 
-    packs: list[object] = []
-    packer = threading.Thread(target=compact, args=(packs,))
+    packer = threading.Thread(target=compact)
     writers = [threading.Thread(target=write, args=(who,)) for who in said]
     for thread in (packer, *writers):
         thread.start()
@@ -237,7 +242,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
     lines = content(at).splitlines(keepends=True)
     for each in said.values():
         assert [line for line in lines if line in set(each)] == each
-    assert len([made for made in packs if made is not None]) > 2
+    assert len(packs) >= 3
 
 
 def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Store) -> None:

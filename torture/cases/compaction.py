@@ -34,7 +34,7 @@ transcript = Store(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
 transcript.append(talk.said("more"))
 transcript.close()
 """
-_MOST_CALLS = 60
+_MOST_CALLS = 40
 """More than either makes on the files of a store."""
 _WORDS = "{prompt} and so on"
 
