@@ -111,6 +111,8 @@ def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
         with layout.journal(agent).alone():
             access.lock(fd)  # not before: who goes on with it does not wait for us, and makes it another file
             _check(path, found)
+            if layout.is_marked(agent, name):  # a turn has begun, though nothing of it is there yet
+                raise _NotNow
             layout.mark(agent, name)
             new.replace(into)
             _sync(path.parent)

@@ -68,6 +68,17 @@ def test_what_the_index_has_not_seen_is_left_alone(store: Store) -> None:
     assert pack(store) is None
 
 
+def test_a_turn_that_begins_while_it_is_packed_keeps_it_plain(store: Store) -> None:
+    kept(store)
+
+    def go_on() -> bool:
+        store.mark(AGENT, talk.SESSION)
+        return True
+
+    assert pack(store, terms=Terms(min_size=1, older_than=0.0, go_on=go_on)) is None
+    assert files(store) == [".jsonl", "state.jsonl"]
+
+
 def test_what_somebody_has_open_to_append_is_left_alone(store: Store) -> None:
     at = kept(store)
     transcript = Transcript(at)
