@@ -94,12 +94,12 @@ def mend_transcript(path: Path, copy: Path) -> int:
             if next(patches(damage.of_transcript(reading), header), None) is None:
                 return 0
             _back_up(path, fd, reading.size, copy)
-            done, was_complete, lost = 0, reading.is_complete, False
+            done, lost = 0, False
             for patch in patches(damage.of_transcript(reading), header):
                 _write(fd, patch)
                 done, lost = done + 1, lost or bool(patch.note)
             os.fsync(fd)
-            if lost and was_complete and reading.is_complete:  # there was no room for a note in its place
+            if lost and reading.is_complete:  # there was no room for a note in its place
                 _append_note(path, reading)
             return done
         finally:

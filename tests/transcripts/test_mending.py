@@ -111,6 +111,13 @@ def test_a_torn_end_is_closed_for_those_who_do_not_know_of_it(path: Path, copy: 
     assert read(path) == (talk.header(), ["one", "gap", "two"], False)
 
 
+def test_a_note_of_a_gap_that_was_itself_damaged_leaves_one_behind(path: Path, copy: Path) -> None:
+    gap = record.encode_note("2026-11-20T09:15:04.123Z", "k3f9a1", {"type": "gap", "since": "x", "reason": "EIO"})
+    write(path, HEADER + ONE + gap.replace(b',"from"', b',\n"from"') + TWO)
+    mend_transcript(path, copy)
+    assert read(path)[2] is False
+
+
 def test_a_second_header_is_taken_out_and_nothing_is_missing(path: Path, copy: Path) -> None:
     write(path, HEADER + HEADER + ONE)
     assert mend_transcript(path, copy) == 1
