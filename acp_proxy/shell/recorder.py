@@ -42,6 +42,7 @@ from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
 STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
+PATIENCE_SECONDS = 10.0  # an editor that opens or deletes a session rather waits than be refused
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
 _OPEN_FILES = 64
 _NAME_LENGTH = 500  # of names and versions: nobody reads more
@@ -157,9 +158,12 @@ class Recorder:
         finally:
             self._leave()
 
-    def at_store(self, action: Callable[[], T]) -> T:
-        """Do something with the store, behind all that was added. Raises Stalled, and what the action raises."""
-        self._enter()
+    def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
+        """Do something with the store, behind all that was added. Raises Stalled, and what the action raises.
+
+        ``patience``: seconds that a store may be busy, and get on.
+        """
+        self._enter(patience)
         try:
             self._drain()
             self._note_gaps()
@@ -172,7 +176,7 @@ class Recorder:
 
         Raises Stalled, and what ``look`` raises: only that may touch the store.
         """
-        self._enter()
+        self._enter(PATIENCE_SECONDS)
         try:
             while True:
                 self._drain()
@@ -201,7 +205,7 @@ class Recorder:
                 known.gone = True
             self._gaps.pop(session, None)
 
-        self.at_store(remove)
+        self.at_store(remove, PATIENCE_SECONDS)
 
     def lacks(self, session: str) -> bool:
         """Whether something of it was not written, and its transcript does not say so."""
@@ -228,15 +232,26 @@ class Recorder:
 
     # --- inside
 
-    def _enter(self) -> None:
+    def _enter(self, patience: float = STALL_SECONDS) -> None:
         """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
         is_free = self._writing.acquire(blocking=False)
-        if not is_free and (self._stalled or not self._writing.acquire(timeout=STALL_SECONDS)):
+        if not is_free and (self._stalled or not self._comes_free(patience)):
             self._backlog.put_off()
             if not self._writing.acquire(blocking=False):  # who has it looks once more when it lets go
                 raise Stalled
         self.busy_thread = threading.get_ident()
         self.busy_since = time.monotonic()
+
+    def _comes_free(self, patience: float) -> bool:
+        """Wait for the store; for longer than a moment only while who has it gets on."""
+        until = time.monotonic() + patience
+        while True:
+            since = self.busy_since
+            if self._writing.acquire(timeout=STALL_SECONDS):
+                return True
+            hangs = self._stalled or (self.busy_since == since and since != math.inf)
+            if hangs or time.monotonic() >= until:
+                return False
 
     def _leave(self) -> None:
         try:
@@ -273,7 +288,7 @@ class Recorder:
     def _put_away(self, batch: deque[Timed]) -> None:
         at, session, data = "", "", list[bytes]()
         while batch:
-            self.busy_since = time.monotonic()  # much to do is no store that hangs
+            self.busy_since = math.inf  # much to do is no store that hangs
             at, effect = batch.popleft()
             if self._long_lines and (line := self._line_before(effect)) is not None:
                 batch.extendleft(self._wait(line, at, effect)[::-1])
@@ -306,6 +321,7 @@ class Recorder:
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
+        self.busy_since = time.monotonic()
         for turn in list(self._unmarked):  # another process may have taken our mark away before the prompt was there
             with contextlib.suppress(OSError):
                 known = self._sessions.get(turn)
@@ -313,6 +329,7 @@ class Recorder:
                 self._unmarked.discard(turn)
 
     def _identify(self, told: Identify) -> None:
+        self.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command)
 
@@ -450,7 +467,8 @@ class Recorder:
         """Trouble with the store suspends this session; it is tried again a little later."""
         known = self._sessions.get(session)
         gap = self._gaps.get(session)
-        if known is None or (gap is not None and time.monotonic() < gap.retry_at):
+        now = self.busy_since = time.monotonic()
+        if known is None or (gap is not None and now < gap.retry_at):
             return
         try:
             action(known)

@@ -35,7 +35,7 @@ from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
-from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
+from acp_proxy.shell.recorder import PATIENCE_SECONDS, STALL_SECONDS, Recorder
 from acp_proxy.shell.serving import Serving
 from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -298,7 +298,7 @@ class Relay:
             return reading, reading.also
 
         try:
-            seen = recorder.at_store(look)
+            seen = recorder.at_store(look, PATIENCE_SECONDS)
         except FileNotFoundError:
             if not wanted.only_here:
                 return self._decide(Found(request))
@@ -332,7 +332,7 @@ class Relay:
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            while recorder.at_store(reading.search):  # much to read is no store that hangs
+            while recorder.at_store(reading.search, PATIENCE_SECONDS):  # much to read is no store that hangs
                 pass
             return recorder.settled(self._core, grown, found)
         except OSError as problem:

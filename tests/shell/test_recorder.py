@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -305,6 +306,32 @@ def test_a_delete_that_failed_leaves_what_there_is_and_a_gap_where_it_went_on(no
     notes.put(*prompted("again"))
     assert notes.said() == ["first", "1", "gap", "again"]
     assert not notes.is_complete()
+
+
+@pytest.mark.parametrize("gets_on", [True, False])
+def test_who_has_patience_waits_for_a_store_that_is_busy_and_gets_on(
+    notes: Notes, monkeypatch: pytest.MonkeyPatch, gets_on: bool
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.recorder.STALL_SECONDS", 0.05)
+    begun, enough = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        begun.set()
+        for _ in range(50):
+            if gets_on:
+                notes.recorder.busy_since = time.monotonic()
+            enough.wait(0.01)
+
+    thread = threading.Thread(target=lambda: notes.recorder.at_store(busy))
+    thread.start()
+    assert begun.wait(SECONDS)
+    if gets_on:
+        assert notes.recorder.at_store(lambda: "done", SECONDS) == "done"
+    else:
+        with pytest.raises(Stalled):
+            notes.recorder.at_store(lambda: "done", SECONDS)
+        enough.set()
+    thread.join(SECONDS)
 
 
 def test_settled_acts_when_all_that_was_added_is_in_the_files(notes: Notes) -> None:
