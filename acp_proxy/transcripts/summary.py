@@ -30,6 +30,8 @@ class Summary:
     agent_updated: str | None = None
     agent_title: str | None = None
     meta: dict[str, object] = field(default_factory=dict)
+    meta_room: int = _META_LIMIT
+    """What more of it may surely come, in bytes: it is measured when that is used up."""
     titles: Titles = field(default_factory=Titles)
     spoke: bool = False
     gaps: int = 0
@@ -118,12 +120,18 @@ class Summary:
         if "_meta" in update:
             meta = update["_meta"]
             if meta is None:
-                self.meta = {}
+                self.meta, self.meta_room = {}, _META_LIMIT
             elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
                 merge(self.meta, meta)
 
     def _has_room(self, meta: Mapping[object, object]) -> bool:
-        return len(jsonrpc.dump(self.meta)) + len(jsonrpc.dump(meta)) <= _META_LIMIT
+        size = len(jsonrpc.dump(meta))
+        if size > self.meta_room:
+            self.meta_room = _META_LIMIT - len(jsonrpc.dump(self.meta))
+        if size > self.meta_room:
+            return False
+        self.meta_room -= size
+        return True
 
 
 _FIELDS = tuple(each.name for each in fields(Summary))

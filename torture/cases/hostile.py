@@ -73,7 +73,7 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
         sides.turn()
         rest = sides.cpu_of(lambda: planned.attack(sides, range(small, count)))
         sides.turn()
-        if rest > NOT_WORTH_MEASURING and rest > GROWTH * max(first, NOT_WORTH_MEASURING / GROWTH):
+        if not scale.short and rest > NOT_WORTH_MEASURING and rest > GROWTH * max(first, NOT_WORTH_MEASURING / GROWTH):
             trouble.append(f"{small:,} cost {first:.1f} s of CPU, {count - small:,} more cost {rest:.1f} s")
         trouble += sides.looked_at_again()
     except (TimeoutError, AssertionError) as problem:
