@@ -31,7 +31,8 @@ class Summary:
     agent_title: str | None = None
     meta: dict[str, object] = field(default_factory=dict)
     meta_room: int = _META_LIMIT
-    """What more of it may surely come, in bytes: it is measured when that is used up."""
+    """What more of it may surely come, in bytes: it is measured when that is used up, once for as long as it stays."""
+    meta_is_measured: bool = False
     titles: Titles = field(default_factory=Titles)
     spoke: bool = False
     gaps: int = 0
@@ -120,17 +121,17 @@ class Summary:
         if "_meta" in update:
             meta = update["_meta"]
             if meta is None:
-                self.meta, self.meta_room = {}, _META_LIMIT
+                self.meta, self.meta_room, self.meta_is_measured = {}, _META_LIMIT, False
             elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
                 merge(self.meta, meta)
 
     def _has_room(self, meta: Mapping[object, object]) -> bool:
         size = len(jsonrpc.dump(meta))
-        if size > self.meta_room:
-            self.meta_room = _META_LIMIT - len(jsonrpc.dump(self.meta))
+        if size > self.meta_room and not self.meta_is_measured:
+            self.meta_room, self.meta_is_measured = _META_LIMIT - len(jsonrpc.dump(self.meta)), True
         if size > self.meta_room:
             return False
-        self.meta_room -= size
+        self.meta_room, self.meta_is_measured = self.meta_room - size, False
         return True
 
 
