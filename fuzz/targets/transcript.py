@@ -38,7 +38,7 @@ def run(data: bytes) -> None:
     finally:
         reading.close()
     ends = [line.end for line in lines]
-    assert ends == sorted(set(ends))
+    assert ends == sorted(ends)  # entries that are glued together end where their line does
     assert all(line.whole for line in lines[:-1])
     retold(lines, reading.header)
     is_found_behind(data)
