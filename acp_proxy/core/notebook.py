@@ -19,8 +19,8 @@ WAITING_LIMIT = 1024 * 1024
 STRANGERS = 10_000
 """Sessions that the agent speaks of and nobody opened or prompted here: so many are recorded. Each is a file, and an
 agent can name them without end; one that works with sub-agents all day names some hundreds."""
-KNOWN_LIMIT = 16 * 1024 * 1024
-"""Bytes for what is remembered of sessions, here and where they are written: thousands of them. Past it the one that
+KNOWN_LIMIT = 4 * 1024 * 1024
+"""Bytes for what is remembered of sessions, here and where they are written: two thousand of them. Past it the one that
 was used longest ago is forgotten, and begun again if it is heard of again."""
 SHOWN_LIMIT = 64 * 1024 * 1024
 """Bytes of terminals' outputs that wait for the end of their turns. What is beyond is not kept, and replays say so."""

@@ -89,9 +89,10 @@ class Pump:
         """A line whose end is not in sight: it passes in pieces if nothing depends on the rest of it."""
         effects = self._relay.open_long_line(self.peer, self._framer.beginning())
         if effects is not None:
-            self._framer.rest()
             self._in_line = True
             self._todo.extend(effects)
+            for part in self._framer.parts()[1:]:
+                self._todo.extend(self._relay.decide_piece(self.peer, part, last=False))
             self._flushed = False
 
     def _put_piece(self, data: bytes, *, at_end: bool = False) -> bytes:

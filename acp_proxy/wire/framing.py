@@ -4,6 +4,8 @@ Guarantees: the lines joined, then the rest, are exactly the bytes that were fed
 linear in its length, however small the pieces it comes in. Does not look into a line.
 """
 
+_ENOUGH = 4 * 1024  # bytes: a method, and ids of any length that anybody uses
+
 
 class LineFramer:
     """The bytes of one direction, cut into complete lines with their terminators kept."""
@@ -36,16 +38,22 @@ class LineFramer:
 
     def rest(self) -> bytes:
         """What stands after the last newline; it is handed out once."""
-        rest = self.beginning()
-        self._open.clear()
-        self.waiting = 0
-        return rest
+        return b"".join(self.parts())
 
     def beginning(self) -> bytes:
-        """The same, to look at."""
-        if len(self._open) > 1:
-            self._open = [b"".join(self._open)]
+        """How that begins, to look at: all of it, or enough to know it by."""
+        count = size = 0
+        while count < len(self._open) and size < _ENOUGH:
+            size += len(self._open[count])
+            count += 1
+        if count > 1:
+            self._open[:count] = [b"".join(self._open[:count])]
         return self._open[0] if self._open else b""
+
+    def parts(self) -> list[bytes]:
+        """The rest in pieces, of which the first is the beginning, if that was looked at; handed out once."""
+        parts, self._open, self.waiting = self._open, [], 0
+        return parts
 
 
 def cut(lines: bytes) -> list[bytes]:

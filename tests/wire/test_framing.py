@@ -103,3 +103,14 @@ def test_the_beginning_of_a_line_can_be_looked_at_while_it_waits() -> None:
     framer.take(b"four")
     assert framer.rest() == b"four"
     assert (framer.waiting, framer.rest()) == (0, b"")
+
+
+def test_the_rest_can_be_had_in_the_pieces_in_which_it_came_behind_its_beginning() -> None:
+    framer = LineFramer()
+    came = [b"a", b"b", b"c" * 5000, b"d" * 5000, b"e"]
+    for data in came:
+        framer.take(data)
+    assert framer.beginning() == b"ab" + came[2]
+    assert framer.waiting == 10_003
+    assert framer.parts() == [b"ab" + came[2], came[3], came[4]]
+    assert (framer.waiting, framer.parts(), framer.rest()) == (0, [], b"")
