@@ -31,6 +31,7 @@ _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes t
 _SEARCH_SIZE = 256 * 1024  # searching is faster than reading: few large reads
 _SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to write its header, or a long line
+_WRITES = 20  # looks at a torn end, a pause apart: a write is through in less
 _FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
@@ -150,12 +151,20 @@ class Transcript:
                 continue
             if self.is_begun:  # a disk that can be written to may be one that cannot be read
                 return
-            size = os.fstat(self._fd).st_size
-            if size or header is None:
-                self._torn = size > 0 and read_at(self._fd, 1, size - 1) != b"\n"
+            if os.fstat(self._fd).st_size or header is None:
+                self._torn = self._ends_torn()
                 return
             time.sleep(_PAUSE_SECONDS)
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
+
+    def _ends_torn(self) -> bool:
+        """Whether the file ends within a line. In the middle of another process's write it does for a moment."""
+        for _ in range(_WRITES):
+            size = os.fstat(self._fd).st_size
+            if not size or read_at(self._fd, 1, size - 1) == b"\n":
+                return False
+            time.sleep(_PAUSE_SECONDS)
+        return True
 
     def _begin(self, header: Header) -> None:
         if os.fstat(self._fd).st_size:

@@ -240,8 +240,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
     """Every line of a transcript, the header first; each must be whole."""
     data = path.read_bytes()
     assert data.endswith(b"\n")
-    # An empty line is no damage: who opens the file in the middle of another's write closes that line once more.
-    return [json.loads(line) for line in data[:-1].split(b"\n") if line]
+    return [json.loads(line) for line in data[:-1].split(b"\n")]
 
 
 def is_update_of(message: Any, session: str) -> bool:

@@ -160,6 +160,20 @@ def test_who_finds_half_a_header_waits_for_what_becomes_of_it(path: Path) -> Non
     assert path.read_bytes() == HEADER + talk.said("mine")
 
 
+def test_who_opens_the_file_in_the_middle_of_a_write_waits_for_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Transcript(path, talk.header()).close()
+    line = talk.said("theirs")
+    with path.open("ab", buffering=0) as another:
+        another.write(line[:20])
+        monkeypatch.setattr("time.sleep", lambda seconds: another.write(line[20:]))
+        transcript = Transcript(path)
+    transcript.append(talk.said("mine"))
+    transcript.close()
+    assert path.read_bytes() == HEADER + line + talk.said("mine")
+
+
 @pytest.mark.parametrize("size", [1000, 1001, 1050, 1101, 1150])
 def test_a_full_disk_keeps_what_was_whole_and_the_next_line_is_whole_again(path: Path, size: int) -> None:
     [said] = on_full_disk("append", path, size)
