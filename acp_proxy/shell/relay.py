@@ -229,9 +229,8 @@ class Relay:
                 if request in self._replays:
                     self._replays.pop(request).close()
             case ReleaseHeld(request):
-                client = self._outputs[Peer.CLIENT]
-                with client.lock:
-                    self._perform_locked(self._decide(Releasing(request)))
+                # On a thread of its own: the client's output may be held by a long line whose end never comes.
+                threading.Thread(target=self._release, args=(request,), name="release", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
@@ -347,6 +346,10 @@ class Relay:
         self._replays.pop(request, None)
         self._room.set()
         self._perform_locked(effects)
+
+    def _release(self, request: RequestId) -> None:
+        with self._outputs[Peer.CLIENT].lock:
+            self._perform_locked(self._decide(Releasing(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:
         """With the client's output held."""

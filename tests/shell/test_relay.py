@@ -498,3 +498,27 @@ def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(SECONDS)
         assert not thread.is_alive(), thread.name
+
+
+def test_a_load_that_is_cancelled_within_a_long_line_of_another_session_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.pump.LONG_LINE", 100)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    talk.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": "t"})
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    long = json.dumps(chunk("x" * 500, "t"), separators=(",", ":")).encode()
+    talk.agent.say(json.dumps(chunk("before", "t")).encode() + b"\n" + long)
+    talk.editor.hear(**chunk("before", "t"))
+    talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+    talk.agent.hear(method="$/cancel_request")
+    talk.editor.say({"jsonrpc": "2.0", "method": "_ping"})
+    talk.agent.hear(method="_ping")
+    talk.agent.say(b"\n")
+    assert talk.editor.hear(id=1)["error"]["code"] == -32800
+    assert talk.editor.lines[-2:-1] == [long + b"\n"]
+    talk.end()
