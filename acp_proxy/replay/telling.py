@@ -81,9 +81,10 @@ class Telling:
         told = self._segment.go_on(stream) if self._may_go_on else None
         return told if told is not None else [line for entry in stream.entries() for line in self.add(number, entry)]
 
-    def end(self) -> list[bytes]:
-        """What was still waiting."""
-        live = self._open is not None and self._open[0] == self._run
+    def end(self, *, live: bool | None = None) -> list[bytes]:
+        """What was still waiting. ``live``: whether the last turn may go on, where somebody else knows."""
+        if live is None:
+            live = self._open is not None and self._open[0] == self._run
         told = [*self._settled(), *self._segment.end(live=live)]
         self._segment, self._open = self._begun(), None
         return told
