@@ -25,8 +25,8 @@ from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.output import STDERR
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Reading
 from acp_proxy.wire.jsonrpc import Peer
 
 SECONDS = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire.jsonrpc import Peer
 from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome

@@ -37,7 +37,7 @@ from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import PATIENCE_SECONDS, STALL_SECONDS, Recorder
 from acp_proxy.shell.serving import Serving
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 

@@ -15,8 +15,8 @@ from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.fuller import Told, ours_is_fuller, told
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import Output
+from acp_proxy.transcripts.reading import Line, Lines, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.transcripts.transcript import Line, Lines, Reading
 from acp_proxy.wire import acp, framing
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from acp_proxy.transcripts.journal import events_in
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.remains import Piece

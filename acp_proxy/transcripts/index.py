@@ -17,8 +17,8 @@ from typing import Any
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts import names, places
+from acp_proxy.transcripts.reading import Lines, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.transcripts.transcript import Lines, Reading
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header

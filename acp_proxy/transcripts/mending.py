@@ -18,7 +18,8 @@ from pathlib import Path
 from acp_proxy.errors import Unmendable
 from acp_proxy.transcripts import access, damage
 from acp_proxy.transcripts.damage import Stretch
-from acp_proxy.transcripts.transcript import Reading, Transcript, cut
+from acp_proxy.transcripts.reading import Reading, cut
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
 

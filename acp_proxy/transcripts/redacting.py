@@ -15,7 +15,7 @@ from pathlib import Path
 from acp_proxy.redaction.masking import Change, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.access import open_private, read_at, write_at
-from acp_proxy.transcripts.transcript import to_read
+from acp_proxy.transcripts.reading import to_read
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 

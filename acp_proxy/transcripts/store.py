@@ -20,7 +20,8 @@ from acp_proxy.errors import NewerFormat, StoreRefused, Unreadable, errno_name
 from acp_proxy.transcripts import access, journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, packed
-from acp_proxy.transcripts.transcript import Reading, Transcript, copy_transcript
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.transcript import Transcript, copy_transcript
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 

@@ -19,7 +19,7 @@ from acp_proxy.transcripts.damage import Stretch
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import JOURNAL, Layout
 from acp_proxy.transcripts.mending import fitting, remade
-from acp_proxy.transcripts.transcript import Reading, cut
+from acp_proxy.transcripts.reading import Reading, cut
 
 REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
 """What there is to do about it."""

@@ -11,8 +11,8 @@ from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.fuller import ours_is_fuller, told
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.reading import Line, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.transcripts.transcript import Line, Reading
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
 

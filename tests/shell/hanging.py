@@ -3,8 +3,9 @@
 import threading
 from pathlib import Path
 
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import Header
 
 

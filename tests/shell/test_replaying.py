@@ -10,7 +10,7 @@ from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import Output
 from acp_proxy.shell.replaying import Ended, Replay
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
 from tests.transcripts import talk
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.transcripts.packing import Made, Terms
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Reading
 from tests.transcripts import talk
 
 AGENT = "agent"

@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.transcripts import damage
 from acp_proxy.transcripts.damage import Beside, Stretch
 from acp_proxy.transcripts.journal import Journal
-from acp_proxy.transcripts.transcript import Reading, cut
+from acp_proxy.transcripts.reading import Reading, cut
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.transcripts import talk

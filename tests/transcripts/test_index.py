@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts.index import SCHEMA, Index, Listed
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.transcript import Reading
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
 from tests.strategies import texts, values
 from tests.transcripts import talk

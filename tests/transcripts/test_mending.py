@@ -10,7 +10,8 @@ from acp_proxy.errors import Unmendable
 from acp_proxy.transcripts import access
 from acp_proxy.transcripts.mending import mend_transcript
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
 from tests.transcripts import talk

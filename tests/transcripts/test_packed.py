@@ -10,7 +10,8 @@ import pytest
 from acp_proxy.transcripts import packed as packed_files
 from acp_proxy.transcripts.names import packed
 from acp_proxy.transcripts.packed import CHUNK, PIECE, Packed, frame
-from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.transcript import Transcript
 from tests.transcripts import talk
 
 DATA = b"".join(talk.said(f"{number} and {number * 7919 % 1000}") for number in range(20_000))

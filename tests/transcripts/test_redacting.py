@@ -8,9 +8,10 @@ import pytest
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.redacting import redact_file
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Reading, Transcript
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import acp
 from tests.transcripts import talk
 from torture.planted import planted

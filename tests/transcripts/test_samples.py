@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts.transcript import Line, Reading, Transcript
+from acp_proxy.transcripts.reading import Line, Reading
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import IMPORTED, PARTIAL, RECORDED, Entry, Header
 from tests.transcripts import talk
