@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.transcript import Line, Lines, Reading
+from acp_proxy.transcripts.reading import Line, Lines, Reading
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
