@@ -1,6 +1,7 @@
 """One peer's input: whole lines go in, one writer at a time, and the peer sets the pace. And stderr, which sets none.
 
-A write blocks while the peer does not read; nothing is buffered here. Once the peer is gone, writes do nothing.
+A write blocks while the peer does not read; nothing is buffered here but messages of ours that nobody may wait for
+(``post``). Once the peer is gone, writes do nothing.
 
 Whoever waits for a peer reads nothing meanwhile, not even the other's end. So a wait may also look out for the other
 (``speaker``) hanging up, which a pipe or a socket tells before all is read; not on Windows, which has no such wait.
@@ -11,16 +12,14 @@ import os
 import select
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 """The second is a socket's whose other side will say no more, where the system tells it."""
 
-_LONG_LINE_SECONDS = 0.1
-"""How long a message of ours waits for whoever writes, before it is left behind a long line for whose end nobody knows
-when it comes."""
-_BEHIND = 1024 * 1024
-"""Bytes of ours that may be left there; what is more waits."""
+POSTED = 1024 * 1024
+"""Bytes of ours that may be on their way to a peer that does not read; what is more waits."""
 
 _UNREAD_SECONDS = 1.0
 """So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
@@ -42,10 +41,11 @@ class Output:
         self._speaker = speaker
         self._on_hang_up = on_hang_up
         self._unfinished = False
-        self._line = threading.Lock()
-        """For the two that follow; held for no write."""
         self._in_line = False
-        self._behind: list[bytes] = []
+        self._post = threading.Condition()
+        """For what was posted; held for no write."""
+        self._posted: deque[bytes] = deque()
+        self._posted_size = 0
         self.is_gone = False
         self.taken = 0
         """How often a peer that had to be waited for has taken something."""
@@ -53,21 +53,34 @@ class Output:
             os.set_blocking(fd, False)
 
     def write(self, data: bytes, *, own: bool = False) -> None:
-        """A message of ours does not wait for the end of a long line, which may never come: it leaves behind that."""
-        while not self.lock.acquire(timeout=_LONG_LINE_SECONDS if own else -1):
-            if self._left_behind(data):
-                return
-        try:
+        with self.lock:
             self.write_locked(data, own=own)
-        finally:
-            self.lock.release()
+
+    def post(self, data: bytes, most: float = POSTED) -> None:
+        """A message of ours that leaves when it can, behind what was posted before: it waits for who writes now, be it
+        a long line whose end never comes, and for the peer to read. Who reads from that peer must wait for neither.
+
+        ``most``: bytes that may be on their way; what is more waits here.
+        """
+        if not data:
+            return
+        with self._post:
+            self._post.wait_for(lambda: not self._posted or self._posted_size + len(data) <= most)
+            self._posted.append(data)
+            self._posted_size += len(data)
+            if len(self._posted) == 1:
+                threading.Thread(target=self._deliver, name="post", daemon=True).start()
+
+    def is_delivered(self, seconds: float | None = None) -> bool:
+        """Wait until all that was posted has left, for so long at most."""
+        with self._post:
+            return self._post.wait_for(lambda: not self._posted, seconds)
 
     def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
         """A piece of a long line: the lock is held from the first to the last, whichever threads write them."""
         if begins:
             self.lock.acquire()
-            with self._line:
-                self._in_line = True
+            self._in_line = True
         if self._in_line:
             self.write_locked(data)
         if ends:
@@ -76,11 +89,7 @@ class Output:
     def break_line(self) -> None:
         """No more pieces of a line under way are written: what else there is may follow, on a line of its own."""
         if self._in_line:
-            with self._line:
-                self._in_line = False
-                behind, self._behind = self._behind, []
-            for data in behind:
-                self.write_locked(data, own=True)
+            self._in_line = False
             self.lock.release()
 
     def write_locked(self, data: bytes, *, own: bool = False) -> None:
@@ -106,12 +115,15 @@ class Output:
                 self.is_gone = True
                 os.close(self._fd)
 
-    def _left_behind(self, data: bytes) -> bool:
-        with self._line:
-            is_left = self._in_line and sum(map(len, self._behind)) + len(data) <= _BEHIND
-            if is_left:
-                self._behind.append(data)
-            return is_left
+    def _deliver(self) -> None:
+        """As long as there is something; what is under way is the first of it."""
+        is_more = True
+        while is_more:
+            self.write(self._posted[0], own=True)
+            with self._post:
+                self._posted_size -= len(self._posted.popleft())
+                self._post.notify_all()
+                is_more = bool(self._posted)
 
     def _write_rest(self, view: memoryview) -> None:
         while view:

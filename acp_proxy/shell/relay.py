@@ -5,6 +5,7 @@ held for whole lines. An output's may be held while taking the core's, never the
 A bug in deciding is a warning: the lines it was about pass as they came.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -131,6 +132,7 @@ class Relay:
         """The agent is gone: let replays end, answer what is open, and put everything away."""
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()
+        self._outputs[Peer.CLIENT].is_delivered()
         for effect in self._decide(AgentEnded(how)):
             self.flush()
             self.perform(effect)
@@ -141,6 +143,7 @@ class Relay:
     def finish_work(self, seconds: float) -> None:
         if self._serving is not None:
             self._serving.finish(seconds)
+            self._outputs[Peer.CLIENT].is_delivered(seconds)
             self._is_over = True
             self._watch_wanted.set()
 
@@ -202,8 +205,10 @@ class Relay:
         match effect:
             case Forward():
                 out = self._outputs[effect.to]
-                if effect.begins and effect.ends:
-                    out.write(effect.data, own=effect.own)
+                if effect.own:
+                    self._say(effect)
+                elif effect.begins and effect.ends:
+                    out.write(effect.data)
                 else:
                     out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
             case ToStderr(data):
@@ -246,6 +251,17 @@ class Relay:
                 return [Forward(Peer.CLIENT, raw)]
             case _:
                 return []
+
+    def _say(self, effect: Forward) -> None:
+        """A message of ours. The pump that reads from its peer waits for nothing: where the peer does not read before
+        it has been read, both would wait for ever."""
+        out = self._outputs[effect.to]
+        if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
+            out.post(effect.data, math.inf)  # one for each load under way: their number has a limit
+        elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
+            out.post(effect.data)
+        else:
+            out.write(effect.data, own=True)
 
     # --- deciding
 

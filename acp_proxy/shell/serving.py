@@ -143,13 +143,13 @@ class Serving:
         Of very many, the next is read when there is room; where the store hangs, it is not waited for.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
-            self._client.write(late, own=True)
+            self._client.post(late)
             return
         unanswered = threading.Lock()
 
         def say(line: bytes) -> None:
             if unanswered.acquire(blocking=False):
-                self._client.write(line, own=True)
+                self._client.post(line)
 
         timer = threading.Timer(_ANSWER_SECONDS, say, [late])
         timer.daemon = True

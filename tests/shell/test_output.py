@@ -1,6 +1,7 @@
 """Whole lines go out, at the peer's pace; a peer that is gone is noticed, and is no error."""
 
 import contextlib
+import math
 import os
 import pty
 import queue
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from acp_proxy.shell import output
-from acp_proxy.shell.output import Output, Stderr
+from acp_proxy.shell.output import POSTED, Output, Stderr
 
 SECONDS = 20.0
 MORE_THAN_A_PIPE_HOLDS = 1024 * 1024
@@ -71,16 +72,44 @@ def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
     assert pipe.read_all() == b"a long line\nanother\n"
 
 
-def test_a_message_of_ours_does_not_wait_for_the_end_of_a_long_line_and_leaves_behind_it(pipe: Pipe) -> None:
+def test_what_is_posted_waits_for_the_end_of_a_long_line_and_holds_nobody_up(pipe: Pipe) -> None:
     pipe.output.write_piece(b"lo", begins=True, ends=False)
-    pipe.output.write(b"ours\n", own=True)
-    pipe.output.write(b"ours again\n", own=True)
+    pipe.output.post(b"ours\n")
+    pipe.output.post(b"ours again\n")
     pipe.output.write_piece(b"ng\n", begins=False, ends=True)
+    assert pipe.output.is_delivered(SECONDS)
     pipe.output.write(b"next\n")
-    pipe.output.write_piece(b"lo", begins=True, ends=False)
-    pipe.output.write(b"ours\n", own=True)
-    pipe.output.write_piece(b"", begins=False, ends=True)
-    assert pipe.read_all() == b"long\nours\nours again\nnext\nlo\nours\n"
+    pipe.output.post(b"ours\n")
+    assert pipe.output.is_delivered(SECONDS)
+    assert pipe.read_all() == b"long\nours\nours again\nnext\nours\n"
+
+
+def test_what_is_posted_holds_nobody_up_where_the_peer_does_not_read_until_there_is_very_much_of_it(pipe: Pipe) -> None:
+    line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than a pipe holds
+    for _ in range(4):
+        pipe.output.post(line)
+    assert not pipe.output.is_delivered(0)
+    pipe.output.post(line, math.inf)
+    fifth = threading.Thread(target=pipe.output.post, args=(line,))
+    fifth.start()
+    fifth.join(0.05)
+    assert fifth.is_alive()
+    left = len(line) * 6
+    while left:
+        left -= len(os.read(pipe.reading, 65536))
+    fifth.join(SECONDS)
+    assert pipe.output.is_delivered(SECONDS)
+
+
+def test_what_is_posted_to_a_peer_that_goes_is_let_go() -> None:
+    pipe = Pipe()
+    for _ in range(3):
+        pipe.output.post(b"x" * MORE_THAN_A_PIPE_HOLDS, math.inf)
+    os.read(pipe.reading, 1)  # the first is under way
+    os.close(pipe.reading)
+    assert pipe.output.is_delivered(SECONDS)
+    assert pipe.gone == [None]
+    os.close(pipe.writing)
 
 
 def test_a_line_that_broke_off_is_ended_before_what_follows_and_not_gone_on_with(pipe: Pipe) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.core.capabilities import ALWAYS, Modes
 from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
@@ -34,6 +36,9 @@ class Side:
         self.reads, self.told_by = os.pipe()
         self.heard_from, self.writes = os.pipe()
         self.lines: list[bytes] = []
+        self.reads_on = threading.Event()
+        """Cleared: no line more is read behind the next."""
+        self.reads_on.set()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -71,6 +76,17 @@ class Side:
                 with self._changed:
                     self.lines.append(line)
                     self._changed.notify_all()
+                assert self.reads_on.wait(9 * SECONDS)
+
+    def stop_reading(self, other: "Side") -> None:
+        """Behind one line more, of the other side."""
+        self.reads_on.clear()
+        other.say({"jsonrpc": "2.0", "method": "_last"})
+        self.hear(method="_last")
+
+    def is_written_to(self) -> bool:
+        """Of what it does not read, something has come."""
+        return bool(select.select([self.reads], [], [], SECONDS)[0])
 
 
 class Talk:
@@ -498,6 +514,57 @@ def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(SECONDS)
         assert not thread.is_alive(), thread.name
+
+
+# Sides that write and do not read meanwhile.
+
+
+FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * 1024 * 1024 + b'"}\n'
+"""More than a pipe holds."""
+
+
+def test_an_agent_that_does_not_read_while_it_writes_is_read_though_it_is_asked_for_a_new_session(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
+    talk = Talk(Store(tmp_path / "store"), Interceptor(settings))
+    talk.open()
+    talk.turn("one")
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+    talk.agent.hear(id=1, method="session/resume")
+    talk.agent.stop_reading(talk.editor)
+    flood = threading.Thread(target=talk.editor.say, args=(FLOOD,))
+    flood.start()
+    assert talk.agent.is_written_to()
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "It is not there"}})
+    talk.agent.say({"jsonrpc": "2.0", "method": "_said_meanwhile"})
+    talk.editor.hear(method="_said_meanwhile")
+    talk.agent.reads_on.set()
+    flood.join(SECONDS)
+    talk.agent.hear(id="acp-proxy/1", method="session/new")
+    assert talk.agent.lines[-2:-1] == [FLOOD]
+    talk.agent.say({"jsonrpc": "2.0", "id": "acp-proxy/1", "result": {"sessionId": "t"}})
+    assert talk.editor.hear(id=1)["result"]["_meta"] == {"acp-proxy": {"handover": True}}
+    talk.end()
+
+
+def test_an_editor_that_does_not_read_while_it_writes_is_read_though_it_is_refused_something(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.editor.stop_reading(talk.agent)
+    flood = threading.Thread(target=talk.agent.say, args=(FLOOD,))
+    flood.start()
+    assert talk.editor.is_written_to()
+    for id in range(3):
+        talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/list", "params": {"cwd": "not absolute"}})
+    talk.editor.say({"jsonrpc": "2.0", "method": "_said_meanwhile"})
+    talk.agent.hear(method="_said_meanwhile")
+    talk.editor.reads_on.set()
+    flood.join(SECONDS)
+    for id in range(3):
+        assert talk.editor.hear(id=id)["error"]["code"] == -32602
+    talk.end()
 
 
 def test_a_load_that_is_cancelled_within_a_long_line_of_another_session_holds_nobody_up(
