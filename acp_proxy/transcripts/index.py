@@ -5,18 +5,17 @@ a list says of it, and the folded state up to an offset, so that a turn costs on
 ``sqlite3.Error``; the store decides what then.
 """
 
-import base64
 import json
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.errors import InvalidCursor
-from acp_proxy.transcripts import names, places
+from acp_proxy.transcripts import cursors, names, places
 from acp_proxy.transcripts.reading import Lines, Reading
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import acp, jsonrpc
@@ -28,7 +27,6 @@ PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
 _CLEARING_MS = 250  # a list's reading is shorter; for a longer one nothing waits, it is tried again with the next list
-_CURSOR_VERSION = 1
 
 _TABLES = """
 CREATE TABLE transcripts(
@@ -98,17 +96,22 @@ class Index:
                     summary, size, lines = Summary.restored(_read(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
-            all_whole = True
+            shown, all_whole = summary, True
             for line in reading.streams(size, lines):
                 if isinstance(line, Lines):
                     summary.go_on(line.stream)
-                elif not (all_whole := line.whole):
-                    break
-                elif line.entry is not None:
-                    summary.add(line.entry)
+                elif line.whole:
+                    if line.entry is not None:
+                        summary.add(line.entry)
+                else:  # the last: more may come to it, so it is shown, and read again
+                    if all_whole:
+                        shown, all_whole = deepcopy(summary), False
+                    if line.entry is not None:
+                        shown.add(line.entry)
+                    continue
                 size, lines = line.end, line.number + 1
-            self._put(agent, name, header, summary, reading, size if lines else 0, lines)
-            return not summary.open and all_whole
+            self._put(agent, name, header, summary, shown, reading, size if lines else 0, lines)
+            return not shown.open and all_whole
 
     def remove(self, agent: str, *names: str) -> bool:
         """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything."""
@@ -143,7 +146,7 @@ class Index:
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
         """One page of what can be listed, newest first. Raises InvalidCursor."""
-        binding = _binding(agent, cwd)
+        binding = cursors.binding(agent, cwd)
         query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
         if cwd is not None:
@@ -152,13 +155,13 @@ class Index:
             values += wanted
         if cursor is not None:
             query.append("AND (updated, session) < (?, ?)")
-            values += _read_cursor(cursor, binding)
+            values += cursors.read(cursor, binding)
         query.append("ORDER BY updated DESC, session DESC LIMIT ?")
         values.append(size + 1)
         found = self._database.execute(" ".join(query), values).fetchall()
         rows = [_listed(row, run) for row in found[:size]]
         more = len(found) > size
-        return Page(rows, _write_cursor(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+        return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def all(self) -> Iterator[Listed]:
         """Every session with a prompt, newest first; without a directory too, and superseded ones."""
@@ -240,19 +243,31 @@ class Index:
         header = reading.header or reading.remade_header()
         if header is None or found is None:
             return header is None and found is None
+        with _trusting():
+            size = _read(found[3])["size"]
         summary, lines, upto = Summary.begun(header), 0, found[7]
+
+        def is_so(shown: Summary) -> bool:
+            row = _row(name, header, summary, shown, reading.inode, size, upto, lines)
+            return tuple(row[key] for key in columns.split(", ")) == tuple(found)
+
+        first, shown, agrees, lacks_turn = 0, summary, False, False
         for line in reading.lines():
-            if line.end > upto:
-                if line.entry is not None and line.whole and _begins_turn(line.entry):
-                    return False
-            else:
+            if line.end <= upto:
                 lines = line.number + 1
                 if line.entry is not None:
                     summary.add(line.entry)
-        with _trusting():
-            size = _read(found[3])["size"]
-        row = _row(name, header, summary, reading.inode, size, upto, lines)
-        return tuple(row[key] for key in columns.split(", ")) == tuple(found)
+                continue
+            if shown is summary:
+                first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
+            if line.entry is None:
+                continue
+            lacks_turn |= line.whole and _begins_turn(line.entry)
+            if line.number == first:  # it may have been shown when its newline was still to come
+                shown.add(line.entry)
+                if is_so(shown):
+                    agrees, lacks_turn = True, False
+        return not lacks_turn and (agrees or (shown is summary and is_so(summary)))
 
     def is_sound(self) -> bool:
         """Whether SQLite finds nothing wrong with the file."""
@@ -260,10 +275,18 @@ class Index:
         return tuple(found) == ("ok",)
 
     def _put(
-        self, agent: str, name: str, header: Header, summary: Summary, reading: Reading, size: int, lines: int
+        self,
+        agent: str,
+        name: str,
+        header: Header,
+        summary: Summary,
+        shown: Summary,
+        reading: Reading,
+        size: int,
+        lines: int,
     ) -> None:
-        cwd = summary.cwd
-        row = _row(name, header, summary, reading.inode, reading.size, size, lines) | {
+        cwd = shown.cwd
+        row = _row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
             "agent": agent,
             "name": name,
             "place": _blob(places.canonical(cwd)) if cwd is not None else None,
@@ -284,25 +307,28 @@ class Index:
 
 
 def _row(
-    name: str, header: Header, summary: Summary, inode: int, file_size: int, size: int, lines: int
+    name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
 ) -> dict[str, object]:
-    """What a transcript's row holds, but for its place: that depends on where links lead now."""
+    """What a transcript's row holds, but for its place: that depends on where links lead now.
+
+    ``summary``: up to ``size``, to go on with. ``shown``: up to the end of the file.
+    """
     info = {
-        "cwd": summary.cwd,
-        "title": summary.title,
-        "prompts": summary.prompts,
-        "replies": summary.replies,
-        "failed": summary.failed,
-        "directories": summary.directories,
-        "meta": summary.meta,
+        "cwd": shown.cwd,
+        "title": shown.title,
+        "prompts": shown.prompts,
+        "replies": shown.replies,
+        "failed": shown.failed,
+        "directories": shown.directories,
+        "meta": shown.meta,
         "size": file_size,
     }
     return {
         "session": _blob(header.session),
-        "listed": int(summary.prompts > 0 and summary.cwd is not None and not is_superseded(name)),
-        "updated": summary.updated or "",
+        "listed": int(shown.prompts > 0 and shown.cwd is not None and not is_superseded(name)),
+        "updated": shown.updated or "",
         "info": _written(info),
-        "open": _written(sorted(summary.open)),
+        "open": _written(sorted(shown.open)),
         "inode": inode,
         "created": header.created_at,
         "size": size,
@@ -347,29 +373,6 @@ def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
 
 def _begins_turn(entry: Entry) -> bool:
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
-
-
-def _binding(agent: str, cwd: str | None) -> str:
-    filtered = json.dumps([agent, places.spelled(cwd) if cwd is not None else None])
-    import hashlib  # brings OpenSSL: only for pages
-
-    return hashlib.sha256(filtered.encode()).hexdigest()[:16]
-
-
-def _write_cursor(binding: str, updated: str, session: bytes) -> str:
-    text = json.dumps([_CURSOR_VERSION, binding, updated, session.hex()])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str, binding: str) -> tuple[str, bytes]:
-    try:
-        value = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
-        version, bound, updated, session = value
-        if (version, bound) != (_CURSOR_VERSION, binding) or not isinstance(updated, str) or not updated.isascii():
-            raise InvalidCursor
-        return updated, bytes.fromhex(session)
-    except (ValueError, TypeError, RecursionError) as problem:
-        raise InvalidCursor from problem
 
 
 def _written(value: object) -> str:

@@ -1,78 +1,18 @@
 """The listing: who is in it, in which order, page by page; and how a transcript gets into it line by line."""
 
-import base64
-import contextlib
-import json
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
-from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts.index import SCHEMA, Index, Listed
 from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.wire import record
-from tests.strategies import texts, values
 from tests.transcripts import talk
+from tests.transcripts.shelf import AGENT, Shelf
 from tests.transcripts.talk import answer, info, note, prompt, said
-
-AGENT = "agent"
-
-
-class Shelf:
-    """Transcripts and an index of them, one agent's."""
-
-    def __init__(self, folder: Path, index: Path | None = None) -> None:
-        self.folder = folder
-        self.index = Index(index)
-
-    def path(self, session: str) -> Path:
-        return self.folder / f"{file_name(session)}.jsonl"
-
-    def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
-        """Bring a transcript in as it is; whether nothing of it is unfinished."""
-        reading = Reading(self.path(session))
-        try:
-            return self.index.add(agent, name or file_name(session), reading)
-        finally:
-            reading.close()
-
-    def write(self, session: str, *lines: bytes, header: record.Header | None = None) -> bool:
-        header = header or talk.header(session)
-        self.path(session).write_bytes(record.encode_header(header) + b"".join(lines))
-        return self.add(session)
-
-    def append(self, session: str, *lines: bytes) -> bool:
-        with self.path(session).open("ab") as file:
-            file.write(b"".join(lines))
-        return self.add(session)
-
-    def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
-        """One with one turn."""
-        self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
-
-    def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
-        return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
-
-    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
-        [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
-        return row
-
-    def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
-        cursor = None
-        while True:
-            page = self.index.page(AGENT, cwd, cursor, talk.RUN, size)
-            yield [row.session for row in page.rows]
-            if page.next is None:
-                return
-            cursor = page.next
 
 
 @pytest.fixture
@@ -274,109 +214,6 @@ def test_a_filter_that_no_system_knows_finds_what_was_called_so(shelf: Shelf, cw
     assert shelf.page(cwd) == ["s"]
 
 
-# Cursors.
-
-
-def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:
-    for number in range(3):
-        shelf.session(f"s{number}", at=number, cwd="/x")
-    found = shelf.index.page(AGENT, cwd, None, talk.RUN, 1).next
-    assert found is not None
-    return found
-
-
-def test_a_cursor_is_bound_to_its_filter_and_its_agent(shelf: Shelf) -> None:
-    unfiltered, filtered = cursor_of(shelf), cursor_of(shelf, "/x")
-    assert shelf.page(None, unfiltered) == shelf.page("/x", filtered) == shelf.page("/x/", filtered) == ["s1", "s0"]
-    foreign = [(AGENT, "/x", unfiltered), (AGENT, None, filtered), (AGENT, "/y", filtered), ("other", None, unfiltered)]
-    for agent, cwd, cursor in foreign:
-        with pytest.raises(InvalidCursor):
-            shelf.index.page(agent, cwd, cursor, talk.RUN)
-
-
-def test_a_cursor_says_nothing_that_needs_quoting(shelf: Shelf) -> None:
-    assert cursor_of(shelf).replace("-", "").replace("_", "").isalnum()
-
-
-GARBAGE = [
-    "",
-    "x",
-    "=",
-    "====",
-    "null",
-    "0",
-    "a" * 10_000,
-    "é",
-    "\ud800",
-    "\0",
-    "eyJ9",
-    "../..",
-    " ",
-    "MQ",
-    "[1]",
-    "W10",
-]
-
-
-@pytest.mark.parametrize("cursor", GARBAGE, ids=lambda cursor: ascii(cursor)[:12])
-def test_garbage_is_an_invalid_cursor(shelf: Shelf, cursor: str) -> None:
-    cursor_of(shelf)
-    with pytest.raises(InvalidCursor):
-        shelf.page(None, cursor)
-
-
-def opened(cursor: str) -> list[Any]:
-    value = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    assert isinstance(value, list)
-    return value
-
-
-def closed(value: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
-
-
-def test_a_cursor_of_another_version_or_shape_is_invalid(shelf: Shelf) -> None:
-    version, *rest = opened(cursor_of(shelf))
-    binding, updated, session = rest
-    wrong = [
-        [version + 1, *rest],
-        [version, *rest, 1],
-        [version, binding, updated],
-        [version, binding, 7, session],
-        [version, binding, None, session],
-        [version, binding, updated, "not hex"],
-        [version, binding, updated, 7],
-        [version, binding, "\ud800", session],
-        {"version": version},
-        {"a": 1, "b": 2, "c": 3, "d": 4},
-        [[[[]]]],
-    ]
-    for value in wrong:
-        with pytest.raises(InvalidCursor):
-            shelf.page(None, closed(value))
-
-
-@given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(closed))
-@example(None, closed([1, "0" * 16, "", ""]))
-def test_no_cursor_at_all_does_more_than_be_invalid(data: st.DataObject | None, cursor: str) -> None:
-    index = Index(None)
-    try:
-        with pytest.raises(InvalidCursor):
-            index.page(AGENT, None, cursor, talk.RUN)
-    finally:
-        index.close()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_a_cursor_that_is_damaged_anywhere_is_invalid_or_only_another_place(shelf: Shelf, data: st.DataObject) -> None:
-    whole = cursor_of(shelf)
-    at = data.draw(st.integers(0, len(whole) - 1))
-    damaged = whole[:at] + data.draw(st.characters() | st.sampled_from("abcxyzABCXYZ0123456789-_")) + whole[at + 1 :]
-    with contextlib.suppress(InvalidCursor):
-        assert set(shelf.page(None, damaged)) <= {"s0", "s1", "s2"}
-
-
 # Line by line.
 
 
@@ -422,12 +259,50 @@ def test_line_by_line_is_the_same_as_all_at_once(shelf: Shelf) -> None:
 def test_a_line_that_comes_in_two_parts_counts_once_and_whole(shelf: Shelf) -> None:
     line = prompt("Größe", at=2)
     shelf.write("s", prompt("x", at=1))
-    for at in (1, line.index("ß".encode()) + 1, len(line) - 1):
+    for at in (1, line.index("ß".encode()) + 1, len(line) - 2):
         shelf.append("s", line[:at])
         assert shelf.row("s").prompts == 1
         shelf.append("s", line[at:])
         assert shelf.row("s").prompts == 2
         shelf.write("s", prompt("x", at=1))
+
+
+@pytest.mark.parametrize("behind", [b"\n", b"\n" + said("a", at=3), b" torn\n", b"\0" + said("a", at=3)])
+def test_an_entry_that_lacks_only_its_newline_counts_and_what_comes_to_it_too(shelf: Shelf, behind: bytes) -> None:
+    shelf.write("s", prompt("x", at=1), answer(at=1))
+    assert not shelf.append("s", prompt("y", at=2)[:-1])
+    assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(2))
+    assert shelf.agrees("s")
+    assert not shelf.add("s")
+    assert shelf.row("s").prompts == 2
+    with shelf.path("s").open("ab") as file:
+        file.write(behind)
+    assert shelf.agrees("s")
+    shelf.append("s", note("closed"))
+    assert (shelf.row("s").prompts, shelf.row("s").replies) == (2, int(len(behind) > 10))
+    assert shelf.agrees("s")
+
+
+def test_a_session_whose_only_prompt_lacks_its_newline_is_listed(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1)[:-1])
+    assert shelf.page() == ["s"]
+    shelf.append("s", b"\n" + answer(at=2))
+    assert shelf.row("s").prompts == 1
+
+
+def test_a_row_that_lacks_a_turn_does_not_agree(shelf: Shelf) -> None:
+    shelf.write("s", prompt("x", at=1), answer(at=1))
+    with shelf.path("s").open("ab") as file:
+        file.write(prompt("y", at=2)[:-1])
+        file.flush()
+        assert shelf.agrees("s")  # more may come to it
+        file.write(b"\n")
+        file.flush()
+        assert not shelf.agrees("s")
+    shelf.write("s", prompt("x", at=1), answer(at=1), prompt("y", at=2)[:-1])
+    with shelf.path("s").open("ab") as file:
+        file.write(b"\n" + answer(at=2) + prompt("z", at=3))
+    assert not shelf.agrees("s")
 
 
 def test_a_torn_line_and_a_fresh_one_behind_it(shelf: Shelf) -> None:

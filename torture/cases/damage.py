@@ -25,7 +25,7 @@ from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
-from acp_proxy.transcripts.verifying import INDEX_BEHIND, NEWER, REPAIR
+from acp_proxy.transcripts.verifying import NEWER, REPAIR
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import RECORDED, Header, encode_message, encode_note
 from tests.end_to_end.proxied import PROXY, Proxied, texts
@@ -192,8 +192,7 @@ def examine(store: Store, agent: str, one: Damaged, count: Count) -> None:
         return
     serve("at first", one.entries)
     has_place = any(b'"cwd":"/home/me/project"' in line for _, line in one.lines)
-    ends = one.data.endswith(b"\n")  # what stands in a last line without an end may be waited for
-    if has_place and any(map(damaged.is_prompt, one.entries)) and ends and not one.lacks_a_newline:
+    if has_place and any(map(damaged.is_prompt, one.entries)):
         check(listed == [SESSION], f"listed as {listed}")
 
     check(bool(stretches) or not one.has_damage, "damage is not named")
@@ -217,8 +216,6 @@ def examine(store: Store, agent: str, one: Damaged, count: Count) -> None:
     changed = [line for at, line in one.lines if is_kept(line, stretches, at) and data[at : at + len(line)] != line]
     check(not changed, f"changed by the repair: {changed[:2]}")
     left = [finding for finding in store.verify((agent, NAME)) if finding.todo == REPAIR]
-    if one.lacks_a_newline:  # after a day without a turn, the index does not wait for it any more
-        left = [finding for finding in left if finding.kind != INDEX_BEHIND]
     check(not left, f"left after the repair: {left[:2]}")
     serve("after the repair", [*one.entries, GOING_ON[:-1]])
     if any(stretch.kinds != (SECOND_HEADER,) for stretch in stretches):

@@ -1,0 +1,69 @@
+"""Transcripts and an index of them: what a list says after each line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from acp_proxy.transcripts.index import Index, Listed
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.wire import record
+from tests.transcripts import talk
+from tests.transcripts.talk import answer, prompt
+
+AGENT = "agent"
+
+
+class Shelf:
+    """Transcripts and an index of them, one agent's."""
+
+    def __init__(self, folder: Path, index: Path | None = None) -> None:
+        self.folder = folder
+        self.index = Index(index)
+
+    def path(self, session: str) -> Path:
+        return self.folder / f"{file_name(session)}.jsonl"
+
+    def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
+        """Bring a transcript in as it is; whether nothing of it is unfinished."""
+        reading = Reading(self.path(session))
+        try:
+            return self.index.add(agent, name or file_name(session), reading)
+        finally:
+            reading.close()
+
+    def agrees(self, session: str) -> bool:
+        reading = Reading(self.path(session))
+        try:
+            return self.index.agrees(AGENT, file_name(session), reading)
+        finally:
+            reading.close()
+
+    def write(self, session: str, *lines: bytes, header: record.Header | None = None) -> bool:
+        header = header or talk.header(session)
+        self.path(session).write_bytes(record.encode_header(header) + b"".join(lines))
+        return self.add(session)
+
+    def append(self, session: str, *lines: bytes) -> bool:
+        with self.path(session).open("ab") as file:
+            file.write(b"".join(lines))
+        return self.add(session)
+
+    def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
+        """One with one turn."""
+        self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
+
+    def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
+        return [row.session for row in self.index.page(AGENT, cwd, cursor, talk.RUN, size).rows]
+
+    def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
+        [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
+        return row
+
+    def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
+        cursor = None
+        while True:
+            page = self.index.page(AGENT, cwd, cursor, talk.RUN, size)
+            yield [row.session for row in page.rows]
+            if page.next is None:
+                return
+            cursor = page.next
