@@ -132,7 +132,7 @@ class Interceptor:
             if request is None or session is None:
                 return None
             self._passing = None
-            recorded = self._scribe.recorded(Peer.CLIENT, request)[:-1]  # the last would keep the line
+            recorded = self._scribe.prompt_begins(session, request)
         self._long[peer] = session if self._notebook.records else None
         return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
 

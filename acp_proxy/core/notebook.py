@@ -192,6 +192,21 @@ class Notebook:
         return effects
 
     def prompt(self, session: str, raw: bytes, blocks: object) -> list[Recording]:
+        begun = self._turn_begun(session)
+        if begun and (known := self.sessions[session]).untold:
+            known.titles.consider(blocks)
+        return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
+
+    def prompt_begins(self, session: str, blocks: object) -> list[Recording]:
+        """The same of one that passes in pieces, by what is known of its blocks: those to come may say more, so what
+        would only stand in for a title is none."""
+        begun = self._turn_begun(session)
+        if begun and (known := self.sessions[session]).untold:
+            known.titles.consider(blocks)
+            known.titles = Titles(known.titles.line)
+        return begun
+
+    def _turn_begun(self, session: str) -> list[Recording]:
         if not self.records:
             return []
         effects = self._begun(session)
@@ -199,9 +214,7 @@ class Notebook:
         known = self.sessions[session]
         known.turns += 1
         known.deleted = False
-        if known.untold:
-            known.titles.consider(blocks)
-        return [*effects, BeginTurn(session), Keep(session, Peer.CLIENT, raw)]
+        return [*effects, BeginTurn(session)]
 
     def prompt_answered(self, session: str, raw: bytes) -> list[Recording]:
         return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)])

@@ -38,6 +38,12 @@ class Scribe:
             case _:
                 return []
 
+    def prompt_begins(self, session: str, request: Request) -> list[Recording]:
+        """The same of a prompt whose line is kept piece by piece, as it passes."""
+        self._ledger.add(Peer.CLIENT, request, session)
+        self._restores.prompted(session)
+        return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"))
+
     def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
             self._ledger.add(sender, request, session)

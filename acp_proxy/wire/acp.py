@@ -132,10 +132,12 @@ _PROMPT_BEGINNING = re.compile(
     rb'\{"jsonrpc":"2\.0",(?:"id":(\d{1,18}|"[^"\\]*"),"method":"session/prompt"|"method":"session/prompt","id":(\d{1,18}|"[^"\\]*"))'
     rb',"params":\{"sessionId":"([^"\\]*)"'
 )
+_BLOCKS = b',"prompt":['
 
 
 def prompt_beginning(line: bytes) -> Request | None:
-    """A prompt by its beginning, as official SDKs write it: its id and its session, and nothing of the rest."""
+    """A prompt by its beginning, as official SDKs write it: its id, its session, and the blocks that stand whole there,
+    which may be none of them or all."""
     found = _PROMPT_BEGINNING.match(line)
     if found is None:
         return None
@@ -143,7 +145,19 @@ def prompt_beginning(line: bytes) -> Request | None:
         id, session = jsonrpc.parse(found[1] or found[2]), found[3].decode()
     except ValueError:
         return None
-    return Request(b"", jsonrpc.request_id(id, b""), PROMPT, {"sessionId": session})
+    return Request(
+        b"", jsonrpc.request_id(id, b""), PROMPT, {"sessionId": session, "prompt": _blocks(line, found.end())}
+    )
+
+
+def _blocks(line: bytes, at: int) -> list[object]:
+    if not line.startswith(_BLOCKS, at):
+        return []
+    text = splice.decode(line[at + len(_BLOCKS) - 1 :])
+    try:
+        return [jsonrpc.parse(splice.encode(text[start:end])) for start, end in splice.elements_before_break(text)]
+    except (ValueError, RecursionError):
+        return []
 
 
 def renamed(raw: bytes, method: str) -> bytes:

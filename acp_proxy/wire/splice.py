@@ -4,8 +4,9 @@ Works on ``str``: offsets are characters. Raises ``ValueError`` on text that is 
 Duplicate keys: the last one counts, as in every common reader.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from json.decoder import JSONDecoder
 
 Span = tuple[int, int]
@@ -60,17 +61,28 @@ def members(text: str, start: int = 0) -> dict[str, Span]:
 
 def elements(text: str, start: int = 0) -> list[Span]:
     """The spans of an array's values; the array begins at ``start``."""
+    return list(_elements(text, start))
+
+
+def elements_before_break(text: str, start: int = 0) -> list[Span]:
+    """The same of an array that may break off: the values of which the end is certain. Never raises."""
+
+    def found() -> Iterator[Span]:
+        with contextlib.suppress(ValueError):
+            yield from _elements(text, start)
+
+    return list(found())
+
+
+def _elements(text: str, start: int) -> Iterator[Span]:
     at = _expect(text, _skip(text, start), "[")
-    spans: list[Span] = []
-    if text[at : at + 1] == "]":
-        return spans
-    while True:
-        end = end_of(text, at)
-        spans.append((at, end))
-        at = _skip(text, end)
-        if text[at : at + 1] == "]":
-            return spans
-        at = _expect(text, at, ",")
+    is_over = text[at : at + 1] == "]"
+    while not is_over:
+        span = at, end_of(text, at)
+        at = _skip(text, span[1])
+        is_over = text[at : at + 1] == "]"
+        at = at if is_over else _expect(text, at, ",")
+        yield span
 
 
 def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:

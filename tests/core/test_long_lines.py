@@ -1,12 +1,31 @@
 """Lines that pass in pieces: only those of which nothing has to be known but how they begin."""
 
+from typing import Any
+
 import pytest
 
 from acp_proxy.core.effects import BeginTurn, Effect, Forward, KeepPiece
 from acp_proxy.core.events import AgentEnded, Piece
 from acp_proxy.wire.jsonrpc import Peer
-from tests.conversation import RESUMES, Stored, Talk, chunk, line, load, prompt, result, stopped, update
+from tests.conversation import (
+    RESUMES,
+    Stored,
+    Talk,
+    chunk,
+    line,
+    load,
+    prompt,
+    request,
+    result,
+    stopped,
+    titled,
+    update,
+)
 
+TEXT = {"type": "text", "text": "Mend it"}
+COMMAND = {"type": "text", "text": "/command"}
+LINK = {"type": "resource_link", "uri": "file:///a.py", "name": "a.py"}
+IMAGE = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo"}
 UPDATE = line(chunk("s", "a long one"))
 PROMPT = line(prompt("id", "s", "a long one"))
 
@@ -44,6 +63,38 @@ def test_a_prompt_begins_a_turn_and_is_kept_before_it_is_passed_on() -> None:
     ]
     talk.core.handle(Piece(Peer.CLIENT, PROMPT[-5:], last=True))
     assert "EndTurn" in [type(kept).__name__ for kept in talk.agent(stopped("id")).kept]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "title"),
+    [
+        ([TEXT, IMAGE], "Mend it"),
+        ([COMMAND, TEXT, IMAGE], "Mend it"),
+        ([LINK, TEXT, IMAGE], "Mend it"),
+        ([COMMAND, IMAGE], None),  # what is still to come may be better
+        ([LINK, IMAGE], None),
+        ([IMAGE, {"type": "text", "text": "too late"}], None),
+        ([{"type": "text", "text": "Mend it" * 9}], None),
+        ([{"type": "text", "text": "\ud800"}, TEXT, IMAGE], "Mend it"),
+    ],
+)
+def test_a_session_is_named_after_the_blocks_of_a_long_prompt_that_stand_whole_in_its_beginning(
+    blocks: list[Any], title: str | None
+) -> None:
+    talk = talking()
+    said = line(request("id", "session/prompt", {"sessionId": "s", "prompt": blocks}))
+    assert opened(talk, Peer.CLIENT, said)
+    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    announced = line(titled("s", title)) if title is not None else b""
+    assert talk.agent(stopped("id")).to_client == announced + line(stopped("id"))
+
+
+def test_a_long_prompt_with_its_blocks_elsewhere_names_nothing() -> None:
+    talk = talking()
+    said = line(request("id", "session/prompt", {"sessionId": "s", "_meta": {}, "prompt": [TEXT, IMAGE]}))
+    opened(talk, Peer.CLIENT, said)
+    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    assert talk.agent(stopped("id")).to_client == line(stopped("id"))
 
 
 @pytest.mark.parametrize(

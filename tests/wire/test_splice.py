@@ -39,6 +39,17 @@ def test_the_elements_of_an_array_are_what_json_sees(text: str) -> None:
     assert json.dumps(found) == json.dumps(json.loads(text))
 
 
+@given(st.data(), spelled(arrays))
+def test_of_an_array_that_breaks_off_the_elements_that_stand_whole_are_found(data: st.DataObject, text: str) -> None:
+    spans = splice.elements(text)
+    broken = text[: data.draw(st.integers(0, len(text)))]
+    found = splice.elements_before_break(broken)
+    assert found == spans[: len(found)]
+    behind = spans[len(found) + 1 :]
+    assert not behind or behind[0][0] > len(broken.rstrip())
+    assert splice.elements_before_break(text) == spans
+
+
 @given(spelled(values))
 def test_the_whole_is_the_one_value_without_the_white_space_around_it(text: str) -> None:
     start, end = splice.whole(text)
