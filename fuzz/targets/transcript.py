@@ -37,9 +37,11 @@ def run(data: bytes) -> None:
         index.remove("agent", "name")
     finally:
         reading.close()
-    ends = [line.end for line in lines]
-    assert ends == sorted(ends)  # entries that are glued together end where their line does
-    assert all(line.whole for line in lines[:-1])
+    ends = {line.number: (line.end, line.whole) for line in lines}
+    assert all(ends[line.number] == (line.end, line.whole) for line in lines), "glued entries end where their line does"
+    assert list(ends) == sorted(ends)
+    assert [end for end, _ in ends.values()] == sorted({end for end, _ in ends.values()})
+    assert all(whole for _, whole in list(ends.values())[:-1])
     retold(lines, reading.header)
     is_found_behind(data)
 

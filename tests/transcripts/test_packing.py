@@ -3,7 +3,6 @@
 import contextlib
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -222,16 +221,21 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
     packs: list[Made] = []
-    deadline = time.monotonic() + SECONDS
+    more = threading.Condition()
+
+    def wait_for_packs(count: int) -> None:
+        with more:
+            more.wait_for(lambda: len(packs) >= count, SECONDS)
 
     def write(who: str) -> None:
         own = Store(store.root)
-        while len(said[who]) < 100 or (len(packs) < 3 and time.monotonic() < deadline):
-            transcript = own.begin(AGENT, talk.header(), fresh=False)
-            said[who].append(talk.said(f"{who}{len(said[who])}"))
-            transcript.append(said[who][-1])
-            transcript.close()
-            ended.wait(0.001)  # room for others, as between two words of an agent
+        for turn in range(1, 4):
+            for _ in range(100):
+                transcript = own.begin(AGENT, talk.header(), fresh=False)
+                said[who].append(talk.said(f"{who}{len(said[who])}"))
+                transcript.append(said[who][-1])
+                transcript.close()
+            wait_for_packs(turn)  # once both writers are here, nobody stands in its way
 
     def compact() -> None:
         own = Store(store.root)
@@ -239,7 +243,9 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
             with contextlib.suppress(FileNotFoundError):  # no mark stands in its way
                 (store.root / "unindexed" / AGENT / at.stem).unlink()
             if (made := own.compact(AGENT, at.stem, AT_ONCE)) is not None:
-                packs.append(made)
+                with more:
+                    packs.append(made)
+                    more.notify_all()
 
     packer = threading.Thread(target=compact)
     writers = [threading.Thread(target=write, args=(who,)) for who in said]
@@ -254,7 +260,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
     lines = content(at).splitlines(keepends=True)
     for each in said.values():
         assert [line for line in lines if line in set(each)] == each
-    assert packs
+    assert len(packs) >= 3
 
 
 def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Store) -> None:

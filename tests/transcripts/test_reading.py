@@ -240,7 +240,9 @@ def test_no_damage_at_all_makes_reading_raise(tmp_path: Path, said: list[object]
     found = list(opened.lines())
     assert opened.is_complete in (True, False)
     opened.close()
-    assert [line.end for line in found] == sorted({line.end for line in found})
+    ends = {line.number: line.end for line in found}
+    assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
+    assert list(ends.values()) == sorted(set(ends.values()))
     append(path, talk.said("more"))
     assert told(path)[-1] == "more"
 

@@ -17,7 +17,8 @@ from torture.both_sides import BothSides, line
 from torture.outcome import Outcome, Scale
 
 MB = 1024 * 1024
-PLAIN_MB = 300
+PLAIN_MB = 200  # what a proxy may take at its most, if the attack says nothing else; idle it has about 40
+SHARED_MB = 300  # the same of one that has been through all attacks
 GROWTH = 10  # times the CPU for four times as much; linear is four
 NOT_WORTH_MEASURING = 1.0  # seconds of CPU
 DEEP = 100_000
@@ -78,9 +79,9 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
         trouble += sides.looked_at_again()
     except (TimeoutError, AssertionError) as problem:
         trouble.append(f"{type(problem).__name__}: {problem}")
-    peak = sides.peak_bytes() // MB
-    if peak > planned.megabytes:
-        trouble.append(f"it took {peak} MB, and {planned.megabytes} were expected at most")
+    peak, most = sides.peak_bytes() // MB, max(planned.megabytes, SHARED_MB) if scale.short else planned.megabytes
+    if peak > most:
+        trouble.append(f"it took {peak} MB, and {most} were expected at most")
     files = sum(1 for path in (place / "store").glob("transcripts/*/*.jsonl") if path.name != "state.jsonl")
     return Outcome(
         fault=planned.fault,
