@@ -3,19 +3,17 @@
 ``add`` is called under the core's lock and fixes the order; ``flush`` brings what was added to the kernel, one write
 per run of lines of one session, by whichever thread comes first. Trouble with the store suspends the recording of a
 session, with one warning for all; when it can be written to again, its transcript goes on with a note of the gap.
-A store that hangs is noticed after ``STALL_SECONDS``: from then on nothing waits for it until it comes back, and what
-is said meanwhile is kept in memory (``Backlog``).
+For a store that hangs nothing waits (``Gate``); what is said meanwhile is kept in memory (``Backlog``).
 """
 
 import contextlib
-import errno
 import math
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -32,19 +30,18 @@ from acp_proxy.core.effects import (
     Recording,
 )
 from acp_proxy.errors import errno_name
-from acp_proxy.shell.backlog import PATIENCE_BYTES, Backlog, Dropped, Timed, size_of
+from acp_proxy.shell.backlog import Backlog, Dropped, Timed
+from acp_proxy.shell.files import Files, Known
+from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
+from acp_proxy.shell.long_lines import LongLines
 from acp_proxy.transcripts.names import command_name
 from acp_proxy.transcripts.store import Deleted, Store
-from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
-STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
-PATIENCE_SECONDS = 10.0  # an editor that opens or deletes a session rather waits than be refused
 _RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
-_OPEN_FILES = 64
 _NAME_LENGTH = 500  # of names and versions: nobody reads more
 
 _LINES = (Keep, KeepUpdates, KeepNote)
@@ -52,47 +49,10 @@ _LINES = (Keep, KeepUpdates, KeepNote)
 T = TypeVar("T")
 
 
-class Stalled(OSError):
-    """The store does not answer in time."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.ETIMEDOUT, "the store does not answer")
-
-
 class _Gap(Value, frozen=False):
     since: str
     reason: str
     retry_at: float
-
-
-@dataclass(slots=True)
-class _LongLine:
-    """One that is written in pieces. ``held``: all of them, where another process appends to the same file, or where
-    secrets are masked, which may lie across two of them.
-
-    ``behind``: what is kept of the session meanwhile, and its size.
-    """
-
-    session: str
-    peer: Peer
-    held: list[bytes] | None
-    behind: list[Timed] = field(default_factory=list)
-    behind_bytes: int = 0
-
-
-class _Session(Value, frozen=False):
-    """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete.
-
-    ``parent``: whose transcript its own begins with.
-    """
-
-    header: Header
-    fresh: bool
-    parent: str | None = None
-    exists: bool = False
-    identity: bytes = b""
-    gone: bool = False
-    transcript: Transcript | None = None
 
 
 class Recorder:
@@ -114,8 +74,6 @@ class Recorder:
         self.run = _run_id()
         self.agent = ""
         self.on_turn_end: Callable[[str], None] = lambda session: None
-        self.busy_since: float | None = None
-        self.busy_thread = 0
         self._command = command_name(command)
         self._given = agent
         self._told: dict[str, object] = {}
@@ -123,14 +81,12 @@ class Recorder:
         self._mask = mask
         self._warned = False
         self._backlog = Backlog()
-        self._writing = threading.Lock()
-        self._leaving = threading.Lock()
-        self._sessions: dict[str, _Session] = {}
-        self._open: OrderedDict[str, _Session] = OrderedDict()
+        self.gate = Gate(self._backlog)
+        self._sessions: dict[str, Known] = {}
+        self._files = Files(store, self._warn_once)
         self._gaps: dict[str, _Gap] = {}
-        self._long_lines: dict[str, _LongLine] = {}
+        self._long_lines = LongLines(self._files, holds=mask is not None)
         self._unmarked: set[str] = set()
-        self._stalled = False
 
     # --- under the core's lock
 
@@ -141,14 +97,14 @@ class Recorder:
 
     @property
     def is_recording(self) -> bool:
-        return not self._gaps and not self._stalled
+        return not self._gaps and not self.gate.is_stalled
 
     def flush(self) -> None:
         """What was added before is with the kernel when this returns, or it never will be."""
-        if not (self._backlog.holds_any or self._gaps or self._writing.locked()):
+        if not (self._backlog.holds_any or self._gaps or self.gate.is_taken):
             return
         try:
-            self._enter()
+            self.gate.enter()
         except Stalled:
             return
         try:
@@ -163,7 +119,7 @@ class Recorder:
 
         ``patience``: seconds that a store may be busy, and get on.
         """
-        self._enter(patience)
+        self.gate.enter(patience)
         try:
             self._drain()
             self._note_gaps()
@@ -176,7 +132,7 @@ class Recorder:
 
         Raises Stalled, and what ``look`` raises: only that may touch the store.
         """
-        self._enter(PATIENCE_SECONDS)
+        self.gate.enter(PATIENCE_SECONDS)
         try:
             while True:
                 self._drain()
@@ -194,7 +150,7 @@ class Recorder:
         def remove() -> None:
             known = self._sessions.get(session)
             if known is not None:
-                self._close(known)
+                self._files.close(known)
             try:
                 self.store.delete(self.agent, session)
             except OSError as problem:
@@ -217,52 +173,19 @@ class Recorder:
             gap.retry_at = 0.0
 
     def stall(self, since: float, go_on: Callable[[int], None]) -> None:
-        """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back.
-
-        ``since``: when it began what it hangs in. ``go_on`` is told which thread that is; it stays meanwhile.
-        """
-        with self._leaving:
-            if self.busy_since != since:
-                return
-            self.busy_since = None
-            self._stalled = True
-            self._backlog.put_off()
-            go_on(self.busy_thread)
-        self._say("it does not answer")
+        """Nothing waits for the store from now on (``Gate.stall``)."""
+        if self.gate.stall(since, go_on):
+            self._say("it does not answer")
 
     # --- inside
-
-    def _enter(self, patience: float = STALL_SECONDS) -> None:
-        """The store is ours until ``_leave``. Raises Stalled where another thread hangs in it."""
-        is_free = self._writing.acquire(blocking=False)
-        if not is_free and (self._stalled or not self._comes_free(patience)):
-            self._backlog.put_off()
-            if not self._writing.acquire(blocking=False):  # who has it looks once more when it lets go
-                raise Stalled
-        self.busy_thread = threading.get_ident()
-        self.busy_since = time.monotonic()
-
-    def _comes_free(self, patience: float) -> bool:
-        """Wait for the store; for longer than a moment only while who has it gets on."""
-        until = time.monotonic() + patience
-        while True:
-            since = self.busy_since
-            if self._writing.acquire(timeout=STALL_SECONDS):
-                return True
-            hangs = self._stalled or (self.busy_since == since and since != math.inf)
-            if hangs or time.monotonic() >= until:
-                return False
 
     def _leave(self) -> None:
         try:
             while self._backlog.late:  # while this thread hung
-                self.busy_since = time.monotonic()
+                self.gate.busy_since = time.monotonic()
                 self._drain()
         finally:
-            with self._leaving:
-                self.busy_since = None
-                self._stalled = False
-            self._writing.release()
+            self.gate.leave()
         if self._backlog.late:  # just now, by who found the store taken
             self.flush()
 
@@ -288,10 +211,10 @@ class Recorder:
     def _put_away(self, batch: deque[Timed]) -> None:
         at, session, data = "", "", list[bytes]()
         while batch:
-            self.busy_since = math.inf  # much to do is no store that hangs
+            self.gate.busy_since = math.inf  # much to do is no store that hangs
             at, effect = batch.popleft()
-            if self._long_lines and (line := self._line_before(effect)) is not None:
-                batch.extendleft(self._wait(line, at, effect)[::-1])
+            if self._long_lines and (line := self._long_lines.before(effect)) is not None:
+                batch.extendleft(self._long_lines.wait(line, at, effect)[::-1])
                 continue
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
@@ -321,7 +244,7 @@ class Recorder:
                 case _:
                     assert_never(effect)
         self._append(session, data, at)
-        self.busy_since = time.monotonic()
+        self.gate.busy_since = time.monotonic()
         for turn in list(self._unmarked):  # another process may have taken our mark away before the prompt was there
             with contextlib.suppress(OSError):
                 known = self._sessions.get(turn)
@@ -329,7 +252,7 @@ class Recorder:
                 self._unmarked.discard(turn)
 
     def _identify(self, told: Identify) -> None:
-        self.busy_since = time.monotonic()
+        self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command)
 
@@ -339,20 +262,20 @@ class Recorder:
         if known is not None and not known.gone and not fresh:
             return
         if known is not None:
-            self._close(known)
+            self._files.close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": self.agent, **self._told})
-        self._sessions[begin.session] = _Session(header, fresh, begin.parent)
+        self._sessions[begin.session] = Known(self.agent, header, fresh, begin.parent)
         gap = self._gaps.get(begin.session)
         # Of an older session; a later one is this session's own, and so is one from before it was forgotten.
         if gap is not None and gap.since < at and (fresh or known is not None):
             del self._gaps[begin.session]
 
-        def open(known: _Session) -> None:
+        def open(known: Known) -> None:
             is_late = begin.origin == record.PARTIAL and begin.parent is None
             if is_late and begin.session in self.store.deleted(self.agent):
                 known.gone = True  # what it says late is not recorded before its next prompt
             else:
-                self._transcript(known)
+                self._files.transcript(known)
 
         self._attempt(begin.session, at, open)
 
@@ -361,19 +284,19 @@ class Recorder:
         if known is not None:
             if session in self._gaps:
                 self._attempt(session, at, partial(self._note_gap, at=at))
-            self._close(known)
+            self._files.close(known)
             del self._sessions[session]
 
     def _begin_turn(self, session: str, at: str) -> None:
         """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""
 
-        def check(known: _Session) -> None:
+        def check(known: Known) -> None:
             self.store.lift(self.agent, session)
-            if known.gone or (known.exists and not self._has_its_name(known)):
-                self._close(known)
+            if known.gone or (known.exists and not self._files.has_its_name(known)):
+                self._files.close(known)
                 known.gone = known.exists = False
                 known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
-            transcript = self._transcript(known)
+            transcript = self._files.transcript(known)
             self._unmarked.add(session)
             with contextlib.suppress(OSError):  # it is tried again behind what it is about; that can be kept without
                 self.store.mark(self.agent, session, transcript)
@@ -384,60 +307,33 @@ class Recorder:
         if data:
             self._attempt(session, at, lambda known: self._write(known, b"".join(data), at))
 
-    def _write(self, known: _Session, data: bytes, at: str) -> None:
+    def _write(self, known: Known, data: bytes, at: str) -> None:
         if known.gone:
             return
         if self._gaps:
             self._note_gap(known, at)
-        transcript = self._transcript(known)
+        transcript = self._files.transcript(known)
         transcript.append(data if self._mask is None else self._masked(data))
         if self.fsync == "always":
             transcript.sync()
 
-    def _line_before(self, effect: Recording | Dropped) -> _LongLine | None:
-        """The long line of its session whose end this waits for."""
-        if isinstance(effect, Identify | Dropped) or (line := self._long_lines.get(effect.session)) is None:
-            return None
-        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
-
-    def _wait(self, line: _LongLine, at: str, effect: Recording | Dropped) -> list[Timed]:
-        """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""
-        line.behind.append((at, effect))
-        line.behind_bytes += size_of(effect)
-        if line.behind_bytes <= PATIENCE_BYTES:
-            return []
-        del self._long_lines[line.session]
-        return [(at, Dropped(line.session)), *line.behind]
-
     def _piece(self, piece: KeepPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; what waited for its end is returned."""
         session = piece.session
+        data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
 
-        def write(known: _Session) -> None:
-            line = self._long_lines.get(session)
-            if known.gone or (not piece.first and (line is None or session in self._gaps)):
-                return
-            if line is None:
-                self._write(known, b"", at)  # the note of a gap goes before it
-                held = None if self._mask is None and self._transcript(known).claim() else list[bytes]()
-                line = self._long_lines[session] = _LongLine(session, piece.peer, held)
-            data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
-            if line.held is None:
-                self._transcript(known).append_piece(data, last=piece.last)
-            else:
-                line.held.append(data)
-                if piece.last:
-                    self._write(known, b"".join(line.held), at)
+        def write(known: Known) -> None:
+            is_whole = piece.first or (session in self._long_lines and session not in self._gaps)
+            if is_whole and not known.gone:
+                self._long_lines.put(known, piece, data, lambda lines: self._write(known, lines, at))
 
         self._attempt(session, at, write)
-        if session in self._long_lines and (piece.last or session in self._gaps):
-            return self._long_lines.pop(session).behind
-        return []
+        return self._long_lines.ended(session) if piece.last or session in self._gaps else []
 
     def _note_gaps(self) -> None:
         """Say in the transcripts what they lack, as soon as that is possible: nothing else may ever come to them."""
         for session in list(self._gaps):
-            self.busy_since = time.monotonic()
+            self.gate.busy_since = time.monotonic()
             known = self._sessions.get(session)
             if known is not None and known.gone:
                 del self._gaps[session]
@@ -445,29 +341,29 @@ class Recorder:
                 at = clock.stamp(time.time())
                 self._attempt(session, at, partial(self._note_gap, at=at))
 
-    def _note_gap(self, known: _Session, at: str) -> None:
+    def _note_gap(self, known: Known, at: str) -> None:
         session = known.header.session
         gap = self._gaps.get(session)
         if gap is not None:
             note = {"type": record.GAP, "since": gap.since, "reason": gap.reason}
-            self._transcript(known).append(record.encode_note(at, self.run, note))
+            self._files.transcript(known).append(record.encode_note(at, self.run, note))
             del self._gaps[session]
             self._unmarked.add(session)
 
     def _masked(self, data: bytes) -> bytes:
         """What may be written down of these entries. It takes as long as it takes: no trouble with the store."""
         assert self._mask is not None
-        self.busy_since = math.inf
+        self.gate.busy_since = math.inf
         try:
             return self._mask(data)
         finally:
-            self.busy_since = time.monotonic()
+            self.gate.busy_since = time.monotonic()
 
-    def _attempt(self, session: str, at: str, action: Callable[[_Session], object]) -> None:
+    def _attempt(self, session: str, at: str, action: Callable[[Known], object]) -> None:
         """Trouble with the store suspends this session; it is tried again a little later."""
         known = self._sessions.get(session)
         gap = self._gaps.get(session)
-        now = self.busy_since = time.monotonic()
+        now = self.gate.busy_since = time.monotonic()
         if known is None or (gap is not None and now < gap.retry_at):
             return
         try:
@@ -475,41 +371,14 @@ class Recorder:
         except OSError as problem:
             self._failed(known, at, problem)
 
-    def _failed(self, known: _Session, at: str, problem: OSError) -> None:
-        self._close(known)
+    def _failed(self, known: Known, at: str, problem: OSError) -> None:
+        self._files.close(known)
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
             return
         gap = self._gaps.setdefault(known.header.session, _Gap(at, errno_name(problem), 0.0))
         gap.retry_at = time.monotonic() + _RETRY_SECONDS
         self._say(errno_name(problem))
-
-    def _transcript(self, known: _Session) -> Transcript:
-        """The session's open file. Raises OSError."""
-        if known.transcript is None:
-            session = known.header.session
-            if known.exists:
-                known.transcript = self.store.reopen(self.agent, session, known.identity)
-            else:
-                if not self.store.is_there:
-                    self._warn_once(f"{self.store.root} was removed, and all that was kept there. It is made again.")
-                known.transcript = self.store.begin(self.agent, known.header, fresh=known.fresh, parent=known.parent)
-                known.identity = known.transcript.identity
-                known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
-            self._open[session] = known
-            while len(self._open) > _OPEN_FILES:
-                self._close(next(known for name, known in self._open.items() if name not in self._long_lines))
-        return known.transcript
-
-    def _has_its_name(self, known: _Session) -> bool:
-        """Whether readers still find its file, perhaps set aside: its id was given to a session of another window."""
-        try:
-            if not self._transcript(known).has_its_name():
-                self._close(known)
-                self._transcript(known)
-        except FileNotFoundError:
-            return False
-        return True
 
     def _say(self, what: str) -> None:
         self._warn_once(f"recording is suspended: {self.store.root}: {what}. The conversation goes on without it.")
@@ -518,12 +387,6 @@ class Recorder:
         if not self._warned:
             self._warned = True
             self._warn(text)
-
-    def _close(self, known: _Session) -> None:
-        if known.transcript is not None:
-            self._open.pop(known.header.session, None)
-            known.transcript.close()
-            known.transcript = None
 
 
 def _short(text: str | None) -> str | None:

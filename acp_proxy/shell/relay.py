@@ -34,9 +34,10 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
-from acp_proxy.shell.recorder import PATIENCE_SECONDS, STALL_SECONDS, Recorder
+from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.serving import Serving
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire.jsonrpc import Peer, RequestId
@@ -408,7 +409,7 @@ class Relay:
             self._watch_wanted.clear()
             self._watching = False
             time.sleep(_WATCH_SECONDS)
-            while (since := recorder.busy_since) is not None:
+            while (since := recorder.gate.busy_since) is not None:
                 if time.monotonic() - since > STALL_SECONDS:
                     recorder.stall(since, self._go_on_without)
                 time.sleep(_WATCH_SECONDS)

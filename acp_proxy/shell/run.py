@@ -13,8 +13,9 @@ from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.shell import signals
 from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.gate import STALL_SECONDS
 from acp_proxy.shell.output import stderr
-from acp_proxy.shell.recorder import STALL_SECONDS, Recorder
+from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.place import default_root

@@ -34,7 +34,8 @@ class Transcript:
         self._fd = _to_append(path, create=header is not None)
         found = os.fstat(self._fd)
         self._inode = found.st_dev, found.st_ino
-        self._in_line = self._torn = False
+        self.is_in_line = self._torn = False
+        """The first: a long line is under way (``append_piece``)."""
         self.is_begun = False
         """Whether we wrote its header just now; else there was one, or another process was quicker."""
         self._header = b""
@@ -51,7 +52,7 @@ class Transcript:
         if self._torn:
             data = b"\n" + data
         self._torn = True
-        if self._in_line:
+        if self.is_in_line:
             self._end_line()
         if (written := os.write(self._fd, data)) < len(data):
             self.append_bytes(memoryview(data)[written:])
@@ -83,9 +84,9 @@ class Transcript:
 
     def append_piece(self, data: bytes, *, last: bool) -> None:
         """Write a piece of one long line, which nobody else may interrupt (``claim``). Raises OSError."""
-        if self._torn and not self._in_line:
+        if self._torn and not self.is_in_line:
             data = b"\n" + data
-        self._torn = self._in_line = True
+        self._torn = self.is_in_line = True
         self.append_bytes(data)
         if last:
             self._torn = False
@@ -120,7 +121,7 @@ class Transcript:
         os.close(self._fd)
 
     def _end_line(self) -> None:
-        self._in_line = False
+        self.is_in_line = False
         self._share(None)
 
     def _share(self, header: Header | None) -> None:

@@ -3,10 +3,12 @@
 import threading
 from pathlib import Path
 
+from acp_proxy.core.effects import Recording
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import Header
+from tests.shell.notes import SECONDS, Notes
 
 
 class HangingStore(Store):
@@ -55,3 +57,24 @@ class _Hanging(Transcript):
     def append(self, data: bytes) -> None:
         self._store.wait()
         super().append(data)
+
+
+def hang(notes: Notes, store: HangingStore, *effects: Recording) -> threading.Thread:
+    """A thread that hangs in the store while it writes these, and nobody waits for it any more."""
+    store.hangs.set()
+    for effect in effects:
+        notes.recorder.add(effect)
+    stuck = threading.Thread(target=notes.recorder.flush)
+    stuck.start()
+    assert store.stuck.wait(SECONDS)
+    told: list[int] = []
+    assert notes.recorder.gate.busy_since is not None
+    notes.recorder.stall(notes.recorder.gate.busy_since, told.append)
+    assert told == [stuck.ident]
+    return stuck
+
+
+def come_back(store: HangingStore, stuck: threading.Thread) -> None:
+    store.release()
+    stuck.join(SECONDS)
+    assert not stuck.is_alive()

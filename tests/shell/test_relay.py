@@ -22,7 +22,7 @@ from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
-from tests.shell.test_recorder import full_disk
+from tests.shell.notes import full_disk
 
 SECONDS = 20.0
 NOT_FOUND = -32002
@@ -312,7 +312,7 @@ class LongToSearch(Store):
         class Long(Reading):
             def search(self) -> bool:
                 if store.recorder is not None and len(store.stepped) < 3:
-                    store.stepped.append(store.recorder.busy_since)
+                    store.stepped.append(store.recorder.gate.busy_since)
                     return True
                 return super().search()
 
