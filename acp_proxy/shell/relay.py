@@ -33,13 +33,12 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS
+from acp_proxy.errors import errno_name
+from acp_proxy.shell.gate import STALL_SECONDS
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.serving import Serving
-from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
@@ -290,72 +289,36 @@ class Relay:
                 self._recorder.add(effect)
         return acting
 
-    # --- the store
+    # --- replays
 
     def _find(self, wanted: FindSession) -> list[Acting]:
         """Look a session up, and fix what its replay would tell: what is recorded up to now."""
         from acp_proxy.replay.telling import Telling
+        from acp_proxy.shell.finding import look_up
         from acp_proxy.shell.replaying import Replay
 
-        recorder = self._the_recorder()
-        request, session = wanted.request, wanted.session
+        recorder, request = self._the_recorder(), wanted.request
+        held = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        if isinstance(held, Found):
+            return self._decide(held)
+        telling = partial(
+            Telling,
+            wanted.session,
+            run=recorder.run,
+            mode=self._replay.mode,
+            tool_limit=self._replay.tool_limit,
+            also=held.also,
+        )
 
-        def look() -> tuple[Reading, frozenset[str]] | Found:
-            if session in recorder.store.deleted(recorder.agent):
-                return Found(request, deleted=True)
-            if not wanted.reads:
-                return Found(request)
-            try:
-                reading = recorder.store.read(recorder.agent, session)
-            except FileNotFoundError:
-                if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
-                    return Found(request, deleted=True)
-                raise
-            return reading, reading.also
-
-        try:
-            seen = recorder.at_store(look, PATIENCE_SECONDS)
-        except FileNotFoundError:
-            if not wanted.only_here:
-                return self._decide(Found(request))
-            # Only the index can tell whether there was one; it is not asked on this thread.
-            return self._decide(Found(request, trouble=self._the_serving().trouble_of_missing(session)))
-        except (OSError, NewerFormat) as problem:
-            return self._decide(Found(request, trouble=errno_name(problem)))
-
-        if isinstance(seen, Found):
-            return self._decide(seen)
-        reading, also = seen
-        complete = False
-
-        def grown() -> None:
-            nonlocal complete
-            reading.measure()
-            complete = reading.is_still_complete and not recorder.lacks(session)
-
-        def found() -> list[Acting]:
-            telling = partial(
-                Telling,
-                session,
-                run=recorder.run,
-                mode=self._replay.mode,
-                tool_limit=self._replay.tool_limit,
-                also=also,
-            )
-            client = self._outputs[Peer.CLIENT]
-            ended = partial(self._end_replay, request)
-            self._replays[request] = Replay(session, reading, client, ended, self._warn, telling=telling)
+        def found(complete: bool) -> list[Acting]:
+            client, end = self._outputs[Peer.CLIENT], partial(self._end_replay, request)
+            self._replays[request] = Replay(wanted.session, held.reading, client, end, self._warn, telling=telling)
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            while recorder.at_store(reading.search, PATIENCE_SECONDS):  # much to read is no store that hangs
-                pass
-            return recorder.settled(self._core, grown, found)
+            return held.settled(self._core, found)
         except OSError as problem:
-            reading.close()
             return self._decide(Found(request, trouble=errno_name(problem)))
-
-    # --- replays
 
     def _end_replay(self, request: RequestId, ended: "Ended") -> None:
         """The last take: called with the client's output held, so that nothing comes before the answer."""

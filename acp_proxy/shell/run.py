@@ -52,7 +52,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     )
     relay.start()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
-    from acp_proxy.shell import replaying  # noqa: F401 - for loads: not later, when an upgrade may have replaced it
+    from acp_proxy.shell import finding, replaying  # noqa: F401 - for loads: not later, when an upgrade may have replaced them
     from acp_proxy.shell.supervise import supervise
 
     return supervise(agent, relay, options.seconds(given["grace"]))

@@ -2,11 +2,9 @@
 
 import json
 import os
-import select
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,151 +12,12 @@ from acp_proxy.core.capabilities import ALWAYS, Modes
 from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
-from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.pump import LONG_LINE
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.shell.relay import Relay, ReplayOptions
-from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
 from tests.shell.notes import full_disk
-
-SECONDS = 20.0
-NOT_FOUND = -32002
-SETTINGS = Settings(records=True, serves=True, release="0")
-
-
-class Side:
-    """An editor or an agent: what it says, and what it is told."""
-
-    def __init__(self) -> None:
-        self.reads, self.told_by = os.pipe()
-        self.heard_from, self.writes = os.pipe()
-        self.lines: list[bytes] = []
-        self.reads_on = threading.Event()
-        """Cleared: no line more is read behind the next."""
-        self.reads_on.set()
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def say(self, message: Any) -> None:
-        os.write(self.writes, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
-
-    def hear(self, **wanted: Any) -> Any:
-        """The first message with these members that has come, or will."""
-
-        def found() -> Any:
-            messages = [json.loads(line) for line in self.lines]
-            return next((one for one in messages if wanted.items() <= one.items()), None)
-
-        with self._changed:
-            assert self._changed.wait_for(found, SECONDS), (wanted, self.lines)
-            return found()
-
-    def end(self) -> None:
-        os.close(self.writes)
-
-    def heard_the_end(self) -> bool:
-        self._thread.join(SECONDS)
-        return not self._thread.is_alive()
-
-    def close(self) -> None:
-        """The relay is through with both ends."""
-        os.close(self.told_by)
-        os.close(self.heard_from)
-        self._thread.join(SECONDS)
-
-    def _listen(self) -> None:
-        with open(self.reads, "rb") as stream:
-            for line in stream:
-                with self._changed:
-                    self.lines.append(line)
-                    self._changed.notify_all()
-                assert self.reads_on.wait(9 * SECONDS)
-
-    def stop_reading(self, other: "Side") -> None:
-        """Behind one line more, of the other side."""
-        self.reads_on.clear()
-        other.say({"jsonrpc": "2.0", "method": "_last"})
-        self.hear(method="_last")
-
-    def is_written_to(self) -> bool:
-        """Of what it does not read, something has come."""
-        return bool(select.select([self.reads], [], [], SECONDS)[0])
-
-
-class Talk:
-    """A relay between an editor and an agent that the test plays."""
-
-    def __init__(
-        self,
-        store: Store,
-        interceptor: Interceptor | None = None,
-        fsync: str = "turn",
-        idle_seconds: float | None = None,
-    ) -> None:
-        self.warnings: list[str] = []
-        self.editor, self.agent = Side(), Side()
-        self.store = store
-        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append)
-        self.relay = Relay(
-            interceptor or Interceptor(SETTINGS),
-            self.recorder,
-            from_client=self.editor.heard_from,
-            to_client=self.editor.told_by,
-            from_agent=self.agent.heard_from,
-            to_agent=self.agent.told_by,
-            warn=self.warnings.append,
-            replay=ReplayOptions("compact", TOOL_LIMIT),
-            idle_seconds=idle_seconds,
-        )
-        self.relay.start()
-        self._next = 100
-
-    def exchange(self, method: str, params: Any, result: Any) -> Any:
-        """A request of the editor, and what the agent answers: as the editor hears it."""
-        self._next += 1
-        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
-        self.agent.hear(id=self._next)
-        self.agent.say({"jsonrpc": "2.0", "id": self._next, "result": result})
-        return self.editor.hear(id=self._next)
-
-    def ask(self, method: str, params: Any) -> Any:
-        """A request of the editor that the agent does not see."""
-        self._next += 1
-        self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
-        return self.editor.hear(id=self._next)
-
-    def open(self, session: str = "s") -> None:
-        capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
-        self.exchange("initialize", {"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": capabilities})
-        self.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": session})
-
-    def turn(self, text: str, session: str = "s") -> None:
-        prompt = [{"type": "text", "text": text}]
-        self.exchange("session/prompt", {"sessionId": session, "prompt": prompt}, {"stopReason": "end_turn"})
-
-    def told(self, session: str = "s") -> list[str]:
-        """What the transcript has: the texts of the prompts, and the types of the notes."""
-        reading = self.store.read(self.recorder.agent, session)
-        try:
-            values: list[Any] = [line.entry.note or line.entry.value for line in reading.lines() if line.entry]
-        finally:
-            reading.close()
-        said = [one.get("type") or one.get("params", {}).get("prompt", [{"text": None}])[0]["text"] for one in values]
-        return [one for one in said if one is not None]
-
-    def end(self) -> None:
-        """Both sides end; when this returns the relay is through with everything."""
-        for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
-            side.end()
-            assert pump.ended.wait(SECONDS)
-        self.relay.finish("exited with status 0")
-        self.relay.finish_work(SECONDS)
-        self.editor.close()
-        self.agent.close()
+from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
 
 
 @pytest.fixture
@@ -174,38 +33,7 @@ def talk(hanging: HangingStore) -> Iterator[Talk]:
     made.end()
 
 
-def chunk(text: str, session: str = "s") -> dict[str, Any]:
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
-    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
-
-
-def is_complete(talk: Talk, session: str = "s") -> bool:
-    reading = talk.store.read(talk.recorder.agent, session)
-    try:
-        return reading.is_complete
-    finally:
-        reading.close()
-
-
 # A store without room.
-
-
-def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
-    talk = Talk(Store(tmp_path / "store"))
-    talk.open()
-    talk.turn("one")
-    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
-    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
-    with full_disk(after=path.stat().st_size):
-        talk.agent.say(chunk("lost"))
-        talk.editor.hear(**chunk("lost"))
-        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
-        talk.agent.hear(id=1, method="session/resume")
-        talk.agent.say(chunk("as the agent tells it"))
-        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
-        talk.editor.hear(id=1, result={})
-    talk.editor.hear(**chunk("as the agent tells it"))
-    talk.end()
 
 
 def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
@@ -220,26 +48,6 @@ def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Pat
     talk.end()
     assert talk.told() == ["opened", "one", "gap"]
     assert not is_complete(talk)
-
-
-# A store that others use.
-
-
-class DeletedMeanwhile(Store):
-    """Another process deletes each session just before we open it."""
-
-    def read(self, agent: str, session: str) -> Reading:
-        Store(self.root).delete(agent, session)
-        return super().read(agent, session)
-
-
-def test_a_session_that_another_process_deletes_while_we_look_for_it_is_not_found(tmp_path: Path) -> None:
-    talk = Talk(DeletedMeanwhile(tmp_path / "store"))
-    talk.open()
-    talk.turn("one")
-    answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
-    assert answer["error"]["code"] == NOT_FOUND
-    talk.end()
 
 
 # A store that hangs.
@@ -282,58 +90,6 @@ def test_the_agents_direction_goes_on_behind_an_update_that_cannot_be_put_away(
     talk.turn("two")
     assert hanging.stuck.is_set()
     assert len(talk.warnings) == 1
-
-
-def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
-    talk.open()
-    talk.turn("one")
-    hanging.hangs.set()
-    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
-    answer = talk.ask("session/load", place)
-    assert answer["error"] == {
-        "code": -32603,
-        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
-    }
-    talk.turn("two")
-    assert not any(b"session/resume" in line for line in talk.agent.lines)
-
-
-class LongToSearch(Store):
-    """A transcript that it takes many steps to look through."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.stepped: list[float | None] = []
-        self.recorder: Recorder | None = None
-
-    def read(self, agent: str, session: str) -> Reading:
-        store = self
-
-        class Long(Reading):
-            def search(self) -> bool:
-                if store.recorder is not None and len(store.stepped) < 3:
-                    store.stepped.append(store.recorder.gate.busy_since)
-                    return True
-                return super().search()
-
-        found = super().read(agent, session)
-        found.close()
-        return Long(found.path)
-
-
-def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_path: Path) -> None:
-    store = LongToSearch(tmp_path)
-    talk = Talk(store)
-    try:
-        talk.open()
-        talk.turn("one")
-        store.recorder = talk.recorder
-        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
-        assert "error" not in talk.exchange("session/load", place, {})
-    finally:
-        talk.end()
-    assert None not in store.stepped
-    assert len(set(store.stepped)) == 3, "whoever waits for the store may come to it between two steps"
 
 
 def test_a_delete_in_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:

@@ -1,0 +1,115 @@
+"""A session that is to be opened is found as it is: with all that was said, deleted, or behind a store in trouble."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.store import Store
+from tests.shell.hanging import HangingStore
+from tests.shell.notes import full_disk
+from tests.shell.sides import Talk, chunk
+
+NOT_FOUND = -32002
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> HangingStore:
+    return HangingStore(tmp_path / "store")
+
+
+@pytest.fixture
+def talk(hanging: HangingStore) -> Iterator[Talk]:
+    made = Talk(hanging)
+    yield made
+    hanging.release()
+    made.end()
+
+
+def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    [path] = talk.store.root.glob("transcripts/*/s-*.jsonl")
+    with full_disk(after=path.stat().st_size):
+        talk.agent.say(chunk("lost"))
+        talk.editor.hear(**chunk("lost"))
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        talk.editor.hear(id=1, result={})
+    talk.editor.hear(**chunk("as the agent tells it"))
+    talk.end()
+
+
+class DeletedMeanwhile(Store):
+    """Another process deletes each session just before we open it."""
+
+    def read(self, agent: str, session: str) -> Reading:
+        Store(self.root).delete(agent, session)
+        return super().read(agent, session)
+
+
+def test_a_session_that_another_process_deletes_while_we_look_for_it_is_not_found(tmp_path: Path) -> None:
+    talk = Talk(DeletedMeanwhile(tmp_path / "store"))
+    talk.open()
+    talk.turn("one")
+    answer = talk.ask("session/load", {"sessionId": "s", "cwd": "/project", "mcpServers": []})
+    assert answer["error"]["code"] == NOT_FOUND
+    talk.end()
+
+
+def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
+    talk.open()
+    talk.turn("one")
+    hanging.hangs.set()
+    place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+    answer = talk.ask("session/load", place)
+    assert answer["error"] == {
+        "code": -32603,
+        "message": "Session history cannot be read (ETIMEDOUT). Run: acp-proxy doctor",
+    }
+    talk.turn("two")
+    assert not any(b"session/resume" in line for line in talk.agent.lines)
+
+
+class LongToSearch(Store):
+    """A transcript that it takes many steps to look through."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.stepped: list[float | None] = []
+        self.recorder: Recorder | None = None
+
+    def read(self, agent: str, session: str) -> Reading:
+        store = self
+
+        class Long(Reading):
+            def search(self) -> bool:
+                if store.recorder is not None and len(store.stepped) < 3:
+                    store.stepped.append(store.recorder.gate.busy_since)
+                    return True
+                return super().search()
+
+        found = super().read(agent, session)
+        found.close()
+        return Long(found.path)
+
+
+def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_path: Path) -> None:
+    store = LongToSearch(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open()
+        talk.turn("one")
+        store.recorder = talk.recorder
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        assert "error" not in talk.exchange("session/load", place, {})
+    finally:
+        talk.end()
+    assert None not in store.stepped
+    assert len(set(store.stepped)) == 3, "whoever waits for the store may come to it between two steps"
