@@ -34,6 +34,17 @@ class Offer(Value):
     directories: bool
 
 
+class Service(Value, frozen=False):
+    """Who answers what: what the agent serves itself (``native``), and what we do (``ours``); nothing of either before
+    its answer to initialize. ``is_wanted``: there is a store, and the user wants something added to the agent."""
+
+    modes: Modes
+    is_wanted: bool
+    native: frozenset[str] = frozenset()
+    ours: tuple[str, ...] = ()
+    directories: bool = False
+
+
 def read_offer(result: object) -> Offer:
     """Read an initialize result, however little of it is there."""
     capabilities = acp.member(result, "agentCapabilities")

@@ -8,15 +8,14 @@ import contextlib
 
 from acp_proxy.core import answers, capabilities, handover
 from acp_proxy.core.aliases import Aliases
-from acp_proxy.core.answers import refusal, unreadable
-from acp_proxy.core.capabilities import Modes
+from acp_proxy.core.answers import refusal
+from acp_proxy.core.capabilities import Modes, Service
 from acp_proxy.core.effects import (
     DecideNext,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
-    ForgetReplay,
     Forward,
     Identify,
     KeepPiece,
@@ -31,14 +30,13 @@ from acp_proxy.core.filing import Filing
 from acp_proxy.core.handover import Briefed
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.notebook import STRANGERS, Notebook
-from acp_proxy.core.planning import Plan, Refused, plan
-from acp_proxy.core.restoring import HELD_LIMIT, Restore, Restores
+from acp_proxy.core.opening import Opening
+from acp_proxy.core.restoring import HELD_LIMIT, Restores
 from acp_proxy.core.scribe import Scribe
 from acp_proxy.wire import acp, jsonrpc
-from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, RequestId, Response
+from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.wire.value import Value
 
-_TOO_MANY_LOADS = "Too many sessions are being opened at once. Try again when one of them is open."
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 
 
@@ -56,14 +54,12 @@ class Interceptor:
         self._settings = settings
         self._ledger = Ledger()
         self._notebook = Notebook(records=settings.records)
-        self._serves: tuple[str, ...] = ()
-        self._native: frozenset[str] = frozenset()
-        self._directories = False
+        self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._filing = Filing()
-        self._finding: dict[RequestId, tuple[Request, bytes]] = {}
         self._names = Aliases()
         self._restores = Restores(self._notebook, self._names)
         self._scribe = Scribe(self._ledger, self._notebook, self._restores)
+        self._opening = Opening(self._service, self._ledger, self._notebook, self._restores, self._names)
         self._passing: tuple[str, bytes] | None = None
         self._long: dict[Peer, str | None] = {}
         """Whose lines pass in pieces now, and for which transcript."""
@@ -96,7 +92,7 @@ class Interceptor:
                 effects = self._piece(peer, data, first=False, last=last)
             case Found():
                 self._passing = None
-                effects = self._found(event)
+                effects = self._opening.found(event)
             case ReplayEnded():
                 effects = self._restores.replay_ended(event)
             case Releasing(request):
@@ -171,74 +167,23 @@ class Interceptor:
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that the agent does not see as it came; None for all others."""
         method = request.method.removeprefix("session/") if request.method.startswith("session/") else ""
-        reads = method in self._serves or (method == capabilities.LOAD and self._may_replace_loads)
-        asks = capabilities.DELETE in self._serves and method in ("load", "resume")
-        if not reads and not asks:
+        ours = self._service.ours
+        asks = capabilities.DELETE in ours and method in (capabilities.LOAD, capabilities.RESUME)
+        if not asks and not self._opening.reads(method):
             return None
         try:
             if method == capabilities.LIST:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
-                return [ListSessions(request.id, cwd, cursor, self._directories)]
+                return [ListSessions(request.id, cwd, cursor, self._service.directories)]
             session = acp.required_text(request.params, "sessionId")
         except acp.InvalidParams as problem:
-            return None if method not in self._serves else [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+            return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if method in ours else None
         if method == capabilities.DELETE:
             forgotten = self._notebook.deleted(session)
             return [*forgotten, *self._restores.stopped(session), DeleteSession(session, request.id)]
-        if request.id in self._restores or request.id in self._finding:
-            in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
-            return [in_use] if method in self._serves else None
-        self._finding[request.id] = request, line
-        return [FindSession(request.id, session, reads=reads, only_here=method in self._serves)]
-
-    def _found(self, found: Found) -> list[Effect]:
-        if found.request not in self._finding:  # answered meanwhile: the store hung
-            return []
-        request, line = self._finding.pop(found.request)
-        session = acp.session_id(request.params) or ""
-        if found.deleted:
-            return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
-        live, moved = self._notebook.is_live(session), session in self._restores.moved
-        planned = self._planned(request, found, live=live, moved=moved)
-        if planned is not None and self._restores.are_many:
-            planned = None if request.method.removeprefix("session/") in self._native else Refused.TOO_MANY
-        if planned is None:
-            self._ledger.add(Peer.CLIENT, request, session)
-            return [ForgetReplay(request.id), Forward(Peer.AGENT, self._outward(line, request))]
-        if found.trouble is not None:
-            return [unreadable(request.id, found.trouble)]
-        if planned is Refused.TOO_MANY:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
-        if isinstance(planned, Refused):
-            return [refusal(request.id, jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session}")]
-        restore = Restore(request, session, planned, found.held, found.complete, live)
-        if planned.sends == acp.NEW:
-            self._restores.add(restore)
-            return self._restores.hand_over(restore)
-        try:
-            if planned.sends != request.method:
-                line = acp.renamed(request.raw, planned.sends) + b"\n"
-        except ValueError as problem:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
-        self._restores.add(restore)
-        self._ledger.add(Peer.CLIENT, request, session, whole=True)
-        return [Forward(Peer.AGENT, self._outward(line, request))]
-
-    def _planned(self, request: Request, found: Found, *, live: bool, moved: bool) -> Plan | Refused | None:
-        """What we do about a request to open a session; None: nothing."""
-        method = request.method.removeprefix("session/")
-        if method not in self._serves and not (method == capabilities.LOAD and self._may_replace_loads):
-            return None
-        return plan(request.method, found, self._native, self._settings.modes, live=live, moved=moved)
-
-    @property
-    def _may_replace_loads(self) -> bool:
-        """Whether a load of the agent's own is looked at: ours may be fuller, or there is none of ours yet."""
-        settings = self._settings
-        wanted = settings.serves and settings.modes.load != capabilities.AGENT
-        return capabilities.LOAD in self._native and wanted and self._notebook.records
+        return self._opening.looked_up(line, request, method, session)
 
     def _outward(self, line: bytes, message: Message) -> bytes:
         """A client's line as the agent gets it: the same, but of a session that has another id there."""
@@ -322,7 +267,7 @@ class Interceptor:
 
     def _title_line(self, session: str) -> list[bytes]:
         """Our title, for the client: where the list is ours, so that the session has in it what the list will show."""
-        title = self._notebook.title(session) if capabilities.LIST in self._serves else None
+        title = self._notebook.title(session) if capabilities.LIST in self._service.ours else None
         return (
             [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})] if title is not None else []
         )
@@ -372,12 +317,12 @@ class Interceptor:
         if (restore := self._restores.of(found.request)) is not None:
             return [*self._restores.answered(restore, line, message), *self._scribe.nothing_opens()]
         effects: list[Effect] = [*self._scribe.answered(found, message)]
-        settings = self._settings
-        is_stripped = settings.serves and settings.modes.list != capabilities.AGENT and self._notebook.records
+        service = self._service
+        is_stripped = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
                 return effects + self._initialized(line, message)
-            case acp.LIST if capabilities.LIST not in self._serves and is_stripped and message.error is None:
+            case acp.LIST if capabilities.LIST not in self._service.ours and is_stripped and message.error is None:
                 return [*effects, StripDeleted(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
@@ -391,27 +336,23 @@ class Interceptor:
         if message.error is not None:
             return [Forward(Peer.CLIENT, line)]
         offer = capabilities.read_offer(message.result)
-        self._native, self._directories = offer.native, offer.directories
+        service = self._service
+        service.native, service.directories = offer.native, offer.directories
         if offer.version != acp.VERSION:
             # Another version's lines are not ours to read: nothing is recorded, nothing served.
             self._notebook.stop()
             self._filing.drop()
-            self._serves = ()
+            service.ours = ()
             return [Forward(Peer.CLIENT, line)]
         effects: list[Effect] = []
         if not self._filing.is_named:
             effects += self._filing.named(Identify(offer.name, offer.release))
-        serves = (
-            capabilities.additions(offer, self._settings.modes)
-            if self._settings.records and self._settings.serves
-            else ()
-        )
-        if serves:
+        service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
+        if service.ours:
             try:
-                line = capabilities.amended(line, serves, offer.native, self._settings.release)
+                line = capabilities.amended(line, service.ours, offer.native, self._settings.release)
             except ValueError:  # a line that cannot be amended passes, and promises nothing
-                serves = ()
-        self._serves = serves
+                service.ours = ()
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _agent_ended(self, how: str) -> list[Effect]:
@@ -422,9 +363,7 @@ class Interceptor:
                 effects += self._notebook.prompt_failed(found.session, f"agent {how}")
             if self._restores.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
-        effects += [*self._restores.failed(f"agent {how}"), *self._named()]
-        effects += [refusal(id, jsonrpc.INTERNAL_ERROR, f"agent {how}") for id in self._finding]
-        self._finding.clear()
+        effects += [*self._restores.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]
 

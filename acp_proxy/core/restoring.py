@@ -4,9 +4,6 @@
 replay come in. It is the interceptor's, and called by it alone.
 """
 
-import enum
-from dataclasses import dataclass, field
-
 from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
@@ -14,6 +11,7 @@ from acp_proxy.core.effects import Effect, ForgetReplay, Forward, ReleaseHeld, S
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import Past, Plan
+from acp_proxy.core.restore import Phase, Restore
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
@@ -31,62 +29,6 @@ HANDOVERS = 1000
 _AUTH_REQUIRED = -32000
 """The agent wants a login: no reason to open another session."""
 _TOO_MANY_HANDOVERS = "Too many sessions continue in new ones of the agent. Restart the agent to open this one."
-
-
-class Phase(enum.Enum):
-    ASKED = "the agent has not answered yet"
-    QUEUED = "the agent has restored it; another replay of the same session goes first"
-    REPLAYING = "ours is being told, or weighed against the agent's"
-    CANCELLED = "the client has its answer; the agent's is still to come, and to be swallowed"
-
-
-@dataclass(slots=True, eq=False)
-class Restore:
-    """One ``session/load`` (or ``session/resume``) of the client."""
-
-    request: Request
-    session: str
-    plan: Plan
-    held_here: bool
-    """Whether the store has a transcript of it."""
-    complete: bool
-    """Whether that transcript has all."""
-    live: bool
-    """Whether a turn was under way when the load came, or came since: then nothing is the past, nothing is dropped."""
-    phase: Phase = Phase.ASKED
-    response: bytes = b""
-    held: list[bytes] = field(default_factory=list)
-    """Lines of this session for the client, after the answer."""
-    states: list[bytes] = field(default_factory=list)
-    """State updates among them that are recorded once the agent agrees, ``HELD_LIMIT`` of them at most."""
-    states_size: int = 0
-    history: list[bytes] = field(default_factory=list)
-    """The agent's own telling, as it came."""
-    imported: list[bytes] = field(default_factory=list)
-    """The agent's own telling, which has passed already, and is recorded once the agent agrees."""
-    size: int = 0
-    """Bytes that wait."""
-    let_go: bool = False
-    """It was too much: what waited has left, and nothing waits any more."""
-    releases: bool = False
-    """It was cancelled: its answer, and behind it what waited, are about to leave. Until then more waits behind."""
-    handed_over: bool = False
-    """It continues in a new session of the agent."""
-
-    @property
-    def awaits_past(self) -> bool:
-        """Whether what the agent tells of the conversation now is what was, told again."""
-        return not self.live and self.phase in (Phase.ASKED, Phase.CANCELLED)
-
-    @property
-    def holds(self) -> bool:
-        is_over = self.phase is Phase.CANCELLED and not self.releases
-        return not is_over and not self.let_go and self.plan.past is not Past.IMPORTED
-
-    def taken(self) -> list[bytes]:
-        """What was held, and is no longer."""
-        held, self.held, self.size = self.held, [], 0
-        return held
 
 
 class Restores:
