@@ -57,6 +57,15 @@ AS_USUAL = Modes()
 LOADS: dict[str, Any] = {"loadSession": True}
 RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
 """The capabilities of an agent that restores sessions, and neither lists nor loads nor deletes them."""
+STATES = [
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+    "notice",
+]
+"""Kinds of updates that tell how things stand."""
 
 
 # --- what is said

@@ -5,7 +5,7 @@ Newest turns are kept within a limit; a first line says that it is a record. Pur
 
 from collections.abc import Iterable
 
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp
 
 LIMIT = 64 * 1024
 """Bytes of the whole text: enough for what matters, little against an agent's window."""
@@ -28,10 +28,7 @@ class Brief:
         """Where a call stands, by id, and its title."""
 
     def add(self, line: bytes) -> None:
-        try:
-            update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
-        except (ValueError, RecursionError):
-            return
+        update = acp.update_of(line)
         kind = acp.update_kind(update)
         if kind == acp.USER_CHUNK:
             self._say("User", _words(acp.member(update, "content")), begins_turn=True)

@@ -8,7 +8,7 @@ missing in the agent's. Thoughts, plans and state do not count, and white space 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp
 
 _SPEAKERS = (acp.USER_CHUNK, acp.AGENT_CHUNK)
 _TOOLS = ("tool_call", "tool_call_update")
@@ -26,10 +26,7 @@ class Told:
 
     def add(self, line: bytes) -> None:
         """One update line. What is no update of the conversation adds nothing."""
-        try:
-            update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
-        except (ValueError, RecursionError):
-            return
+        update = acp.update_of(line)
         kind = acp.update_kind(update)
         if kind in _SPEAKERS:
             text = acp.text(acp.member(update, "content"), "text")

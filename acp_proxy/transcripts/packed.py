@@ -11,23 +11,9 @@ from collections.abc import Callable, Iterator
 from acp_proxy.transcripts.access import read_at
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-        get_frame_info,
-    )
+    from compression import zstd
 else:
-    from backports.zstd import (
-        CompressionParameter,
-        DecompressionParameter,
-        ZstdCompressor,
-        ZstdDecompressor,
-        ZstdError,
-        get_frame_info,
-    )
+    from backports import zstd
 
 _LEVEL = 3
 """Faster than a disk both ways; the highest levels save a fifth more, and take five hundred times as long."""
@@ -52,8 +38,8 @@ class Packed:
         """Of the transcript, as the frame says."""
         self._begin()
         try:
-            size = get_frame_info(read_at(fd, _LONGEST_HEADER, 0)).decompressed_size
-        except ZstdError:
+            size = zstd.get_frame_info(read_at(fd, _LONGEST_HEADER, 0)).decompressed_size
+        except zstd.ZstdError:
             self.is_damaged = True
             return
         self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # its stub is too sure
@@ -78,7 +64,7 @@ class Packed:
 
     def _begin(self) -> None:
         """Before the first byte."""
-        self._decompressor = ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
+        self._decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
         self._at = 0
         self._start = 0  # of the buffer, in the transcript
         self._buffer = bytearray()
@@ -96,7 +82,7 @@ class Packed:
                 return b""
             try:
                 data = self._decompressor.decompress(piece, CHUNK)
-            except ZstdError:
+            except zstd.ZstdError:
                 self._ended = self.is_damaged = True
                 return b""
             self._ended = self._decompressor.eof
@@ -122,18 +108,18 @@ def pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
 def frame(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
     """The frame of what is so large, piece by piece. Raises ValueError where it is not."""
     options: dict[int, int] = {
-        CompressionParameter.compression_level: _LEVEL,
-        CompressionParameter.content_size_flag: 1,
-        CompressionParameter.checksum_flag: 1,
+        zstd.CompressionParameter.compression_level: _LEVEL,
+        zstd.CompressionParameter.content_size_flag: 1,
+        zstd.CompressionParameter.checksum_flag: 1,
     }
-    compressor = ZstdCompressor(options=options)
+    compressor = zstd.ZstdCompressor(options=options)
     compressor.set_pledged_input_size(size)
     try:
         for chunk in chunks:
             if data := compressor.compress(chunk):
                 yield data
         yield compressor.flush()
-    except ZstdError as problem:
+    except zstd.ZstdError as problem:
         raise ValueError(f"not {size} bytes") from problem
 
 

@@ -113,6 +113,14 @@ def update_kind(update: object) -> str | None:
     return text(update, "sessionUpdate")
 
 
+def update_of(line: bytes) -> object:
+    """What a line tells, where it is an update."""
+    try:
+        return member(member(jsonrpc.parse(line), "params"), "update")
+    except (ValueError, RecursionError):
+        return None
+
+
 def is_conversation(kind: str | None) -> bool:
     return kind not in STATE_KINDS
 

@@ -25,6 +25,7 @@ from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RESUMES,
+    STATES,
     Said,
     Step,
     Stored,
@@ -55,14 +56,6 @@ from tests.conversation import (
 ONE = requested(1)
 DEEP = 1000
 """Levels that can be read, but not measured."""
-STATES = [
-    "available_commands_update",
-    "current_mode_update",
-    "config_option_update",
-    "session_info_update",
-    "usage_update",
-    "notice",
-]
 ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
 """What no encoder would write again."""
 CONVERSATION = [

@@ -13,6 +13,7 @@ from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 from tests.conversation import (
+    STATES,
     Said,
     chunk,
     commands,
@@ -323,17 +324,7 @@ def test_a_prompt_is_certain_when_the_next_one_comes() -> None:
     assert telling.end() == []
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "available_commands_update",
-        "current_mode_update",
-        "config_option_update",
-        "session_info_update",
-        "usage_update",
-        "notice",
-    ],
-)
+@pytest.mark.parametrize("kind", STATES)
 def test_how_things_stood_is_not_told_in_between(kind: str) -> None:
     assert told(entry(update("s", kind)), entry(chunk("s", "a"))) == [line(chunk("s", "a"))]
 

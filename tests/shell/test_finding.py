@@ -1,9 +1,6 @@
 """A session that is to be opened is found as it is: with all that was said, deleted, or behind a store in trouble."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.transcripts.reading import Reading
@@ -13,19 +10,6 @@ from tests.shell.notes import full_disk
 from tests.shell.sides import Talk, chunk
 
 NOT_FOUND = -32002
-
-
-@pytest.fixture
-def hanging(tmp_path: Path) -> HangingStore:
-    return HangingStore(tmp_path / "store")
-
-
-@pytest.fixture
-def talk(hanging: HangingStore) -> Iterator[Talk]:
-    made = Talk(hanging)
-    yield made
-    hanging.release()
-    made.end()
 
 
 def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:

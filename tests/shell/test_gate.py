@@ -11,14 +11,8 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.shell.backlog import PATIENCE_BYTES
 from acp_proxy.shell.gate import Stalled
-from acp_proxy.transcripts.store import Store
 from tests.shell.hanging import HangingStore, come_back, hang
 from tests.shell.notes import SECONDS, Notes, prompted, said
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(Store(tmp_path / "store"))
 
 
 @pytest.mark.parametrize("gets_on", [True, False])

@@ -28,11 +28,6 @@ from tests.shell.notes import (
 )
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(Store(tmp_path / "store"))
-
-
 def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[KeepPiece]:
     """A line, in three pieces."""
     cuts = [0, 10, len(line) // 2, len(line)]

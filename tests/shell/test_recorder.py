@@ -36,12 +36,6 @@ from tests.shell.notes import (
     update,
 )
 
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Notes:
-    return Notes(Store(tmp_path / "store"))
-
-
 # What is kept, and where.
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,6 @@ from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
 from tests.shell.notes import full_disk
 from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
-
-
-@pytest.fixture
-def hanging(tmp_path: Path) -> HangingStore:
-    return HangingStore(tmp_path / "store")
-
-
-@pytest.fixture
-def talk(hanging: HangingStore) -> Iterator[Talk]:
-    made = Talk(hanging)
-    yield made
-    hanging.release()
-    made.end()
-
 
 # A store without room.
 

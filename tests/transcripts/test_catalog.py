@@ -23,16 +23,6 @@ from tests.transcripts.writing import AGENT, SECONDS, run_together
 DAY = 24 * 60 * 60
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Store:
-    return Store(root)
-
-
 def listed(store: Store, agent: str = AGENT) -> list[str]:
     return [row.session for row in store.page(agent, None, None, talk.RUN).rows]
 

@@ -3,8 +3,6 @@
 import base64
 import contextlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +14,6 @@ from acp_proxy.transcripts.index import Index
 from tests.strategies import texts, values
 from tests.transcripts import talk
 from tests.transcripts.shelf import AGENT, Shelf
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    made = Shelf(tmp_path)
-    yield made
-    made.index.close()
 
 
 def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:

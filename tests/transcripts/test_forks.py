@@ -1,7 +1,6 @@
 """A fork begins with a copy of its parent's transcript; from then on each goes its own way."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
 
 
 def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:

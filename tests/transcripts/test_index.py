@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,14 +12,6 @@ from acp_proxy.transcripts.names import file_name
 from tests.transcripts import talk
 from tests.transcripts.shelf import AGENT, Shelf
 from tests.transcripts.talk import answer, info, note, prompt, said
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    made = Shelf(tmp_path)
-    yield made
-    made.index.close()
-
 
 # What a row says.
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from tests.transcripts import talk
 from tests.transcripts.cold import AGENT, AT_ONCE, age, content, kept, pack, packed_now, path
 
 SECONDS = 20.0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
 
 
 def files(store: Store) -> list[str]:

@@ -23,11 +23,6 @@ MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
 SECONDS = 20.0
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 def path(store: Store, session: str = "s") -> Path:
     [found] = store.root.glob(f"transcripts/{AGENT}/{session}-*.jsonl")
     return found

@@ -23,16 +23,6 @@ PAGE = 500
 NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="modes and links are not looked at on Windows")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def store(root: Path) -> Store:
-    return Store(root)
-
-
 def listed(store: Store, agent: str = AGENT, cwd: str | None = None) -> list[str]:
     return [row.session for row in store.page(agent, cwd, None, talk.RUN).rows]
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.wire import acp
 from acp_proxy.wire.acp import InvalidParams
+from tests.conversation import STATES
 from tests.strategies import messages, spelled, texts, values
 
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{}}}\n'
@@ -82,17 +83,7 @@ def test_every_kind_of_update_that_is_no_state_is_conversation(kind: str | None)
     assert acp.is_conversation(kind)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "available_commands_update",
-        "current_mode_update",
-        "config_option_update",
-        "session_info_update",
-        "usage_update",
-        "notice",
-    ],
-)
+@pytest.mark.parametrize("kind", STATES)
 def test_what_tells_how_things_stand_is_no_conversation(kind: str) -> None:
     assert not acp.is_conversation(kind)
 
