@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import __version__
-from acp_proxy.cli import demo, doctor, run, sessions
+from acp_proxy.cli import demo, doctor, editor, run, sessions
 
 app = typer.Typer(
     name="acp-proxy",
@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})(run.run)
 app.add_typer(sessions.app, name="sessions")
+app.command(context_settings={"allow_interspersed_args": False})(editor.editor)
 app.command()(doctor.doctor)
 app.command()(demo.demo)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.errors import AcpProxyError, NoSuchSession
+from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
@@ -45,6 +45,16 @@ def explained() -> Iterator[None]:
         where = terminal.line(str(problem.filename or "the store"))
         typer.echo(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor", err=True)
         raise typer.Exit(1) from problem
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """A command line that makes no sense is shown as it is, and ends with 2."""
+    try:
+        yield
+    except UsageError as problem:
+        typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
+        raise typer.Exit(2) from problem
 
 
 def kept(store: Store, agent: str) -> list[Listed]:

@@ -1,0 +1,42 @@
+"""The machine that editors are configured on: whose home it is, and where its kind of system keeps configuration."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from acp_proxy.wire.value import Value
+
+
+class Machine(Value):
+    platform: str
+    home: Path
+    environment: Mapping[str, str]
+
+    @property
+    def is_windows(self) -> bool:
+        return self.platform == "win32"
+
+    @property
+    def is_mac(self) -> bool:
+        return self.platform == "darwin"
+
+    @property
+    def config(self) -> Path:
+        return self._named("XDG_CONFIG_HOME", ".config")
+
+    @property
+    def roaming(self) -> Path:
+        return self._named("APPDATA", "AppData", "Roaming")
+
+    @property
+    def local(self) -> Path:
+        return self._named("LOCALAPPDATA", "AppData", "Local")
+
+    def _named(self, variable: str, *otherwise: str) -> Path:
+        given = self.environment.get(variable)
+        return Path(given) if given and Path(given).is_absolute() else self.home.joinpath(*otherwise)
+
+
+def this_machine() -> Machine:
+    return Machine(sys.platform, Path.home(), dict(os.environ))

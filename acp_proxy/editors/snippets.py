@@ -1,0 +1,227 @@
+"""What belongs into an editor's configuration, so that it starts an agent through the proxy. Pure.
+
+An agent that the editor knows keeps the name that it has there, so that the rest of what is set for it stays in force;
+any other gets a name of its own.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from acp_proxy.editors.table import Name
+from acp_proxy.wire.value import Value
+
+
+class Wanted(Value):
+    """The whole command, the proxy's words first; the agent's variables; what the agent is called by its command."""
+
+    words: list[str]
+    variables: Mapping[str, str]
+    agent: str
+
+
+class Snippet(Value):
+    """``into``: what it is put into, beside what is there. ``whole``: where there is no file yet, it is one.
+    ``then``: how the agent is chosen."""
+
+    text: str
+    into: str
+    then: str
+    whole: bool = False
+
+
+class _Known(Value):
+    """An agent's name for people, and what editors call it. None: it is none of theirs."""
+
+    title: str
+    codecompanion: str | None = None
+    avante: str | None = None
+    agentic: str | None = None
+    agent_shell: str | None = None
+
+
+_CLAUDE = _Known("Claude", "claude_code", "claude-code", "claude-agent-acp", "anthropic-claude")
+_GEMINI = _Known("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
+_OPENCODE = _Known("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
+_VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", None)
+_KNOWN = {
+    "claude-agent-acp": _CLAUDE,
+    "claude-code-acp": _CLAUDE,
+    "gemini": _GEMINI,
+    "gemini-cli": _GEMINI,
+    "codex-acp": _Known("Codex", "codex", "codex", "codex-acp", "openai-codex"),
+    "opencode": _OPENCODE,
+    "opencode-ai": _OPENCODE,
+    "copilot": _Known("Copilot", "copilot_acp", None, "copilot-acp", "github"),
+    "goose": _Known("Goose", "goose", "goose", "goose-acp", "goose"),
+    "kimi": _Known("Kimi", "kimi_cli", "kimi-cli", None, None),
+    "vibe-acp": _VIBE,
+    "mistral-vibe": _VIBE,
+}
+
+
+def snippet(editor: Name, wanted: Wanted) -> Snippet:
+    known = _KNOWN.get(wanted.agent, _Known(wanted.agent))
+    return _MAKERS[editor](wanted, known)
+
+
+def _zed(wanted: Wanted, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in the agent panel, begin a thread with "{title}". What Zed\'s registry installs cannot be prefixed.'
+    return Snippet(_json("agent_servers", title, {"type": "custom"}, wanted), '"agent_servers"', then, whole=True)
+
+
+def _jetbrains(wanted: Wanted, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in AI Chat, choose "{title}".'
+    return Snippet(_json("agent_servers", title, {}, wanted), '"agent_servers"', then, whole=True)
+
+
+def _vscode(wanted: Wanted, known: _Known) -> Snippet:
+    title = f"{known.title} (kept)"
+    then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
+    return Snippet(_json("acp.agents", title, {}, wanted), '"acp.agents"', then, whole=True)
+
+
+def _json(member: str, title: str, more: dict[str, object], wanted: Wanted) -> str:
+    entry = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
+    return json.dumps({member: {title: entry}}, indent=2, ensure_ascii=False)
+
+
+_CODECOMPANION = """\
+adapters = {{
+  acp = {{
+    {name} = function()
+      return require("codecompanion.adapters").extend({base}, {{
+{more}        commands = {{ default = {command} }},
+{env}      }})
+    end,
+  }},
+}},"""
+
+
+def _codecompanion(wanted: Wanted, known: _Known) -> Snippet:
+    name, more, env = known.codecompanion, "", ""
+    if name is None:
+        name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
+        more = f"        name = {_lua(name)},\n        formatted_name = {_lua(known.title)},\n"
+    if wanted.variables:  # a string might be taken for the name of a variable; what a function returns is not
+        values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
+        env = f"        env = {{ {', '.join(values)} }},\n"
+    text = _CODECOMPANION.format(
+        name=f"[{_lua(name)}]",
+        base=_lua(known.codecompanion or "opencode"),  # the plainest that there is
+        more=more,
+        command=_lua_list(wanted.words),
+        env=env,
+    )
+    return Snippet(text, 'what you give to require("codecompanion").setup', f":CodeCompanionChat adapter={name}")
+
+
+_PROVIDER = """\
+provider = {name},
+acp_providers = {{
+  [{name}] = {{
+{more}    command = {command},
+    args = {arguments},
+    env = {{{env}}},
+  }},
+}},"""
+
+
+def _avante(wanted: Wanted, known: _Known) -> Snippet:
+    name = known.avante or wanted.agent
+    return Snippet(_provider(name, "", wanted), 'what you give to require("avante").setup', ":AvanteToggle")
+
+
+def _agentic(wanted: Wanted, known: _Known) -> Snippet:
+    name = known.agentic or wanted.agent
+    more = f"    name = {_lua(f'{known.title} (kept)')},\n"
+    then = ':lua require("agentic").toggle()'
+    return Snippet(_provider(name, more, wanted), 'what you give to require("agentic").setup', then)
+
+
+def _provider(name: str, more: str, wanted: Wanted) -> str:
+    pairs = ", ".join(f"[{_lua(key)}] = {_lua(value)}" for key, value in wanted.variables.items())
+    return _PROVIDER.format(
+        name=_lua(name),
+        more=more,
+        command=_lua(wanted.words[0]),
+        arguments=_lua_list(wanted.words[1:]),
+        env=f" {pairs} " if pairs else "",
+    )
+
+
+_RESUME = "(setq agent-shell-prefer-session-resume nil) ; load, so that the conversation is shown"
+
+_AGENT_SHELL = """\
+(with-eval-after-load 'agent-shell
+  (add-to-list
+   'agent-shell-agent-configs
+   (agent-shell-make-agent-config
+    :identifier '{name}
+    :mode-line-name {title}
+    :buffer-name {title}
+    :shell-prompt {prompt}
+    :shell-prompt-regexp {regexp}
+    :client-maker
+    (lambda (buffer)
+      (acp-make-client
+       :command {command}
+       :command-params '({arguments})
+       :environment-variables '({variables})
+       :context-buffer buffer)))))"""
+
+
+def _agent_shell(wanted: Wanted, known: _Known) -> Snippet:
+    variables = _elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
+    if known.agent_shell is not None:
+        prefix = f"agent-shell-{known.agent_shell}"
+        lines = [f"(setq {prefix}-acp-command\n      '({_elisp_list(wanted.words)}))"]
+        if variables:
+            lines.append(f"(setq {prefix}-environment '({variables}))")
+        text = "\n".join([*lines, _RESUME])
+    else:
+        made = _AGENT_SHELL.format(
+            name=re.sub(r"[^\w-]", "-", wanted.agent, flags=re.ASCII),
+            title=_elisp(known.title),
+            prompt=_elisp(f"{known.title}> "),
+            regexp=_elisp(re.sub(r"[^\w ]", ".", known.title) + "> "),
+            command=_elisp(wanted.words[0]),
+            arguments=_elisp_list(wanted.words[1:]),
+            variables=variables,
+        )
+        text = f"{made}\n{_RESUME}"
+    return Snippet(text, "your init file", f"M-x agent-shell, and choose {known.title}.")
+
+
+_MAKERS = {
+    Name.ZED: _zed,
+    Name.JETBRAINS: _jetbrains,
+    Name.CODECOMPANION: _codecompanion,
+    Name.AVANTE: _avante,
+    Name.AGENTIC: _agentic,
+    Name.AGENT_SHELL: _agent_shell,
+    Name.VSCODE: _vscode,
+}
+
+
+def _lua(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(one if one.isprintable() else _lua_code(one) for one in escaped) + '"'
+
+
+def _lua_code(character: str) -> str:
+    return "".join(f"\\{byte:03}" for byte in character.encode())
+
+
+def _lua_list(words: Iterable[str]) -> str:
+    return f"{{ {', '.join(_lua(word) for word in words)} }}"
+
+
+def _elisp(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _elisp_list(words: Iterable[str]) -> str:
+    return " ".join(_elisp(word) for word in words)

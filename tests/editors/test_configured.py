@@ -1,0 +1,140 @@
+"""What the editors' files on a machine say of agents, on every kind of system."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.editors.configured import Agent, Configuration, Way, configurations, file_for
+from acp_proxy.editors.machine import Machine
+from acp_proxy.editors.table import EDITORS, Name
+
+PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", "npx", "x"]}
+BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", "x"]}
+BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", "x"]}
+BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", "x"]}
+DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy"], "env": {"KEY": "sk-secret"}}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def linux(home: Path, **environment: str) -> Machine:
+    return Machine("linux", home, environment)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def only(machine: Machine) -> Configuration:
+    [found] = configurations(machine)
+    return found
+
+
+def test_a_machine_without_editors_has_no_configuration(home: Path) -> None:
+    assert configurations(linux(home)) == []
+
+
+def test_the_agents_of_a_settings_file_are_told_apart(home: Path) -> None:
+    agents = {
+        "kept": PROXIED,
+        "uvx": BY_UVX,
+        "python": BY_PYTHON,
+        "windows": BY_WINDOWS,
+        "direct": DIRECT,
+        "registry": {"type": "registry"},
+        "odd": None,
+    }
+    path = write(home / ".config/zed/settings.json", "// mine\n" + json.dumps({"theme": "x", "agent_servers": agents}))
+    found = only(linux(home))
+    assert (found.path, found.editor.name, found.is_proxied) == (path, Name.ZED, True)
+    assert found.agents == (
+        Agent("kept", Way.PROXIED, "/opt/bin/acp-proxy"),
+        Agent("uvx", Way.PROXIED, "uvx"),
+        Agent("python", Way.PROXIED, "python3"),
+        Agent("windows", Way.PROXIED, r"C:\bin\acp-proxy.exe"),
+        Agent("direct", Way.DIRECT),
+        Agent("registry", Way.REGISTRY),
+        Agent("odd", Way.REGISTRY),
+    )
+
+
+def test_nothing_but_names_and_the_proxy_is_kept_of_a_settings_file(home: Path) -> None:
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": {"direct": DIRECT}}))
+    assert "secret" not in repr(only(linux(home)).agents)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [("{", True), ("[" * 100_000, True), ("[1]", False), ('{"agent_servers": 3}', False), ("", False)],
+)
+def test_settings_without_agents_have_none_and_what_is_no_json_is_said_to_be_so(
+    home: Path, text: str, is_wrong: bool
+) -> None:
+    write(home / ".jetbrains/acp.json", text)
+    found = only(linux(home))
+    assert (found.agents, found.problem is not None) == ((), is_wrong)
+
+
+def test_settings_that_cannot_be_read_are_said_to_be_so(home: Path) -> None:
+    (home / ".jetbrains/acp.json").mkdir(parents=True)
+    assert only(linux(home)).problem == "Is a directory"
+
+
+def test_a_program_is_read_for_the_plugin_and_for_the_proxy(home: Path) -> None:
+    ai = write(home / ".config/nvim/lua/plugins/ai.lua", 'require("codecompanion").setup({ "acp-proxy", "run" })')
+    old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
+    write(home / ".config/nvim/init.lua", "-- codecompanion\n")
+    write(home / ".config/nvim/.git/x.lua", "codecompanion")
+    found = [(each.editor.name, each.path, each.mentions) for each in configurations(linux(home))]
+    assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
+
+
+def test_what_emacs_installs_is_not_the_users_configuration(home: Path) -> None:
+    mine = write(home / ".emacs.d/lisp/ai.el", "(require 'agent-shell)")
+    write(home / ".emacs.d/elpa/agent-shell-1/agent-shell.el", "agent-shell")
+    assert only(linux(home)).path == mine
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "editor", "expected"),
+    [
+        ("linux", {}, Name.ZED, ".config/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "/HOME/x"}, Name.ZED, "x/zed/settings.json"),
+        ("linux", {"XDG_CONFIG_HOME": "relative"}, Name.ZED, ".config/zed/settings.json"),
+        ("darwin", {"XDG_CONFIG_HOME": "/HOME/x"}, Name.ZED, ".config/zed/settings.json"),
+        ("win32", {"APPDATA": "/HOME/r"}, Name.ZED, "r/Zed/settings.json"),
+        ("linux", {}, Name.JETBRAINS, ".jetbrains/acp.json"),
+        ("linux", {}, Name.VSCODE, ".config/Code/User/settings.json"),
+        ("darwin", {}, Name.VSCODE, "Library/Application Support/Code/User/settings.json"),
+        ("win32", {}, Name.VSCODE, "AppData/Roaming/Code/User/settings.json"),
+        ("linux", {"NVIM_APPNAME": "mine"}, Name.AVANTE, ".config/mine/init.lua"),
+        ("win32", {}, Name.CODECOMPANION, "AppData/Local/nvim/init.lua"),
+        ("linux", {}, Name.AGENT_SHELL, ".emacs.d/init.el"),
+        ("win32", {}, Name.AGENT_SHELL, "AppData/Roaming/.emacs.d/init.el"),
+    ],
+)
+def test_where_nothing_is_yet_the_usual_file_is_named(
+    home: Path, platform: str, environment: dict[str, str], editor: Name, expected: str
+) -> None:
+    placed = {name: value.replace("/HOME", str(home)) for name, value in environment.items()}
+    assert file_for(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
+
+
+def test_a_file_that_is_there_goes_before_the_usual_one(home: Path) -> None:
+    flatpak = write(home / ".var/app/dev.zed.Zed/config/zed/settings.json", "{}")
+    assert file_for(EDITORS[Name.ZED], linux(home)) == (flatpak, True)
+    usual = write(home / ".config/zed/settings.json", "{}")
+    assert file_for(EDITORS[Name.ZED], linux(home)) == (usual, True)
+
+
+def test_a_file_with_the_plugin_goes_before_the_others(home: Path) -> None:
+    init = write(home / ".config/nvim/init.lua", "")
+    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (init, True)
+    ai = write(home / ".config/nvim/lua/ai.lua", 'require("codecompanion")')
+    assert file_for(EDITORS[Name.CODECOMPANION], linux(home)) == (ai, True)

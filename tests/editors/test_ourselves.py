@@ -1,0 +1,40 @@
+"""An editor is given a path that stays."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.editors.ourselves import ourselves
+
+PYTHON = "/usr/bin/python3"
+
+
+def test_the_installed_command_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = ourselves(os.path.join("bin", "acp-proxy"), PYTHON)
+    assert found.words == [str(tmp_path / "bin" / "acp-proxy")]
+
+
+def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "acp-proxy"
+    command.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ourselves("acp-proxy", PYTHON).words == [str(command)]
+
+
+def test_a_link_to_the_command_stays_one() -> None:
+    assert ourselves("/home/user/.local/bin/acp-proxy", PYTHON).words == ["/home/user/.local/bin/acp-proxy"]
+    assert ourselves("/home/user/.local/bin/acp-proxy", PYTHON).note is None
+
+
+def test_a_module_is_said_to_be_one() -> None:
+    found = ourselves("/somewhere/acp_proxy/__main__.py", PYTHON)
+    assert found.words == [PYTHON, "-m", "acp_proxy"]
+    assert found.note is not None
+
+
+def test_a_cache_is_said_to_be_no_place_to_stay() -> None:
+    found = ourselves("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", PYTHON)
+    assert found.words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
+    assert found.note is not None
