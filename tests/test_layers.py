@@ -19,11 +19,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transcripts": {"redaction", "wire", "errors"},
     "demo": {"wire", "errors"},
     "editors": {"wire", "errors"},
-    "views": {"replay", "transcripts", "wire", "errors"},
+    "diagnosis": {"editors", "shell", "core", "replay", "transcripts", "wire", "errors", "options"},
+    "views": {"diagnosis", "editors", "replay", "transcripts", "wire", "errors"},
     "shell": {"core", "redaction", "replay", "transcripts", "wire", "errors", "options"},
     "cli": {
         "shell",
         "views",
+        "diagnosis",
         "editors",
         "demo",
         "core",
@@ -52,7 +54,7 @@ ONLY_IN = {
     "anyio": {"shell", "cli", "demo"},
     "typer": {"cli", "views"},
     "rich": {"cli", "views"},
-    "sqlite3": {"transcripts", "shell", "cli"},
+    "sqlite3": {"transcripts", "shell", "cli", "diagnosis"},
 }
 WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}

@@ -18,7 +18,7 @@ app = typer.Typer(
 app.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})(run.run)
 app.add_typer(sessions.app, name="sessions")
 app.command(context_settings={"allow_interspersed_args": False})(editor.editor)
-app.command()(doctor.doctor)
+app.command(context_settings={"allow_interspersed_args": False})(doctor.doctor)
 app.command()(demo.demo)
 
 

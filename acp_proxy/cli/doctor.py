@@ -1,33 +1,56 @@
-"""``acp-proxy doctor``: whether the store can be used, and what mends it."""
+"""``acp-proxy doctor``: whether all is well, and what to do if not."""
 
 import os
-import stat
+import sys
+from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.storing import StoreOption, explained, root_of
-from acp_proxy.transcripts.store import Store
+from acp_proxy.cli.storing import StoreOption, root_of, wrong_usage
+
+_SECONDS = 30.0
+"""For each answer of an agent: a first start through ``npx`` may have to fetch it."""
 
 
-def doctor(store: StoreOption = "") -> None:
-    """Check the store: where it is, whether it can be used, and what to do if not.
+def doctor(
+    agent: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="AGENT", help="The agent's command, as for run, or a whole line of an editor's settings."
+        ),
+    ] = None,
+    store: StoreOption = "",
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0, help="Seconds in which the agent has to give an answer.")
+    ] = _SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """Look whether all is well, and say what to do if not: store, versions, editors, and an agent if one is given.
 
-    What is damaged within its files: acp-proxy sessions verify.
+    An AGENT is started and asked what it offers, and, if it can load sessions, to load one that is kept, to see whether
+    it leaves something out. No session is made, no prompt is sent, and nothing is changed. Ends with 1 if something is
+    wrong.
 
-    Example: acp-proxy doctor
+    Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    root = root_of(store)
-    typer.echo(f"store     {root}")
-    with explained():
-        opened = Store(root)
-        typer.echo(f"mode      {stat.S_IMODE(os.stat(root).st_mode):04o}")
-        rows = opened.sessions()
-        damaged = opened.damaged()
-    typer.echo(f"agents    {len(opened.agents())}")
-    typer.echo(f"sessions  {len(rows)}")
-    for path, reason in damaged:
-        typer.echo(f"unreadable: {path}: {reason}")
-    if damaged:
-        typer.echo("Mend what is named above (its mode, its disk), or delete the file.")
+    from acp_proxy.diagnosis.whole import diagnose, run_words  # no other command needs these
+    from acp_proxy.editors.machine import this_machine
+    from acp_proxy.views import diagnosis, terminal
+
+    with wrong_usage():
+        run = run_words(agent, dict(os.environ)) if agent else None
+    root = root_of(store or (run[0]["store"] if run is not None else ""))
+    found = diagnose(root, this_machine(), run, timeout, _say)
+    if as_json:
+        typer.echo(terminal.json_text(diagnosis.for_programs(found), indent=2))
+    else:
+        for text in diagnosis.lines(found):
+            typer.echo(text)
+    if not found.is_well:
         raise typer.Exit(1)
-    typer.echo("Nothing is wrong.")
+
+
+def _say(text: str) -> None:
+    """Why nothing happens for a while: for who sits there."""
+    if sys.stderr.isatty():
+        typer.echo(f"{text} …", err=True)

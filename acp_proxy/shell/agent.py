@@ -56,15 +56,19 @@ class Agent:
 
     @property
     def how_it_ended(self) -> str:
-        status = self.status or 0
-        if status >= 0:
-            return f"exited with status {status}"
-        import signal
+        return how_it_ended(self.status or 0)
 
-        try:
-            return f"ended by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"ended by signal {-status}"
+
+def how_it_ended(status: int) -> str:
+    """In words, of a wait status as subprocess has it."""
+    if status >= 0:
+        return f"exited with status {status}"
+    import signal
+
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"
 
 
 def tie(platform: str) -> str:
@@ -140,12 +144,12 @@ def _call(function: str, *words: int) -> None:
         getattr(ctypes.CDLL(None), function)(*words)
 
 
-def tree(agent: Agent) -> "list[psutil.Process]":
+def tree(pid: int) -> "list[psutil.Process]":
     """The agent's process and its descendants, as they are now; known by more than their number."""
     import psutil
 
     try:
-        root = psutil.Process(agent.pid)
+        root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
     except psutil.Error:
         return []

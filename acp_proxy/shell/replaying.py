@@ -109,15 +109,8 @@ class Replay:
 
     def _is_fuller(self, theirs: Told) -> bool:
         """Whether ours has all of theirs, and more: by messages, else by the pieces in which they were streamed."""
-        return ours_is_fuller(self._told("compact"), theirs) or ours_is_fuller(self._told("full"), theirs)
-
-    def _told(self, mode: Mode) -> Told:
-        """What a client would hear of ours."""
-        out, telling = Told(), self._begin_telling(mode=mode)
-        for line in self._reading.streams():
-            out.take(_one_by_one(_told_of(telling, line)))
-        out.take(_one_by_one(telling.end()))
-        return out
+        modes: tuple[Mode, ...] = ("compact", "full")
+        return any(ours_is_fuller(heard(self._reading, self._begin_telling(mode=mode)), theirs) for mode in modes)
 
     def _tell(self, lines: list[bytes]) -> None:
         """Each item one or more whole lines."""
@@ -140,6 +133,15 @@ class Replay:
             self._client.write_locked(b"".join(self._waiting))
         self._waiting.clear()
         self._size = 0
+
+
+def heard(reading: Reading, telling: Telling) -> Told:
+    """What a client would hear of a transcript. Raises OSError."""
+    out = Told()
+    for line in reading.streams():
+        out.take(_one_by_one(_told_of(telling, line)))
+    out.take(_one_by_one(telling.end()))
+    return out
 
 
 def _one_by_one(lines: list[bytes]) -> list[bytes]:

@@ -114,7 +114,7 @@ class _Watch:
 
     async def _end(self, grace: float) -> None:
         """Bounded: the agent and its tree are gone when this returns."""
-        family = processes.tree(self._agent)
+        family = processes.tree(self._agent.pid)
         self._relay.end_input()
         passed_on = None
         for number, seconds in processes.steps(sys.platform, grace):

@@ -1,59 +1,228 @@
-"""The doctor says whether the store can be used, and what to do if not."""
+"""The doctor says what is there, what is wrong, and what to do; its exit code says whether anything is."""
 
+import json
+import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
-from tests.stored import store_session
+from tests.agents import asked, offering, python, scripted
+from tests.stored import chunk, store_session
+
+SECRET = "sk-very-secret-1234567890"
+PROXIED = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "npx", "x", SECRET], "env": {"KEY": SECRET}}
+GONE = {"command": "/no/such/acp-proxy", "args": ["run", "npx", "x"]}
+DIRECT = {"command": "npx", "args": ["x", SECRET], "env": {"KEY": SECRET}}
+USER = chunk("Mend it", "user_message_chunk")
 
 
-def doctor(root: Path) -> Result:
-    result = CliRunner().invoke(app, ["doctor", "--store", str(root)])
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's machine without editors."""
+    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+    for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def doctor(root: Path, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["doctor", "--store", str(root), *words])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def test_a_store_in_order_is_counted(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    store_session(store, "a", ("one", []), agent="one")
-    store_session(store, "b", ("two", []), agent="other")
-    store_session(store, "never prompted", agent="other")
-    result = doctor(store.root)
+def told(root: Path, *words: str) -> Any:
+    return json.loads(doctor(root, "--json", *words).stdout)
+
+
+def configure(path: Path, **agents: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("// mine\n" + json.dumps({"agent_servers": agents}))
+
+
+GOLDEN = """\
+store
+  place          ROOT
+  mode           0700
+  size           SIZE
+  agents         1
+  sessions       1
+  damage         none at a glance; to look at all of it: acp-proxy sessions verify
+  recording      possible, FREE are free
+
+versions
+  acp-proxy      VERSION
+  Python         VERSION
+  SQLite         VERSION
+  system         VERSION
+  libraries      VERSION
+
+editors
+  Zed            HOME/.config/zed/settings.json
+                 "kept": through acp-proxy
+                 "other": directly
+                 "theirs": from the editor's registry, where nothing can be put in front
+
+agent  AGENT
+  name           scripted 1.2.3
+  protocol       version 1, answered after TIME
+  also offers    close
+  kept as        FOLDER; sessions: 1
+  list           the agent's own, less what was deleted here
+  load           the agent's own; where it leaves something out, ours is shown in its place
+  resume         no: the agent has none, and editors load then; on top of a load, if you wish: --resume store
+  delete         added: the agent has no session/delete
+  its own load   it leaves out: the agent's words; so ours is shown (session s)
+
+Nothing is wrong.
+"""
+
+
+def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Path) -> None:
+    path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
+    configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
+    offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
+    agent = scripted(tmp_path / "notes", {"initialize": offer, "session/load": {"result": {}}}, [USER])
+    result = doctor(root, *agent)
+    said = re.sub(r"(?<=\nagent  ).*?(?=\n  name)", "AGENT", result.stdout, flags=re.DOTALL)
+    for what, name in ((str(root), "ROOT"), (str(home), "HOME"), (path.parent.name, "FOLDER")):
+        said = said.replace(what, name)
+    said = re.sub(r"(?<=\n  size           ).*", "SIZE", said)
+    said = re.sub(r"(?<=possible, ).*(?= are free)", "FREE", said)
+    said = re.sub(r"(?<=after ).* s\b", "TIME", said)
+    said = re.sub(r"(\n  (?:acp-proxy|Python|SQLite|system|libraries) +).*", r"\1VERSION", said)
+    assert said == GOLDEN
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_programs_are_told_the_same(root: Path, home: Path, tmp_path: Path) -> None:
+    store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
+    configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
+    agent = scripted(tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}})
+    value = told(root, *agent)
+    assert (value["isWell"], value["todo"]) == (True, [])
+    assert value["store"]["place"] == str(root)
+    assert (value["store"]["mode"], value["store"]["sessions"], value["store"]["notRecording"]) == ("0700", 1, None)
+    assert value["versions"]["SQLite"]
+    [editor] = value["editors"]
+    assert editor["editor"] == "jetbrains"
+    assert [one["started"] for one in editor["agents"]] == ["proxied", "direct"]
+    assert (value["agent"]["name"], value["agent"]["offers"]) == ("scripted", ["load"])
+    assert {one["name"]: one["by"] for one in value["agent"]["abilities"]} == {
+        "list": "acp-proxy",
+        "load": "agent",
+        "resume": "nobody",
+        "delete": "acp-proxy",
+    }
+    assert value["agent"]["load"]["leavesOut"] == ["the user's words", "the agent's words"]
+
+
+def test_nothing_of_a_configuration_is_told_but_names(root: Path, home: Path) -> None:
+    configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, gone=GONE)
+    (home / ".emacs.d").mkdir()
+    (home / ".emacs.d/init.el").write_text(f"(require 'agent-shell) (setq x '(\"{SECRET}\"))")
+    for words in ((), ("--json",)):
+        said = doctor(root, *words)
+        assert "agent-shell" in said.stdout
+        assert SECRET not in said.stdout + said.stderr
+
+
+def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_made(root: Path) -> None:
+    result = doctor(root)
     assert result.exit_code == 0
-    facts = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
-    assert facts["store"] == str(store.root)
-    assert (facts["mode"], facts["agents"], facts["sessions"]) == ("0700", "2", "2")
+    assert "Nothing is wrong." in result.stdout
+    assert "acp-proxy editor" in result.stdout
+    assert not root.exists()
 
 
-def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+def todo(result: Result) -> list[str]:
+    """The numbered list of what is wrong."""
+    assert result.exit_code == 1
+    _, found, rest = result.stdout.partition("What to do:\n")
+    assert found
+    return re.findall(r"^  \d+\. (.*)", rest.partition("\n\n")[0], re.MULTILINE)
+
+
+def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(root: Path) -> None:
+    store = Store(root)
     store_session(store, "a", ("one", []))
     newer, directory = (store_session(store, session, ("two", [])) for session in ("b", "c"))
     newer.write_bytes(newer.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
     directory.unlink()
     directory.mkdir()
-    result = doctor(store.root)
-    assert result.exit_code == 1
-    assert {str(path) in result.stdout for path in (newer, directory)} == {True}
-    assert "EISDIR" in result.stdout
-    assert "sessions  1" in result.stdout
+    result = doctor(root)
+    first, second = todo(result)
+    assert {str(newer), str(directory)} == {first.split()[0], second.split()[0]}
+    assert "EISDIR" in first + second
+    assert re.search(r"sessions +1\n", result.stdout)
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(tmp_path: Path, mode: int) -> None:
-    root = tmp_path / "store"
+def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(root: Path, mode: int) -> None:
     root.mkdir()
     root.chmod(mode)
     result = doctor(root)
-    assert result.exit_code == 1
-    assert f"chmod 700 {root}" in result.stderr
+    [text] = todo(result)
+    assert f"chmod 700 {root}" in text
+    assert f"mode           {mode:04o}" in result.stdout
 
 
-def test_a_file_where_the_store_should_be_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "store").write_text("")
-    result = doctor(tmp_path / "store")
-    assert result.exit_code == 1
-    assert str(tmp_path / "store") in result.stderr
+def test_a_file_where_the_store_should_be_is_refused(root: Path) -> None:
+    root.write_text("")
+    assert str(root) in todo(doctor(root))[0]
+
+
+def test_an_editor_that_starts_what_is_not_there_is_named(root: Path, home: Path) -> None:
+    configure(home / ".config/zed/settings.json", gone=GONE, kept=PROXIED)
+    [text] = todo(doctor(root))
+    assert '"gone"' in text
+    assert "acp-proxy editor zed" in text
+
+
+def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
+    [text] = todo(doctor(root, "no-such-agent", "--acp"))
+    assert "no-such-agent is not found" in text
+
+
+def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
+    offer = offering()
+    offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
+    agent = scripted(tmp_path / "notes", {"initialize": offer})
+    noisy = python("import sys; print('out\\x1b[2J'); sys.exit('err\\x1b[2J')")
+    for words in (agent, noisy):
+        said = doctor(root, *words).stdout
+        assert not {"\x1b", "\x9b", "\u202e"} & set(said)
+
+
+def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Path, tmp_path: Path) -> None:
+    agent = scripted(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
+    line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
+    abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
+    assert (abilities["list"]["by"], abilities["delete"]["by"]) == ("acp-proxy", "nobody")
+    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+
+
+def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
+    value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
+    assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
+    assert "--no-record" in value["agent"]["abilities"][0]["why"]
+
+
+@pytest.mark.parametrize("words", [["--no-such-option"], ["acp-proxy", "run", "--no-such", "x"], ["acp-proxy", "run"]])
+def test_a_wrong_usage_is_exit_2(root: Path, words: list[str]) -> None:
+    result = doctor(root, *words)
+    assert (result.exit_code, result.stdout) == (2, "")

@@ -1,0 +1,176 @@
+"""An agent looked at: started, asked what it offers, and for an old session, as an editor would ask; then ended.
+
+No session is made, and no prompt is sent. What it offers and what is added to that is the proxy's own decision.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+
+from acp_proxy import __version__
+from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
+from acp_proxy.diagnosis import past
+from acp_proxy.diagnosis.abilities import Ability, abilities
+from acp_proxy.diagnosis.todo import Todo
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.replay.fuller import Told
+from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
+from acp_proxy.shell.probe import NoAnswer, Probe
+from acp_proxy.transcripts.names import command_name
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import acp
+from acp_proxy.wire.value import Value
+
+AUTHENTICATION_REQUIRED = -32000
+_MESSAGE_LENGTH = 300
+_ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp, or acp."
+REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
+
+
+class Wish(Value):
+    """How the agent would be run. ``store`` None, or ``off`` set: nothing is added, and why."""
+
+    command: list[str]
+    modes: Modes
+    agent_id: str | None
+    store: Store | None
+    off: str | None
+    seconds: float
+
+
+class Load(Value):
+    """What came of loading an old session: one of ``past``'s outcomes, or of ours."""
+
+    outcome: str
+    text: str
+    session: str | None = None
+    loses: tuple[str, ...] = ()
+
+
+class Examined(Value):
+    """``problem``: why it told nothing; the rest is empty then. ``folder``: what its sessions are kept as."""
+
+    command: list[str]
+    problem: str | None = None
+    stderr: tuple[str, ...] = ()
+    stray: tuple[str, ...] = ()
+    seconds: float | None = None
+    offer: Offer | None = None
+    abilities: tuple[Ability, ...] = ()
+    folder: str | None = None
+    sessions: int = 0
+    load: Load | None = None
+
+
+def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+    """``say`` is told what is waited for."""
+    try:
+        probe = Probe(wish.command)
+    except OSError as problem:
+        text, advice = _not_started(wish.command[0], problem)
+        return Examined(wish.command, text), [Todo(f"{text}. {advice}")]
+    with probe:
+        try:
+            found, todo = _asked(probe, wish, say)
+        except NoAnswer as problem:
+            text = f"asked to initialize, the agent {problem}"
+            found, todo = Examined(wish.command, text), [Todo(_capital(f"{text}. {_what_to_look_at(probe)}"))]
+    more = {"stderr": tuple(probe.stderr), "stray": tuple(probe.stray)}
+    return Examined(**{name: getattr(found, name) for name in found._names} | more), todo
+
+
+def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
+    """Raises NoAnswer."""
+    say(f"{wish.command[0]} is started, and asked what it offers (for {wish.seconds:g} s at most)")
+    began = time.monotonic()
+    about = {"name": "acp-proxy doctor", "version": __version__}
+    params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
+    answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
+    seconds = time.monotonic() - began
+    if answer.error is not None:
+        text = f"asked to initialize, the agent answers with an error: {_error(answer.error)}"
+        return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
+    offer = read_offer(answer.result)
+    able = tuple(abilities(offer, wish.modes, wish.off))
+    folder, sessions, load, todo = None, 0, None, list[Todo]()
+    if wish.store is not None:
+        folder = wish.store.choose_agent(wish.agent_id, offer.name, command_name(wish.command))
+        try:
+            sessions = sum(row.agent == folder for row in wish.store.sessions())
+            if LOAD in offer.native and offer.version == acp.VERSION:
+                load, todo = _loaded(probe, wish, wish.store, folder, say)
+        except AcpProxyError:  # said of the store
+            pass
+    return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load), todo
+
+
+def _loaded(probe: Probe, wish: Wish, store: Store, folder: str, say: Callable[[str], None]) -> tuple[Load, list[Todo]]:
+    """Raises AcpProxyError."""
+    found = past.newest_session(store, folder)
+    if found is None:
+        return Load(UNTRIED, "not compared: no complete session of it is kept yet"), []
+    row, reading = found
+    try:
+        say(f"it is asked to load the session {row.session} (for {wish.seconds:g} s at most)")
+        theirs = Told()
+        params = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
+        answer = probe.ask(acp.LOAD, params, wish.seconds, theirs.add)
+        if answer.error is not None:
+            return _refused(answer.error, row.session)
+        compared = past.compare(row, reading, theirs)
+    except NoAnswer as problem:
+        return Load(SILENT, f"asked for a session, the agent {problem}", row.session), []
+    except OSError as problem:
+        return Load(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
+    finally:
+        reading.close()
+    match compared.outcome:
+        case past.LOSES:
+            text = f"it leaves out: {', '.join(compared.loses)}"
+            if wish.off is None and wish.modes.load != AGENT:
+                text += "; so ours is shown"
+        case past.WHOLE:
+            text = "it tells all that was said"
+        case _:
+            text = "it tells something else than was recorded: the session may have gone on without acp-proxy"
+    return Load(compared.outcome, text, row.session, compared.loses), []
+
+
+def _refused(error: object, session: str) -> tuple[Load, list[Todo]]:
+    text = f"it refuses the newest session that is kept: {_error(error)}"
+    if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
+        return Load(REFUSED, text, session), [Todo("The agent wants a login. Log in with its own command.", False)]
+    todo = Todo("The agent refuses an old session. If it often does: acp-proxy run --handover always AGENT", False)
+    return Load(REFUSED, text, session), [todo]
+
+
+def _not_started(program: str, problem: OSError) -> tuple[str, str]:
+    """What happened, and what to do."""
+    if not isinstance(problem, FileNotFoundError):
+        ends = f"run would end with status {NOT_EXECUTABLE}"
+        advice = "Check that it is a program, and its mode (chmod +x)."
+        return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
+    ends = f"run would end with status {NOT_FOUND}"
+    if shutil.which(program) is not None:
+        return f"{program} is there, but not what its first line names to run it; {ends}", "Check that line."
+    if os.path.dirname(program):
+        return f"{program} is not there; {ends}", "Check the path."
+    return f"{program} is not found in PATH; {ends}", "Install it, or give its absolute path."
+
+
+def _what_to_look_at(probe: Probe) -> str:
+    if probe.stderr:
+        return f"See what it says on stderr (above). {_ARGUMENTS}"
+    if probe.stray:
+        return f"What it writes is none of the protocol. {_ARGUMENTS}"
+    return f"It says nothing. {_ARGUMENTS} If it only is slow: --timeout 120"
+
+
+def _error(error: object) -> str:
+    message = (acp.text(error, "message") or "without a word")[:_MESSAGE_LENGTH]
+    return f"{message} ({acp.member(error, 'code')})"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

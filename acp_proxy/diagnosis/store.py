@@ -1,0 +1,124 @@
+"""The store: where it is, whether it can be used, how much is in it. Nothing of it is changed, and none is made.
+
+Cheap: of each transcript its beginning is read. ``sessions verify`` reads them whole. A store that does not answer is
+said not to, in bounded time.
+"""
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from acp_proxy.diagnosis.todo import Todo
+from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.value import Value
+
+ANSWER_SECONDS = 20.0
+"""An index that has to be made anew takes seconds where much is kept."""
+_LITTLE_SPACE = 256 * 1024 * 1024
+_BLOCK = 4096
+
+T = TypeVar("T")
+
+
+class Kept(Value):
+    """``sessions`` None: they could not be counted. ``off``: why nothing can be recorded now."""
+
+    place: Path
+    is_there: bool
+    mode: int | None = None
+    files: int = 0
+    size: int = 0
+    agents: int = 0
+    sessions: int | None = None
+    unreadable: tuple[tuple[Path, str], ...] = ()
+    free: int | None = None
+    off: str | None = None
+
+
+def examine(root: Path) -> tuple[Kept, list[Todo]]:
+    found = in_time(lambda: _examine(root))
+    if found is None:
+        why = "it does not answer"
+        return Kept(root, True, off=why), [Todo(f"{root} does not answer. Choose another place with --store.")]
+    return found
+
+
+def in_time(look: Callable[[], T]) -> T | None:
+    """What is found; None if that takes too long: then it is left to itself."""
+    found: list[T] = []
+    looking = threading.Thread(target=lambda: found.append(look()), daemon=True)
+    looking.start()
+    looking.join(ANSWER_SECONDS)
+    return found[0] if found else None
+
+
+def _examine(root: Path) -> tuple[Kept, list[Todo]]:
+    if not os.path.lexists(root):
+        return Kept(root, False), _cannot_be_made(root)
+    try:
+        store = Store(root)
+        _write(root)
+    except AcpProxyError as problem:
+        return _refused(root, str(problem))
+    except OSError as problem:
+        return _refused(root, f"{root} cannot be written to: {problem.strerror}. Make room, or mend its disk.")
+    files, size = _size(root)
+    free = shutil.disk_usage(root).free
+    todo = []
+    sessions = None
+    try:
+        sessions = len(store.sessions())
+    except Unreadable as problem:
+        todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
+    unreadable = tuple(store.damaged())
+    todo += [
+        Todo(f"{path} cannot be read: {why}. Mend its mode or its disk, or delete it.") for path, why in unreadable
+    ]
+    if free < _LITTLE_SPACE:
+        todo.append(Todo(f"The disk of {root} is nearly full. Make room, or move the store with --store.", False))
+    mode = stat.S_IMODE(os.stat(root).st_mode)
+    if mode & 0o077 and sys.platform != "win32":
+        todo.append(Todo(f"Others can read {root}. Run: chmod 700 {root}"))
+    return Kept(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
+
+
+def _refused(root: Path, why: str) -> tuple[Kept, list[Todo]]:
+    try:
+        mode = stat.S_IMODE(os.stat(root).st_mode)
+    except OSError:
+        mode = None
+    return Kept(root, True, mode, off=why), [Todo(why)]
+
+
+def _cannot_be_made(root: Path) -> list[Todo]:
+    above = next(path for path in root.absolute().parents if path.exists())
+    if os.access(above, os.W_OK | os.X_OK):
+        return []
+    return [Todo(f"{root} cannot be made: {above} cannot be written to. Choose another place with --store.")]
+
+
+def _write(root: Path) -> None:
+    """Raises OSError where nothing can be written, a full disk too."""
+    with tempfile.TemporaryFile(dir=root) as file:  # without a name, where the system can do that
+        file.write(bytes(_BLOCK))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _size(root: Path) -> tuple[int, int]:
+    files = size = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:  # it is gone
+                continue
+            files += 1
+    return files, size

@@ -1,0 +1,184 @@
+"""A diagnosis for people and for programs. Of an editor's configuration only the agents' names are told."""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from acp_proxy.diagnosis.abilities import NOBODY, OURS, Ability
+from acp_proxy.diagnosis.agent import Examined
+from acp_proxy.diagnosis.store import Kept
+from acp_proxy.diagnosis.versions import PROGRAMS
+from acp_proxy.diagnosis.whole import Diagnosis
+from acp_proxy.editors.configured import Configuration
+from acp_proxy.views.terminal import line
+
+_WIDTH = 14
+
+
+def lines(found: Diagnosis) -> Iterator[str]:
+    yield from _section("store", _store(found.store))
+    yield from _section("versions", _versions(found.versions))
+    yield "editors"
+    for editor in found.editors:
+        yield from _editor(editor)
+    if not found.editors:
+        yield "  none of those known here has a configuration on this machine"
+    yield ""
+    if found.agent is not None:
+        yield from _section(line(f"agent  {shlex.join(found.agent.command)}"), _agent(found.agent))
+    yield from _todo(found)
+
+
+def for_programs(found: Diagnosis) -> dict[str, Any]:
+    kept = found.store
+    return {
+        "isWell": found.is_well,
+        "todo": [{"text": todo.text, "isWrong": todo.is_wrong} for todo in found.todo],
+        "store": {
+            "place": str(kept.place),
+            "exists": kept.is_there,
+            "mode": f"{kept.mode:04o}" if kept.mode is not None else None,
+            "bytes": kept.size,
+            "files": kept.files,
+            "agents": kept.agents,
+            "sessions": kept.sessions,
+            "unreadable": [{"file": str(path), "reason": reason} for path, reason in kept.unreadable],
+            "freeBytes": kept.free,
+            "notRecording": kept.off,
+        },
+        "versions": found.versions,
+        "editors": [_editor_for_programs(editor) for editor in found.editors],
+        "agent": _agent_for_programs(found.agent) if found.agent is not None else None,
+    }
+
+
+def _section(title: str, rows: Iterator[tuple[str, str]]) -> Iterator[str]:
+    yield title
+    for name, text in rows:
+        yield line(f"  {name:<{_WIDTH}} {text}").rstrip()
+    yield ""
+
+
+def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+    for name in PROGRAMS:
+        yield name, found[name] or "missing"
+    yield (
+        "libraries",
+        ", ".join(f"{name} {version or 'missing'}" for name, version in found.items() if name not in PROGRAMS),
+    )
+
+
+def _store(kept: Kept) -> Iterator[tuple[str, str]]:
+    yield "place", str(kept.place)
+    if not kept.is_there:
+        yield "state", "not made yet: the first session makes it"
+        return
+    if kept.mode is not None:
+        yield "mode", f"{kept.mode:04o}"
+    if kept.off is not None:
+        yield "recording", f"off: {kept.off}"
+        return
+    yield "size", f"{readable(kept.size)}; files: {kept.files}"
+    yield "agents", str(kept.agents)
+    yield "sessions", str(kept.sessions) if kept.sessions is not None else "cannot be counted"
+    for path, reason in kept.unreadable:
+        yield "damage", f"{path}: {reason}"
+    if not kept.unreadable:
+        yield "damage", "none at a glance; to look at all of it: acp-proxy sessions verify"
+    yield "recording", f"possible{f', {readable(kept.free)} are free' if kept.free is not None else ''}"
+
+
+def _editor(found: Configuration) -> Iterator[str]:
+    yield line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
+    told = [f'"{agent.name}": {agent.way.value}' for agent in found.agents]
+    if found.problem is not None:
+        told = [f"cannot be read: {found.problem}"]
+    elif found.mentions is not None:
+        told = ["acp-proxy stands in it" if found.mentions else "acp-proxy does not stand in it"]
+    for text in told or ["no agents of your own"]:
+        yield line(f"  {'':<{_WIDTH}} {text}")
+
+
+def _agent(found: Examined) -> Iterator[tuple[str, str]]:
+    if found.problem is not None:
+        yield "problem", found.problem
+        yield from (("on stdout", text) for text in dict.fromkeys(found.stray))
+        yield from (("on stderr", text) for text in found.stderr)
+        return
+    offer = found.offer
+    if offer is not None:
+        yield "name", f"{offer.name or '(it tells none)'} {offer.release or ''}".rstrip()
+        yield "protocol", f"version {offer.version}, answered after {found.seconds:.1f} s"
+        others = sorted(offer.native - {ability.name for ability in found.abilities})
+        if others:
+            yield "also offers", ", ".join(others)
+    if found.folder is not None:
+        yield "kept as", f"{found.folder}; sessions: {found.sessions}"
+    for ability in found.abilities:
+        yield ability.name, _ability(ability)
+    if found.load is not None:
+        about = f" (session {found.load.session})" if found.load.session is not None else ""
+        yield "its own load", f"{found.load.text}{about}"
+    if found.stray:
+        yield "stray lines", "on its stdout, which go to stderr behind acp-proxy; the last: " + found.stray[-1]
+
+
+def _ability(ability: Ability) -> str:
+    if ability.by == OURS:
+        return f"added: {ability.why}"
+    return f"no: {ability.why}" if ability.by == NOBODY else ability.why
+
+
+def _todo(found: Diagnosis) -> Iterator[str]:
+    wrong = [todo.text for todo in found.todo if todo.is_wrong]
+    better = [todo.text for todo in found.todo if not todo.is_wrong]
+    yield "What to do:" if wrong else "Nothing is wrong."
+    for number, text in enumerate(wrong, 1):
+        yield line(f"  {number}. {text}")
+    if better:
+        yield "\nBetter still:"
+    for number, text in enumerate(better, len(wrong) + 1):
+        yield line(f"  {number}. {text}")
+
+
+def _editor_for_programs(found: Configuration) -> dict[str, Any]:
+    return {
+        "editor": found.editor.name.value,
+        "file": str(found.path),
+        "agents": [{"name": agent.name, "started": agent.way.name.lower()} for agent in found.agents],
+        "mentionsProxy": found.mentions,
+        "problem": found.problem,
+    }
+
+
+def _agent_for_programs(found: Examined) -> dict[str, Any]:
+    offer = found.offer
+    return {
+        "command": found.command,
+        "problem": found.problem,
+        "stderr": list(found.stderr),
+        "strayLines": list(found.stray),
+        "seconds": round(found.seconds, 3) if found.seconds is not None else None,
+        "name": offer.name if offer is not None else None,
+        "version": offer.release if offer is not None else None,
+        "protocolVersion": offer.version if offer is not None else None,
+        "offers": sorted(offer.native) if offer is not None else [],
+        "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.abilities],
+        "keptAs": found.folder,
+        "sessions": found.sessions,
+        "load": {
+            "outcome": found.load.outcome,
+            "text": found.load.text,
+            "sessionId": found.load.session,
+            "leavesOut": list(found.load.loses),
+        }
+        if found.load is not None
+        else None,
+    }
+
+
+def readable(size: int) -> str:
+    for unit, bytes in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= bytes:
+            return f"{size / bytes:.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,44 @@
+"""Agents of a few lines, as commands: what they answer is given, and what they are asked is noted."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_SCRIPTED = """
+import json, sys
+notes, answers, past = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    with open(notes, "a") as file:
+        print(line, end="", file=file)
+    if asked["method"] == "session/load":
+        for update in past:
+            say(method="session/update", params={"sessionId": asked["params"]["sessionId"], "update": update})
+    say(id=asked["id"], **answers.get(asked["method"], {"error": {"code": -32601, "message": "Method not found"}}))
+"""
+
+
+def offering(**capabilities: Any) -> dict[str, Any]:
+    """An answer to initialize."""
+    about = {"name": "scripted", "version": "1.2.3"}
+    return {"result": {"protocolVersion": 1, "agentInfo": about, "agentCapabilities": capabilities}}
+
+
+def scripted(
+    notes: Path, answers: Mapping[str, Mapping[str, Any]], past: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
+    """An agent that gives these answers, by method, and these updates before a load's."""
+    return python(_SCRIPTED, str(notes), json.dumps(answers), json.dumps(past))
+
+
+def python(source: str, *words: str) -> list[str]:
+    return [sys.executable, "-c", source, *words]
+
+
+def asked(notes: Path) -> list[Any]:
+    """What the agent was asked."""
+    return [json.loads(line) for line in notes.read_text().splitlines()]

@@ -1,0 +1,56 @@
+"""What is said of an agent's abilities is what the proxy does."""
+
+from itertools import chain, combinations, product
+
+import pytest
+
+from acp_proxy.core.capabilities import Modes, Offer, additions
+from acp_proxy.diagnosis.abilities import NOBODY, OURS, THEIRS, Ability, abilities
+
+NAMES = ("list", "load", "resume", "delete")
+NATIVES = [frozenset(some) for some in chain.from_iterable(combinations(NAMES, size) for size in range(5))]
+SETTINGS = [Modes(*some) for some in product(*[("auto", "agent", "store")] * 4, ("auto", "always", "never"))]
+
+
+def offer(native: frozenset[str], version: object = 1) -> Offer:
+    return Offer(version, native, "agent", "1", False)
+
+
+def told(native: set[str], modes: Modes = Modes(), off: str | None = None, version: object = 1) -> dict[str, Ability]:  # noqa: B008 - a value
+    return {one.name: one for one in abilities(offer(frozenset(native), version), modes, off)}
+
+
+@pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
+def test_who_answers_is_the_proxys_own_decision_and_has_a_reason(native: frozenset[str]) -> None:
+    for modes in SETTINGS:
+        served = additions(offer(native), modes)
+        for one in abilities(offer(native), modes, None):
+            by = OURS if one.name in served else THEIRS if one.name in native else NOBODY
+            assert (one.by, bool(one.why)) == (by, True), (one, modes)
+
+
+def test_each_reason_names_what_decides() -> None:
+    assert "restore nothing" in told(set())["load"].why
+    assert "can resume" in told({"resume"})["load"].why
+    assert "leaves something out" in told({"load"})["load"].why
+    assert "--load store" in told({"load"}, Modes(load="store"))["load"].why
+    assert "--load agent" in told({"load"}, Modes(load="agent"))["load"].why
+    assert "--load agent" in told(set(), Modes(load="agent"))["load"].why
+    assert "--handover never" in told(set(), Modes(handover="never"))["load"].why
+    assert "new session" in told({"load"}, Modes(handover="always"))["load"].why
+    assert "--list store" in told({"list"}, Modes(list="store"))["list"].why
+    assert "--list agent" in told(set(), Modes(list="agent"))["list"].why
+    assert "--delete agent" in told({"delete"}, Modes(delete="agent"))["delete"].why
+    assert "--resume store" in told({"load"}, Modes(resume="store"))["resume"].why
+
+
+def test_where_nothing_is_added_the_reason_is_that() -> None:
+    for one in told({"load"}, off="no room").values():
+        assert one.by != OURS
+        assert "no room" in one.why or one.name == "load"
+
+
+@pytest.mark.parametrize("version", [2, None, True])
+def test_of_another_version_nothing_is_added(version: object) -> None:
+    assert {one.by for one in told(set(), version=version).values()} == {NOBODY}
+    assert f"version {version}" in told(set(), version=version)["list"].why

@@ -1,0 +1,167 @@
+"""An agent looked at: what it offers, how its load compares, and what is said where it tells nothing."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.capabilities import Modes
+from acp_proxy.diagnosis.abilities import OURS
+from acp_proxy.diagnosis.agent import Examined, Wish, examine
+from acp_proxy.diagnosis.todo import Todo
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from tests.agents import asked, offering, python, scripted
+from tests.stored import chunk, store_session
+
+SECONDS = 20.0
+LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
+CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
+ANSWER = [CALL, chunk("It is "), chunk("mended.")]
+USER = chunk("Mend it", "user_message_chunk")
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that does not end by itself is told to at once."""
+    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def wish(command: list[str], store: Store | None = None, off: str | None = None, seconds: float = SECONDS) -> Wish:
+    return Wish(command, Modes(), None, store, off, seconds)
+
+
+def looked_at(command: list[str], store: Store | None = None, **more: Any) -> tuple[Examined, list[Todo]]:
+    return examine(wish(command, store, **more), lambda text: None)
+
+
+def keep(store: Store, cwd: Path, **more: Any) -> None:
+    store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
+
+
+def loaded(tmp_path: Path, store: Store, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> Examined:
+    found, _ = looked_at(scripted(tmp_path / "notes", answers, past), store)
+    assert found.problem is None
+    return found
+
+
+def outcome(found: Examined) -> tuple[str, tuple[str, ...]]:
+    assert found.load is not None
+    return found.load.outcome, found.load.loses
+
+
+def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Store) -> None:
+    keep(store, tmp_path)
+    found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
+    assert found.offer is not None
+    assert (found.offer.name, found.offer.release) == ("scripted", "1.2.3")
+    assert [one.name for one in found.abilities if one.by == OURS] == ["list", "load", "delete"]
+    assert (found.folder, found.sessions) == (store.choose_agent(None, "scripted", ""), 1)
+    assert found.load is None
+
+
+@pytest.mark.parametrize(
+    ("past", "expected"),
+    [
+        ([USER, CALL, chunk("It is mended.")], ("whole", ())),
+        ([USER, *ANSWER], ("whole", ())),
+        ([CALL, chunk("It is mended.")], ("loses", ("the user's words",))),
+        ([USER, chunk("It is mended.")], ("loses", ("1 of 1 tool call",))),
+        ([USER, CALL, chunk("mended.")], ("loses", ("some of the agent's words",))),
+        ([], ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))),
+        ([USER, CALL, chunk("It is mended. And more.")], ("other", ())),
+    ],
+)
+def test_its_load_is_compared_with_what_was_recorded(
+    tmp_path: Path, store: Store, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
+) -> None:
+    keep(store, tmp_path)
+    assert outcome(loaded(tmp_path, store, past)) == expected
+
+
+def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Store) -> None:
+    keep(store, tmp_path)
+    loaded(tmp_path, store, [])
+    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
+    assert asked(tmp_path / "notes")[1]["params"] == {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        {"origin": record.IMPORTED},
+        {"notes": [{"type": "gap", "reason": "ENOSPC"}]},
+        {"error": {"code": -32000, "message": "no"}},
+    ],
+)
+def test_a_session_that_would_not_compare_is_not_asked_for(tmp_path: Path, store: Store, unfit: dict[str, Any]) -> None:
+    keep(store, tmp_path, **unfit)
+    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
+    assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+
+
+def test_neither_is_one_whose_directory_is_gone_or_another_agents(tmp_path: Path, store: Store) -> None:
+    keep(store, tmp_path / "gone")
+    store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
+    assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
+
+
+def test_a_load_that_is_refused_or_never_answered_is_said_to_be(tmp_path: Path, store: Store) -> None:
+    keep(store, tmp_path)
+    refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
+    found, [todo] = looked_at(scripted(tmp_path / "notes", refuses), store)
+    assert outcome(found) == ("refused", ())
+    assert (todo.is_wrong, "--handover always" in todo.text) == (False, True)
+    wants_login = {**LOADS, "session/load": {"error": {"code": -32000, "message": "Log in"}}}
+    assert "login" in looked_at(scripted(tmp_path / "notes", wants_login), store)[1][0].text
+    source = """
+print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true},'
+      '"agentInfo":{"name":"scripted"}}}', flush=True)
+input(), input(), input()
+"""
+    assert outcome(looked_at(python(source), store, seconds=2.0)[0]) == ("no answer", ())
+
+
+def test_without_a_store_it_is_still_asked_what_it_offers(tmp_path: Path) -> None:
+    found, todo = looked_at(scripted(tmp_path / "notes", LOADS), None, off="no room")
+    assert (found.problem, found.load, todo) == (None, None, [])
+    assert not [one for one in found.abilities if one.by == OURS]
+
+
+def problem(command: list[str], seconds: float = SECONDS) -> str:
+    found, [todo] = looked_at(command, seconds=seconds)
+    assert todo.is_wrong
+    assert found.problem is not None
+    assert todo.text.lower().startswith(found.problem.lower())
+    assert len(todo.text) > len(found.problem) + 10, "what to do"
+    return found.problem
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes, and first lines")
+def test_what_cannot_be_started_is_explained(tmp_path: Path) -> None:
+    assert "127" in problem(["no-such-agent"])
+    assert "PATH" in problem(["no-such-agent"])
+    assert "127" in problem([str(tmp_path / "nothing")])
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    assert "126" in problem([str(plain)])
+    assert "126" in problem([str(tmp_path)])
+    plain.write_text("#!/no/such/interpreter\n")
+    plain.chmod(0o755)
+    assert "first line" in problem([str(plain)])
+
+
+def test_an_agent_that_tells_nothing_is_shown_with_what_it_says() -> None:
+    found, _ = looked_at(python("import sys; print('Usage: agent'); sys.exit('no key')"))
+    assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
+    assert found.problem == "asked to initialize, the agent exited with status 1"
+    assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
+    refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
+    assert "not you (-32600)" in problem(python(refuses))

@@ -1,0 +1,89 @@
+"""What is said of a store, and that looking changes nothing."""
+
+import errno
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.diagnosis import store as looking
+from acp_proxy.diagnosis.store import examine
+from acp_proxy.diagnosis.todo import Todo
+from acp_proxy.transcripts.store import Store
+from tests.stored import store_session
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def wrong(todo: list[Todo]) -> list[str]:
+    return [one.text for one in todo if one.is_wrong]
+
+
+def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
+    found, todo = examine(root)
+    assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
+    assert not root.exists()
+
+
+def test_a_store_in_order_is_measured(root: Path) -> None:
+    opened = Store(root)
+    paths = [store_session(opened, each, ("one", []), agent=agent) for each, agent in (("a", "one"), ("b", "other"))]
+    opened.sessions()
+    found, todo = examine(root)
+    assert wrong(todo) == []
+    assert (found.mode, found.agents, found.sessions, found.unreadable, found.off) == (0o700, 2, 2, (), None)
+    assert found.size > sum(path.stat().st_size for path in paths)
+    assert found.free is not None
+    assert found.files >= 4
+
+
+def test_looking_leaves_nothing_behind(root: Path) -> None:
+    store_session(Store(root), "a", ("one", []))
+    examine(root)
+    before = sorted(root.rglob("*"))
+    examine(root)
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_transcript_that_cannot_be_read_is_named(root: Path) -> None:
+    path = store_session(Store(root), "a", ("one", []))
+    path.unlink()
+    path.mkdir()
+    found, todo = examine(root)
+    assert found.unreadable == ((path, "EISDIR"),)
+    assert any(str(path) in text for text in wrong(todo))
+
+
+def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(root)
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    found, todo = examine(root)
+    assert found.off is not None
+    assert "No space left on device" in found.off
+    assert wrong(todo) == [found.off]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_store_that_others_can_read_is_said_to_be(root: Path) -> None:
+    Store(root)
+    root.chmod(0o755)
+    assert any(f"chmod 700 {root}" in text for text in wrong(examine(root)[1]))
+
+
+def test_a_store_that_does_not_answer_is_left_to_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(looking, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(os.path, "lexists", lambda path: free.wait(20))
+    found, todo = examine(root)
+    free.set()
+    assert found.off == "it does not answer"
+    assert len(wrong(todo)) == 1
