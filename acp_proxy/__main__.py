@@ -1,6 +1,10 @@
 """The command line's first look: ``run`` starts the agent before anything slow is imported; the rest is typer's."""
 
+import os
 import sys
+
+_COMPLETE = "_ACP_PROXY_COMPLETE"
+"""Set by the shells' completion, which typer answers."""
 
 
 def main() -> None:
@@ -14,9 +18,12 @@ def main() -> None:
 
         print(f"acp-proxy {__version__}")
     else:
+        if _COMPLETE in os.environ:
+            # typer would render each title by it, which takes longer than anybody waits at a prompt
+            sys.modules["rich"] = None  # type: ignore[assignment]
         from acp_proxy.cli.app import app
 
-        app()
+        app(prog_name="acp-proxy")
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from acp_proxy.cli import order
 from scripts import cli_docs, redaction_docs
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED_SH = re.compile(r"^( *)```sh\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+ONE_LINE = 67  # characters: what a terminal of 80 leaves beside the longest name
 SHELL_PUNCTUATION = re.compile(r"[();<>|&]+")
 
 
@@ -72,6 +74,33 @@ def test_a_command_or_an_option_that_does_not_exist_is_found(line: str) -> None:
 
 def test_what_follows_the_agent_is_the_agents() -> None:
     assert problem_of(["acp-proxy", "run", "npx", "--no-such-option"]) is None
+
+
+def leaves() -> list[typer.Context]:
+    return [context for context in cli_docs.contexts() if not isinstance(context.command, TyperGroup)]
+
+
+@pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)
+def test_every_command_has_an_example_of_itself(context: typer.Context) -> None:
+    [example] = re.findall(r"^Example: (.*)$", context.command.help or "", re.MULTILINE)
+    words = shlex.split(example)
+    assert words[: len(context.command_path.split())] == context.command_path.split()
+    assert problem_of(words) is None
+
+
+@pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)
+def test_every_command_is_told_in_one_line_of_its_groups_help(context: typer.Context) -> None:
+    assert not context.command.get_short_help_str(ONE_LINE).endswith("...")
+
+
+def test_a_groups_help_lists_its_commands_in_the_order_that_it_names() -> None:
+    groups = [found for found in cli_docs.contexts() if isinstance(found.command, order.Ordered)]
+    assert {found.command_path for found in groups} == {"acp-proxy", "acp-proxy sessions"}
+    for found in groups:
+        assert isinstance(found.command, order.Ordered)
+        shown = found.command.list_commands(found)
+        known = [name for name in found.command.order if name in shown]
+        assert shown[: len(known)] == known
 
 
 def test_the_command_line_page_is_what_the_help_says() -> None:

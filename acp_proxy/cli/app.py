@@ -6,19 +6,22 @@ import typer
 
 from acp_proxy import __version__
 from acp_proxy.cli import demo, doctor, editor, run, sessions
+from acp_proxy.cli.completing import InFront
+from acp_proxy.cli.order import Main
 
 app = typer.Typer(
     name="acp-proxy",
     help="Put it in front of a coding agent: its sessions are kept, and can be listed, loaded and deleted.",
+    cls=Main,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})(run.run)
+in_front = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+app.command(cls=InFront, context_settings=in_front)(run.run)
 app.add_typer(sessions.app, name="sessions")
-app.command(context_settings={"allow_interspersed_args": False})(editor.editor)
-app.command(context_settings={"allow_interspersed_args": False})(doctor.doctor)
+app.command(cls=InFront, context_settings=in_front)(editor.editor)
+app.command(cls=InFront, context_settings=in_front)(doctor.doctor)
 app.command()(demo.demo)
 
 

@@ -28,10 +28,10 @@ def compact(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be saved.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:
-    """Store large transcripts compressed that nobody has used for a while, one at a time.
+    """Compress large transcripts that nobody has used for a while.
 
-    They are read as before; one that goes on is made plain again. It may run while agents do: what is in use is left
-    alone, and so is what is larger than 128 MiB.
+    One at a time; they are read as before, and one that goes on is made plain again. It may run while agents do: what
+    is in use is left alone, and so is what is larger than 128 MiB.
 
     Example: acp-proxy sessions compact --dry-run
     """

@@ -25,9 +25,10 @@ def verify(
     agent: AgentOption = "",
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:
-    """Look for damage: in which file, where in it, and between which entries. Nothing is changed.
+    """Look for damage. Nothing is changed.
 
-    Ends with 1 if there is any. It may run while agents do.
+    It is said in which file it is, where in it, and between which entries. Ends with 1 if there is any. It may run
+    while agents do.
 
     Example: acp-proxy sessions verify
     """

@@ -8,6 +8,8 @@ def demo() -> None:
 
     A conversation with an agent that can only resume; the editor is killed; then the session is listed, loaded with its
     whole history, continued and deleted. It happens in a temporary directory, and every step is checked.
+
+    Example: acp-proxy demo
     """
     from acp_proxy.demo.walkthrough import WalkFailed, walk  # no other command needs it
 
@@ -17,8 +19,8 @@ def demo() -> None:
         say(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     say("")
-    say("Next: in your editor's settings, put acp-proxy in front of the agent you use:")
-    say("  acp-proxy run YOUR-AGENT [ARGS...]")
+    say("Next, what belongs into your editor's configuration (zed, jetbrains, …), with the agent you use:")
+    say("  acp-proxy editor EDITOR YOUR-AGENT [ARGS...]")
 
 
 def say(text: str) -> None:

@@ -25,11 +25,11 @@ def doctor(
     ] = _SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:
-    """Look whether all is well, and say what to do if not: store, versions, editors, and an agent if one is given.
+    """Look whether all is well, and say what to do if not.
 
-    An AGENT is started and asked what it offers, and, if it can load sessions, to load one that is kept, to see whether
-    it leaves something out. No session is made, no prompt is sent, and nothing is changed. Ends with 1 if something is
-    wrong.
+    The store, the versions, and the editors on this machine are looked at, and an agent if one is given: it is started
+    and asked what it offers, and, if it can load sessions, to load one that is kept, to see whether it leaves something
+    out. No session is made, no prompt is sent, and nothing is changed. Ends with 1 if something is wrong.
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """

@@ -23,9 +23,10 @@ def editor(
         typer.Argument(metavar="AGENT", help="The agent's command, as for run; NAME=VALUE in front: its variables."),
     ],
 ) -> None:
-    """Print what belongs into an editor's configuration, so that it starts an agent through acp-proxy.
+    """Print what belongs into an editor's configuration.
 
-    The snippet alone is on stdout; which file it belongs in, and what to do then, is said on stderr. Nothing is edited.
+    With it, the editor starts the agent through acp-proxy. The snippet alone is on stdout; which file it belongs in,
+    and what to do then, is said on stderr. Nothing is edited.
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """

@@ -7,13 +7,10 @@ from typing import Annotated
 import typer
 
 from acp_proxy import options
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.store import Store
 
-SessionsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="SESSION", help="Ids, beginnings of ids, or: last. Default: all of them.")
-]
 PatternsOption = Annotated[
     str,
     typer.Option(
@@ -32,7 +29,7 @@ def redact(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be masked.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:
-    """Mask the secrets in what is kept, for good: there is no backup of what is masked.
+    """Mask the secrets in what is kept, for good. There is no backup of what is masked.
 
     Whatever has the form of a key is masked in place, also where it is spread over several chunks of a message. It may
     be done while sessions are running, and as often as you like.

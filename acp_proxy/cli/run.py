@@ -6,9 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy import options
+from acp_proxy.cli import completing
 
-_EXAMPLES = """Stand between an editor and an agent: pass everything through, keep the conversation, and answer
-session/list, session/delete and session/load where the agent cannot.
+_EXAMPLES = """Stand between an editor and an agent.
+
+Everything passes through, the conversation is kept, and session/list, session/delete and session/load are answered
+where the agent cannot.
 
 Options end at the first word that is not one; everything from there on is the agent's own command.
 
@@ -38,7 +41,10 @@ def _signature() -> inspect.Signature:
     for name, variable, choices, default, text in options.OPTIONS:
         flag = choices == ()
         help = f"{text} One of: {', '.join(choices)}." if choices else text
-        option = typer.Option(f"--{name}", envvar=variable, help=help, show_default=bool(default))
+        offered = completing.one_of(choices) if choices else None
+        option = typer.Option(
+            f"--{name}", envvar=variable, help=help, show_default=bool(default), autocompletion=offered
+        )
         annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
         parameters.append(
             inspect.Parameter(name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default)

@@ -8,6 +8,7 @@ import typer
 
 from acp_proxy.cli import damage
 from acp_proxy.cli.compact import compact
+from acp_proxy.cli.order import Sessions
 from acp_proxy.cli.redact import redact
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import Unreadable
@@ -15,7 +16,7 @@ from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
-app = typer.Typer(help="List, show and delete what is kept.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, show and delete what is kept.", cls=Sessions, no_args_is_help=True, rich_markup_mode=None)
 app.command()(redact)
 app.command()(compact)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from acp_proxy.cli import completing
 from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
@@ -21,11 +22,24 @@ StoreOption = Annotated[
         "--store", envvar="ACP_PROXY_STORE", help="Where transcripts are kept. Default: your user data directory."
     ),
 ]
-AgentOption = Annotated[str, typer.Option("--agent", help="Only sessions of agents whose name begins with this.")]
-SessionsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last. Default: all.")
+AgentOption = Annotated[
+    str,
+    typer.Option(
+        "--agent", help="Only sessions of agents whose name begins with this.", autocompletion=completing.agents
+    ),
 ]
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="An id, the beginning of one, or: last.")]
+SessionsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SESSION", help="Ids, beginnings of them, or: last. Default: all.", autocompletion=completing.sessions
+    ),
+]
+SessionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION", help="An id, the beginning of one, or: last.", autocompletion=completing.sessions
+    ),
+]
 
 
 def root_of(given: str) -> Path:

@@ -53,6 +53,11 @@ def transcript_in(file: str) -> str | None:
     return name if name != file and is_ours(name) else None
 
 
+def readable(folder: str) -> str:
+    """The slug of a name of ours, without its hash."""
+    return folder.rsplit("-", 1)[0] if is_ours(folder) else folder
+
+
 def is_ours(name: str) -> bool:
     """Whether a name has the form of those that are made here."""
     return _OURS.fullmatch(name) is not None

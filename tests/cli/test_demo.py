@@ -11,7 +11,7 @@ def test_the_demo_walks_through_the_main_job_and_says_what_comes_next() -> None:
     assert result.exit_code == 0, result.stdout
     assert "session/list" in result.stdout
     assert "session/load" in result.stdout
-    assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy run")
+    assert result.stdout.splitlines()[-1].strip().startswith("acp-proxy editor")
     assert all(one.isprintable() or one == "\n" for one in result.stdout)
 
 

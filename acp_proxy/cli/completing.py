@@ -1,0 +1,60 @@
+"""What the shell offers for the word that is being typed. Never an error, whatever the store is like.
+
+Ids and titles are somebody else's text, and zsh evaluates what it is given: only what means nothing to shells passes.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*")
+_SAID = " .,-_/+@#%=?"
+_TITLE = 60
+
+
+def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids, newest first, with their titles."""
+    from acp_proxy.transcripts import glance  # no command needs it
+
+    found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
+    newest = [("last", "the newest")] if "last".startswith(incomplete) else []
+    return newest + [(seen.session, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.session)]
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
+
+
+def agents(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of the agents of which something is kept, as --agent takes them."""
+    from acp_proxy.transcripts import glance, names
+
+    found = {names.readable(folder) for folder in glance.agents(_root(context))}
+    return sorted(name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name))
+
+
+class InFront(TyperCommand):
+    """A command in front of an agent's: from the agent's first word on, files are offered, and no options of ours."""
+
+    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
+        return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
+
+
+def _root(context: typer.Context) -> Path:
+    from acp_proxy.transcripts.place import default_root
+
+    given = context.params.get("store") or os.environ.get("ACP_PROXY_STORE")
+    return Path(str(given)).expanduser() if given else default_root()
+
+
+def _plain(title: str) -> str:
+    kept = "".join(one if one.isalnum() or one in _SAID else " " for one in title)
+    return " ".join(kept.split())[:_TITLE]

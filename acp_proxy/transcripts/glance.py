@@ -1,0 +1,61 @@
+"""A look at what the index says, as it is: at once, and without a trace.
+
+For completion at the prompt. Nothing is brought up to date, waited for or made: a session whose first turn is not over
+yet is missing, and of a store or an index that is not there, or not in order, there is nothing to tell. Never raises.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.transcripts.index import SCHEMA
+from acp_proxy.transcripts.layout import Layout
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.value import Value
+
+_MANY = 100
+"""More than anybody chooses from."""
+_QUERY = """
+SELECT session, info FROM transcripts
+WHERE agent >= ?1 AND substr(agent, 1, length(?1)) = ?1 AND substr(session, 1, length(?2)) = ?2
+ORDER BY updated DESC, session DESC LIMIT ?3
+"""
+
+
+class Seen(Value):
+    session: str
+    title: str
+
+
+def agents(root: Path) -> list[str]:
+    """The folders of the agents of which something is kept."""
+    try:
+        return Layout(root).agents()
+    except OSError:
+        return []
+
+
+def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
+    """The newest sessions with a prompt whose ids begin so, of the agents whose names begin so."""
+    path = Layout(root).index
+    try:
+        if not path.is_file():
+            return []
+        alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+        uri = f"{path.absolute().as_uri()}?mode=ro{alone}"  # where nobody has it open, not even its side files are made
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
+            if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
+                return []
+            found = index.execute(_QUERY, (agent.lower(), beginning.encode(), _MANY)).fetchall()
+        return list(_seen(found))
+    except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def _seen(rows: list[tuple[Any, Any]]) -> Iterator[Seen]:
+    for session, info in rows:
+        known: Any = jsonrpc.parse(info.encode())
+        if known["prompts"]:
+            yield Seen(session.decode(), known["title"] or "")

@@ -1,0 +1,168 @@
+"""What the shell offers: sessions, agents, editors, options; never an error, and nothing that a shell evaluates."""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from acp_proxy.editors.table import Name
+from acp_proxy.transcripts.store import Store
+from tests.stored import EPOCH, store_session
+
+SECONDS = 20.0
+HOSTILE = "\\\" <(touch x) '$(touch y)' `z`; [red]ünder|&\x1b[2J:\n{1} 1.5%"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    """Two agents, three sessions, as the index has them."""
+    store = Store(root)
+    store_session(store, "aaa-1", ("Mend it", []), agent="one", at=EPOCH)
+    store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
+    store_session(store, "bbb-3", ("Paint it", []), agent="one", at=EPOCH + 120)
+    store_session(store, "never-prompted", agent="one")
+    store.sessions()
+    return store
+
+
+def offered(line: str) -> list[list[str]]:
+    """For fish, which shows the help beside the word."""
+    environment = {
+        "_ACP_PROXY_COMPLETE": "complete_fish",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_ARGS": f"acp-proxy {line}",
+    }
+    result = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [each.split("\t") for each in result.stdout.splitlines() if each]
+
+
+def words(line: str) -> list[str]:
+    return [each[0] for each in offered(line)]
+
+
+@pytest.mark.parametrize("command", ["show", "delete", "compact", "redact", "verify", "repair"])
+def test_sessions_are_offered_newest_first_with_their_titles(store: Store, command: str) -> None:
+    assert offered(f"sessions {command} ") == [
+        ["last", "the newest"],
+        ["bbb-3", "Paint it"],
+        ["aab-2", "Break it"],
+        ["aaa-1", "Mend it"],
+    ]
+
+
+def test_sessions_are_offered_by_their_beginning_and_agent(store: Store) -> None:
+    assert words("sessions show aa") == ["aab-2", "aaa-1"]
+    assert words("sessions show l") == ["last"]
+    assert words("sessions show nothing") == []
+    assert words("sessions show --agent other aa") == ["aab-2"]
+
+
+def test_the_store_on_the_line_is_the_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ACP_PROXY_STORE")
+    assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
+
+
+def test_agents_are_offered_as_the_option_takes_them(store: Store) -> None:
+    assert words("sessions list --agent ") == ["one", "other-one"]
+    assert words("sessions list --agent ot") == ["other-one"]
+
+
+def test_editors_and_the_choices_of_options_are_offered() -> None:
+    assert words("editor ") == list(Name)
+    assert words("run --load ") == ["auto", "agent", "store"]
+    assert words("run --load s") == ["store"]
+
+
+def test_what_stands_behind_the_agent_is_not_ours_to_complete() -> None:
+    assert "--load" in words("run --")
+    assert "--json" in words("doctor --")
+    for line in ("run npx --", "run --load store npx --", "editor zed npx --", "doctor npx --"):
+        assert words(line) == []
+
+
+def test_what_a_shell_would_evaluate_is_not_offered(store: Store) -> None:
+    store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
+    store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
+    store.sessions()
+    environment = {"_ACP_PROXY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "acp-proxy sessions show "}
+    said = CliRunner().invoke(app, [], env=environment, prog_name="acp-proxy").stdout
+    assert '"hostile":"touch x touch y z red ünder 2J"' in said
+    assert "(touch" not in said
+    assert "aaa-1" in said
+
+
+def damage_missing_index(root: Path) -> None:
+    (root / "index.sqlite3").unlink()
+
+
+def damage_garbage(root: Path) -> None:
+    (root / "index.sqlite3").write_bytes(b"garbage" * 1000)
+    (root / "index.sqlite3-wal").unlink()
+
+
+def damage_a_directory(root: Path) -> None:
+    (root / "index.sqlite3").unlink()
+    (root / "index.sqlite3").mkdir()
+
+
+@pytest.mark.parametrize("damage", [damage_missing_index, damage_garbage, damage_a_directory])
+def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Store, damage: object) -> None:
+    assert callable(damage)
+    damage(store.root)
+    before = sorted(store.root.rglob("*"))
+    assert words("sessions show ") == ["last"]
+    assert words("sessions list --agent ") == ["one", "other-one"]
+    assert sorted(store.root.rglob("*")) == before
+
+
+def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
+    assert words("sessions show ") == ["last"]
+    assert words("sessions list --agent ") == []
+    assert not root.exists()
+    root.write_text("")
+    assert words("sessions show ") == ["last"]
+    assert words("sessions list --agent ") == []
+
+
+@pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3"), ("run --lo", "--load")])
+def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Store, line: str, word: str) -> None:
+    environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_bash"}
+    environment |= {"COMP_WORDS": f"acp-proxy {line}", "COMP_CWORD": str(len(line.split()))}
+    command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert done.stdout.splitlines() == [word]
+    loaded = {each.rsplit("|", 1)[1].strip() for each in done.stderr.splitlines()}
+    assert "typer" in loaded
+    assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
+
+
+def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> None:
+    store = Store(root)
+    store_session(store, "aaa-1", ("Mend it", []))
+    store.sessions()
+    del store
+    gc.collect()
+    before = sorted(root.rglob("*"))
+    assert not (root / "index.sqlite3-wal").exists()
+    assert words("sessions show aa") == ["aaa-1"]
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_session_that_somebody_is_writing_to_the_index_of_is_offered(store: Store) -> None:
+    """Another process has the index open, and what it wrote is in the log beside it."""
+    assert (store.root / "index.sqlite3-wal").exists()
+    store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)
+    store.sessions()
+    assert words("sessions show cc") == ["ccc-4"]
