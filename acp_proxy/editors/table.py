@@ -95,6 +95,6 @@ EDITORS = {
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_emacs, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code (ACP Client)", Settings(_vscode, "acp.agents")),
+        Editor(Name.VSCODE, "VS Code", Settings(_vscode, "acp.agents")),
     )
 }

@@ -136,13 +136,13 @@ def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
     assert words("sessions list --agent ") == []
 
 
-@pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3"), ("run --lo", "--load")])
+@pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
 def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Store, line: str, word: str) -> None:
-    environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_bash"}
-    environment |= {"COMP_WORDS": f"acp-proxy {line}", "COMP_CWORD": str(len(line.split()))}
+    environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert done.stdout.splitlines() == [word]
+    assert done.stdout.strip() == word
     loaded = {each.rsplit("|", 1)[1].strip() for each in done.stderr.splitlines()}
     assert "typer" in loaded
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded

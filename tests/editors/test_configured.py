@@ -13,7 +13,7 @@ PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", "npx", "x"]}
 BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", "x"]}
 BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", "x"]}
 BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", "x"]}
-DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy"], "env": {"KEY": "sk-secret"}}
+DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy", "y"], "env": {"KEY": "sk-secret"}}
 
 
 @pytest.fixture

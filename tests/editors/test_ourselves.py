@@ -23,8 +23,14 @@ def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert ourselves("acp-proxy", PYTHON).words == [str(command)]
 
 
-def test_a_link_to_the_command_stays_one() -> None:
-    assert ourselves("/home/user/.local/bin/acp-proxy", PYTHON).words == ["/home/user/.local/bin/acp-proxy"]
+def test_a_link_to_the_command_stays_one(tmp_path: Path) -> None:
+    """What it leads to moves with every upgrade."""
+    link = tmp_path / "acp-proxy"
+    link.symlink_to(tmp_path / "tools" / "acp-proxy")
+    assert ourselves(str(link), PYTHON).words == [str(link)]
+
+
+def test_of_an_installed_command_there_is_nothing_to_note() -> None:
     assert ourselves("/home/user/.local/bin/acp-proxy", PYTHON).note is None
 
 
