@@ -22,9 +22,12 @@ def compact(
     store: StoreOption = "",
     agent: AgentOption = "",
     older_than: Annotated[
-        str, typer.Option("--older-than", help="Only what nobody has written to for so long: 90m, 12h, 7d.")
+        str,
+        typer.Option("--older-than", metavar="AGE", help="Only what nobody has written to for so long: 90m, 12h, 7d."),
     ] = "7d",
-    min_size: Annotated[str, typer.Option("--min-size", help="Only transcripts from this size on: 64K, 1M.")] = "256K",
+    min_size: Annotated[
+        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts from this size on: 64K, 1M.")
+    ] = "256K",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be saved.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:

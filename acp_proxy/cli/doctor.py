@@ -8,6 +8,7 @@ import typer
 
 from acp_proxy.cli.storing import StoreOption, root_of, wrong_usage
 
+_DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
 """For each answer of an agent: a first start through ``npx`` may have to fetch it."""
 
@@ -21,7 +22,8 @@ def doctor(
     ] = None,
     store: StoreOption = "",
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0, help="Seconds in which the agent has to give an answer.")
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="How long the agent may take for an answer."),
     ] = _SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
 ) -> None:
@@ -37,10 +39,10 @@ def doctor(
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.views import diagnosis, terminal
 
+    os.umask(own := os.umask(0))
     with wrong_usage():
-        run = run_words(agent, dict(os.environ)) if agent else None
-    root = root_of(store or (run[0]["store"] if run is not None else ""))
-    found = diagnose(root, this_machine(), run, timeout, _say)
+        given = run_words(agent, {})[0]["store"] if agent else ""
+        found = diagnose(root_of(store or given), this_machine(), agent or [], min(timeout, _DAY), own, _say)
     if as_json:
         typer.echo(terminal.json_text(diagnosis.for_programs(found), indent=2))
     else:

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
 def editor(
-    name: Annotated[Name, typer.Argument(metavar="EDITOR", help=f"One of: {', '.join(Name)}.", show_default=False)],
+    name: Annotated[Name, typer.Argument(metavar="EDITOR", help="Which editor.", show_default=False)],
     agent: Annotated[
         list[str],
         typer.Argument(metavar="AGENT", help="The agent's command, as for run; NAME=VALUE in front: its variables."),

@@ -15,6 +15,7 @@ PatternsOption = Annotated[
     str,
     typer.Option(
         "--redact",
+        metavar="keys|FILE",
         envvar="ACP_PROXY_REDACT",
         help="What is masked: keys: known forms of keys; or a file of your own patterns, one a line: both.",
     ),

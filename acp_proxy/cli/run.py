@@ -19,6 +19,15 @@ Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp
 """
 
 
+_METAVARS = {
+    "store": "DIR",
+    "agent-id": "NAME",
+    "replay-tool-limit": "BYTES",
+    "redact": "off|keys|FILE",
+    "grace": "SECONDS",
+}
+
+
 def run(agent: list[str], **given: Any) -> None:
     from acp_proxy.shell.launch import launch
 
@@ -40,10 +49,10 @@ def _signature() -> inspect.Signature:
     parameters = [inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=argument)]
     for name, variable, choices, default, text in options.OPTIONS:
         flag = choices == ()
-        help = f"{text} One of: {', '.join(choices)}." if choices else text
+        metavar = "|".join(choices) if choices else _METAVARS.get(name)
         offered = completing.one_of(choices) if choices else None
         option = typer.Option(
-            f"--{name}", envvar=variable, help=help, show_default=bool(default), autocompletion=offered
+            f"--{name}", envvar=variable, help=text, metavar=metavar, show_default=bool(default), autocompletion=offered
         )
         annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
         parameters.append(

@@ -19,13 +19,19 @@ from acp_proxy.views import terminal
 StoreOption = Annotated[
     str,
     typer.Option(
-        "--store", envvar="ACP_PROXY_STORE", help="Where transcripts are kept. Default: your user data directory."
+        "--store",
+        metavar="DIR",
+        envvar="ACP_PROXY_STORE",
+        help="Where transcripts are kept. Default: your user data directory.",
     ),
 ]
 AgentOption = Annotated[
     str,
     typer.Option(
-        "--agent", help="Only sessions of agents whose name begins with this.", autocompletion=completing.agents
+        "--agent",
+        metavar="NAME",
+        help="Only sessions of agents whose name begins with this.",
+        autocompletion=completing.agents,
     ),
 ]
 SessionsArgument = Annotated[

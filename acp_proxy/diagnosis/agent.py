@@ -20,10 +20,12 @@ from acp_proxy.shell.probe import NoAnswer, Probe
 from acp_proxy.transcripts.names import command_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Notification
 from acp_proxy.wire.value import Value
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
+_HEARD_BYTES = 64 * 1024 * 1024
 _ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp, or acp."
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
@@ -37,6 +39,7 @@ class Wish(Value):
     store: Store | None
     off: str | None
     seconds: float
+    umask: int = -1
 
 
 class Load(Value):
@@ -46,6 +49,21 @@ class Load(Value):
     text: str
     session: str | None = None
     loses: tuple[str, ...] = ()
+
+
+class _Heard:
+    """What it tells of one session, up to what the proxy would hold back to compare it."""
+
+    def __init__(self, session: str) -> None:
+        self.told = Told()
+        self.size = 0
+        self._session = session
+
+    def hear(self, message: Notification) -> None:
+        if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
+            self.size += len(message.raw)
+            if self.size <= _HEARD_BYTES:
+                self.told.add(message.raw)
 
 
 class Examined(Value):
@@ -66,7 +84,7 @@ class Examined(Value):
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
     """``say`` is told what is waited for."""
     try:
-        probe = Probe(wish.command)
+        probe = Probe(wish.command, wish.umask)
     except OSError as problem:
         text, advice = _not_started(wish.command[0], problem)
         return Examined(wish.command, text), [Todo(f"{text}. {advice}")]
@@ -113,12 +131,14 @@ def _loaded(probe: Probe, wish: Wish, store: Store, folder: str, say: Callable[[
     row, reading = found
     try:
         say(f"it is asked to load the session {row.session} (for {wish.seconds:g} s at most)")
-        theirs = Told()
+        theirs = _Heard(row.session)
         params = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
-        answer = probe.ask(acp.LOAD, params, wish.seconds, theirs.add)
+        answer = probe.ask(acp.LOAD, params, wish.seconds, theirs.hear)
         if answer.error is not None:
             return _refused(answer.error, row.session)
-        compared = past.compare(row, reading, theirs)
+        if theirs.size > _HEARD_BYTES:
+            return Load(UNTRIED, "not compared: it tells more than anybody holds back", row.session), []
+        compared = past.compare(row, reading, theirs.told)
     except NoAnswer as problem:
         return Load(SILENT, f"asked for a session, the agent {problem}", row.session), []
     except OSError as problem:

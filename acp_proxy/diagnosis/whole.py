@@ -1,5 +1,6 @@
 """All that is looked at, together with what there is to do about it."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.diagnosis.versions import versions
 from acp_proxy.editors.configured import Configuration, Way, configurations
 from acp_proxy.editors.machine import Machine
-from acp_proxy.errors import StoreRefused
+from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.value import Value
 
@@ -32,47 +33,49 @@ class Diagnosis(Value):
 
 
 def diagnose(
-    root: Path,
-    machine: Machine,
-    run: tuple[dict[str, str], list[str]] | None,
-    seconds: float,
-    say: Callable[[str], None],
+    root: Path, machine: Machine, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
 ) -> Diagnosis:
-    """``run``: the options and the agent's command that ``run`` would be called with, if one is to be looked at."""
+    """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own.
+
+    Raises UsageError.
+    """
     kept, todo = store.examine(root)
     found = versions()
     todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
     editors = configurations(machine)
     todo += _of_editors(editors)
+    given, command = run_words(words or ["agent"], {})
+    try:
+        given, command = run_words(words or ["agent"], dict(machine.environment))
+    except UsageError as problem:
+        todo.append(Todo(f"run ends at once with status 2: {problem}"))
+    if given["no-record"]:
+        todo.append(Todo("run records nothing: --no-record, or ACP_PROXY_NO_RECORD, is set.", is_wrong=False))
     examined = None
-    if run is not None:
-        given, command = run
-        wish = _wish(root, kept, given, command, seconds)
-        examined, more = agent.examine(wish, say)
+    if words:
+        examined, more = agent.examine(_wish(root, kept, given, command, seconds, umask), say)
         todo += more
     return Diagnosis(kept, found, editors, examined, todo)
 
 
-def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], seconds: float) -> Wish:
+def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     opened = None
     if kept.is_there and kept.off is None:
-        try:
+        with contextlib.suppress(StoreRefused):  # it has changed since it was looked at
             opened = Store(root)
-        except StoreRefused:  # since it was looked at
-            opened = None
     off = None
     if given["no-record"]:
-        off = "nothing is added, since --no-record is set"
+        off = "nothing is added, since nothing is recorded"
     elif given["no-synthesize"]:
         off = "nothing is added, since --no-synthesize is set"
     elif kept.off is not None:
         off = "nothing is added, since nothing can be recorded"
-    return Wish(command, modes, given["agent-id"] or None, opened, off, seconds)
+    return Wish(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
 
 
 def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What ``run`` would be called with: the agent's command, or a whole line out of an editor's settings.
+    """Options and the agent's command that ``run`` would have: of a command, or of a line of an editor's settings.
 
     Raises UsageError.
     """

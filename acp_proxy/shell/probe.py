@@ -31,6 +31,8 @@ _LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any age
 _KEPT_LINES = 20
 _KEPT_CHARACTERS = 300
 _METHOD_NOT_FOUND = -32601
+_MANY_REQUESTS = 30
+"""For an agent that asks on and on and reads none of the answers: so many fit into any pipe."""
 
 
 class NoAnswer(Exception):
@@ -40,14 +42,14 @@ class NoAnswer(Exception):
 class Probe:
     """Use it in a ``with``, which ends the agent."""
 
-    def __init__(self, command: list[str]) -> None:
-        """Raises OSError where it cannot be started."""
+    def __init__(self, command: list[str], umask: int = -1) -> None:
+        """``umask``: the agent's, where ours is not the user's own. Raises OSError where it cannot be started."""
         pipe = subprocess.PIPE
         if sys.platform == "win32":
             import shutil
 
             command = [shutil.which(command[0]) or command[0], *command[1:]]
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, umask=umask)
         self.stray: deque[str] = deque(maxlen=_KEPT_LINES)
         """What it wrote to its stdout that is none of the protocol."""
         self.stderr: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -55,7 +57,7 @@ class Probe:
         self._output: queue.Queue[bytes] = queue.Queue(_READS_AHEAD)
         self._unread: deque[bytes] = deque()
         self._asked = 0
-        self._is_over = False
+        self._refused = 0
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._read_stderr)]
         for thread in self._threads:
             thread.start()
@@ -69,7 +71,7 @@ class Probe:
         self._end()
 
     def ask(
-        self, method: str, params: object, seconds: float, hear: Callable[[bytes], None] = lambda line: None
+        self, method: str, params: object, seconds: float, hear: Callable[[Notification], None] = lambda told: None
     ) -> Response:
         """The answer; ``hear`` gets each notification that comes before it. Raises NoAnswer."""
         self._asked += 1
@@ -82,10 +84,9 @@ class Probe:
                     case Response() if message.id == str(self._asked):
                         return message
                     case Request():
-                        refusal = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
-                        self._write({"jsonrpc": "2.0", "id": _id(message), "error": refusal})
+                        self._refuse(message)
                     case Notification():
-                        hear(message.raw + b"\n")
+                        hear(message)
                     case Opaque(is_json=False) if message.raw.strip():
                         self.stray.append(_shown(message.raw))
             self._take(until, seconds)
@@ -97,16 +98,21 @@ class Probe:
             data = None
         if data is None or time.monotonic() > until:
             raise NoAnswer(f"does not answer within {seconds:g} s")
-        if not data:
-            self._unread.extend(filter(None, [self._framer.rest()]))
-            if self._unread and not self._is_over:
-                self._is_over = True
-                self._output.put(b"")
-                return
+        if data:
+            self._unread.extend(self._framer.feed(data))
+        elif rest := self._framer.rest():
+            self._unread.append(rest)
+            self._output.put(b"")  # it is over, as we shall see again
+        else:
             raise NoAnswer(self._last_words())
-        self._unread.extend(self._framer.feed(data))
         if self._framer.waiting > _LINE_BYTES:
             raise NoAnswer("writes a line that does not end")
+
+    def _refuse(self, request: Request) -> None:
+        self._refused += 1
+        if self._refused <= _MANY_REQUESTS:
+            refusal = {"code": _METHOD_NOT_FOUND, "message": "Method not found"}
+            self._write({"jsonrpc": "2.0", "id": json.loads(request.id), "error": refusal})
 
     def _write(self, message: object) -> None:
         assert self._process.stdin is not None
@@ -172,10 +178,6 @@ class Probe:
                 framer.rest()
         if rest := framer.rest():
             self.stderr.append(_shown(rest))
-
-
-def _id(request: Request) -> object:
-    return json.loads(request.id)
 
 
 def _shown(line: bytes) -> str:

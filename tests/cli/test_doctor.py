@@ -1,6 +1,7 @@
 """The doctor says what is there, what is wrong, and what to do; its exit code says whether anything is."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -219,7 +220,25 @@ def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
     value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
-    assert "--no-record" in value["agent"]["abilities"][0]["why"]
+    assert "nothing is recorded" in value["agent"]["abilities"][0]["why"]
+    assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][-1:]] == [(False, True)]
+
+
+@pytest.mark.parametrize("words", [(), ("AGENT",)])
+def test_a_variable_that_run_would_refuse_is_wrong(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
+    agent = scripted(tmp_path / "notes", {"initialize": offering()})
+    [text] = todo(doctor(root, *(agent if words else [])))
+    assert "'soon'" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="umask")
+def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> None:
+    os.umask(0o027)
+    doctor(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
+    assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.mark.parametrize("words", [["--no-such-option"], ["acp-proxy", "run", "--no-such", "x"], ["acp-proxy", "run"]])

@@ -86,6 +86,22 @@ def test_its_load_is_compared_with_what_was_recorded(
     assert outcome(loaded(tmp_path, store, past)) == expected
 
 
+def test_what_it_tells_of_another_session_is_no_part_of_this_one(tmp_path: Path, store: Store) -> None:
+    keep(store, tmp_path)
+    source = """
+import json
+def say(**message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+input()
+say(id=1, result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "agentInfo": {"name": "scripted"}})
+input()
+update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "It is mended."}}
+say(method="session/update", params={"sessionId": "another", "update": update})
+say(id=2, result={})
+"""
+    found, _ = looked_at(python(source), store)
+    assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
+
+
 def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Store) -> None:
     keep(store, tmp_path)
     loaded(tmp_path, store, [])

@@ -1,6 +1,5 @@
 """An agent that is asked a few things: every way of not answering has an end, and so has the agent."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -36,11 +35,13 @@ def reason_of(source: str, seconds: float = SECONDS) -> str:
 
 def test_an_answer_comes_with_what_was_told_before_it(tmp_path: Path) -> None:
     past = [{"sessionUpdate": "plan"}, {"sessionUpdate": "notice"}]
-    heard: list[bytes] = []
+    heard: list[object] = []
     with Probe(scripted(tmp_path / "notes", {"initialize": offering(), "session/load": {"result": {}}}, past)) as probe:
         assert probe.ask("initialize", {"a": 1}, SECONDS).result == offering()["result"]
-        assert probe.ask("session/load", {"sessionId": "s"}, SECONDS, heard.append).result == {}
-    assert [json.loads(line)["params"]["update"] for line in heard] == past
+        assert (
+            probe.ask("session/load", {"sessionId": "s"}, SECONDS, lambda told: heard.append(told.params)).result == {}
+        )
+    assert heard == [{"sessionId": "s", "update": update} for update in past]
     assert [(one["id"], one["method"], one["params"]) for one in asked(tmp_path / "notes")] == [
         (1, "initialize", {"a": 1}),
         (2, "session/load", {"sessionId": "s"}),
@@ -78,6 +79,7 @@ print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": refusal}), flush=True)
         "import time; time.sleep(1000)",
         "while True: print('y')",
         'while True: print(\'{"jsonrpc":"2.0","method":"x"}\')',
+        'while True: print(\'{"jsonrpc":"2.0","id":1,"method":"x"}\')',
         "import sys\nwhile True: sys.stderr.write('y' * 1000)",
         "import os; os.close(0); import time; time.sleep(1000)",
     ],
