@@ -30,7 +30,7 @@ def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str,
         return Ability(name, OURS, _added(name, native, modes))
     if name in native:
         return Ability(name, THEIRS, _ADDITION[name](modes) if off is None else "the agent's own")
-    return Ability(name, NOBODY, off if off is not None else _missing(name, modes))
+    return Ability(name, NOBODY, off if off is not None else _missing(name, native, modes))
 
 
 def _added(name: str, native: frozenset[str], modes: Modes) -> str:
@@ -45,9 +45,10 @@ def _added(name: str, native: frozenset[str], modes: Modes) -> str:
     return "the agent can restore nothing: a session goes on in a new one of it, which is given a record of the old"
 
 
-def _missing(name: str, modes: Modes) -> str:
+def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
     if name == RESUME:
-        return "the agent has none, and editors load then; on top of a load, if you wish: --resume store"
+        also = f"; on top of the agent's load, if you wish: --resume {STORE}" if LOAD in native else ""
+        return f"the agent has none, and editors load then{also}"
     if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
         return f"the agent can restore nothing, and --handover {NEVER} is set"
     return f"the agent has none, and --{name} {AGENT} is set"

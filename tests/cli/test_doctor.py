@@ -84,7 +84,7 @@ agent  AGENT
   kept as        FOLDER; sessions: 1
   list           the agent's own, less what was deleted here
   load           the agent's own; where it leaves something out, ours is shown in its place
-  resume         no: the agent has none, and editors load then; on top of a load, if you wish: --resume store
+  resume         no: the agent has none, and editors load then; on top of the agent's load, if you wish: --resume store
   delete         added: the agent has no session/delete
   its own load   it leaves out: the agent's words; so ours is shown (session s)
 

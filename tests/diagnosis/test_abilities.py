@@ -42,6 +42,8 @@ def test_each_reason_names_what_decides() -> None:
     assert "--list agent" in told(set(), Modes(list="agent"))["list"].why
     assert "--delete agent" in told({"delete"}, Modes(delete="agent"))["delete"].why
     assert "--resume store" in told({"load"}, Modes(resume="store"))["resume"].why
+    assert "--resume store" in told({"load"})["resume"].why
+    assert "--resume store" not in told(set())["resume"].why
 
 
 def test_where_nothing_is_added_the_reason_is_that() -> None:
