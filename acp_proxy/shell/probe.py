@@ -23,8 +23,10 @@ from acp_proxy.wire.jsonrpc import Notification, Opaque, Request, Response, dump
 GRACE_SECONDS = 1.0
 """From the end of its input to SIGTERM: nothing is under way."""
 _TICK = 0.02
-_LAST_WORDS_SECONDS = 1.0
-"""For the status and the last of stderr, once its output has ended."""
+_LAST_WORDS_SECONDS = 5.0
+"""For the status and the last of stderr, once its output has ended; what ends takes a moment."""
+_HELD_SECONDS = 1.0
+"""For its streams, once it is gone: something that has left its tree may hold them."""
 _READ_BYTES = 64 * 1024
 _READS_AHEAD = 16
 _LINE_BYTES = 64 * 1024 * 1024  # of a line that does not end: more than any agent was seen to say
@@ -153,9 +155,9 @@ class Probe:
                 return
 
     def _close(self) -> None:
-        until = time.monotonic() + _LAST_WORDS_SECONDS
+        until = time.monotonic() + _HELD_SECONDS
         for thread, stream in zip(self._threads, (self._process.stdout, self._process.stderr), strict=True):
-            while thread.is_alive() and time.monotonic() < until:  # longer only if something that has left holds it
+            while thread.is_alive() and time.monotonic() < until:
                 self._drop()
                 thread.join(_TICK)
             if stream is not None and not thread.is_alive():
