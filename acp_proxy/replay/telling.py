@@ -37,16 +37,19 @@ class Telling:
         mode: Mode = "compact",
         tool_limit: int = TOOL_LIMIT,
         also: frozenset[str] = frozenset(),
+        page: int = 0,
     ) -> None:
         """``run``: the connection that asks; a turn of its own may still be under way.
 
-        ``also``: other sessions whose entries are this one's too; they are told under its id.
+        ``also``: other sessions whose entries are this one's too; they are told under its id. ``page``: a segment that
+        takes more bytes than this is told in several, each as if it were one; 0: never.
         """
         self._session = session
         self._ids = also | {session}
         self._run = run
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
+        self._page, self._taken = page, 0
         self._terminals = Terminals(self._limit)
         self._known: set[str] = set()
         self._segment = self._begun()
@@ -57,6 +60,10 @@ class Telling:
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """The lines that this entry makes certain. ``number`` is its line's in the transcript."""
+        told = self._added(number, entry)
+        return told + self._turned(len(entry.raw)) if self._page and entry.raw is not None else told
+
+    def _added(self, number: int, entry: Entry) -> list[bytes]:
         self._may_go_on = False
         if entry.note is not None:
             self._note(entry.run, entry.note)
@@ -79,7 +86,9 @@ class Telling:
     def go_on(self, number: int, stream: Stream) -> list[bytes]:
         """The same of entries that say what the last one said, but for the text; an item may be many lines."""
         told = self._segment.go_on(stream) if self._may_go_on else None
-        return told if told is not None else [line for entry in stream.entries() for line in self.add(number, entry)]
+        if told is None:
+            return [line for entry in stream.entries() for line in self.add(number, entry)]
+        return told + self._turned(stream.size) if self._page else told
 
     def end(self, *, live: bool | None = None) -> list[bytes]:
         """What was still waiting. ``live``: whether the last turn may go on, where somebody else knows."""
@@ -96,6 +105,15 @@ class Telling:
         if self._mode == "full":
             return Streamed(self._session, self._known, self._terminals)
         return Folded(self._session, self._known, self._terminals, self._limit)
+
+    def _turned(self, size: int) -> list[bytes]:
+        """A page that is full."""
+        self._taken += size
+        if self._taken < self._page:
+            return []
+        told = self._segment.end(live=True)
+        self._segment, self._taken, self._may_go_on = self._begun(), 0, False
+        return told
 
     def _prompted(self, number: int, entry: Entry) -> list[bytes]:
         told = [*self._settled(), *self._segment.end(live=False)]

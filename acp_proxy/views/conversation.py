@@ -2,7 +2,8 @@
 
 Made from the telling that a client gets when it loads the session (compact, nothing cut), so that what is read here is
 what an editor shows: texts are joined, a tool call is one item with the last value of each of its fields. Beside it
-stand what only the transcript knows: how a turn ended, and where something is missing. One turn is in memory at a time.
+stand what only the transcript knows: how a turn ended, and where something is missing. One turn is in memory at a time
+(``turns``), or no more than a page of one (``parts``): of a longer turn, a call may be told again with what changed.
 
 A turn begins with each prompt; before the first one (in what an agent told of an earlier conversation) with a message
 of the user that follows after something else.
@@ -10,6 +11,7 @@ of the user that follows after something else.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from acp_proxy.replay.telling import Telling
@@ -63,6 +65,26 @@ class Other:
 Item = Said | Call | Plan | Note | Other
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn begins. ``number`` counts from 1; ``at``: when, as transcripts write it. ``prompted``: by a prompt."""
+
+    number: int
+    at: str
+    prompted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn is over. ``stop``: why it ended, if it did; ``error``: what went wrong."""
+
+    stop: str | None
+    error: str | None
+
+
+Part = Begun | Item | Ended
+
+
 @dataclass(slots=True)
 class Turn:
     """``number`` counts from 1. ``at``: when it began, as transcripts write it. ``stop``: why it ended, if it did."""
@@ -74,22 +96,46 @@ class Turn:
     error: str | None = None
 
 
+_PAGE = 4 * 1024 * 1024
+"""Bytes of a turn that are told together: far more than most turns have."""
+
+
 def turns(reading: Reading, session: str) -> Iterator[Turn]:
     """The turns of this session's transcript, oldest first. Raises OSError."""
-    also = frozenset(reading.header.forked_from) if reading.header is not None else frozenset[str]()
-    return _Turns(session, also).read(reading.streams())
+    turn = Turn(0, "")
+    for part in _Parts(session, _also(reading)).read(reading.streams()):
+        match part:
+            case Begun():
+                turn = Turn(part.number, part.at)
+            case Ended():
+                turn.stop, turn.error = part.stop, part.error
+                yield turn
+            case _:
+                _add(turn.items, part)
 
 
-class _Turns:
-    def __init__(self, session: str, also: frozenset[str]) -> None:
-        self._telling = Telling(session, run="", tool_limit=0, also=also)
-        self._turn: Turn | None = None
-        self._notes: list[Item] = []
+def parts(reading: Reading, session: str) -> Iterator[Part]:
+    """The same piece by piece, as soon as it is certain; a message may come in several. Raises OSError."""
+    return _Parts(session, _also(reading), _PAGE).read(reading.streams())
+
+
+def _also(reading: Reading) -> frozenset[str]:
+    return frozenset(reading.header.forked_from) if reading.header is not None else frozenset()
+
+
+class _Parts:
+    def __init__(self, session: str, also: frozenset[str], page: int = 0) -> None:
+        self._telling = Telling(session, run="", tool_limit=0, also=also, page=page)
         self._count = 0
+        self._is_open = False
+        self._only_user = True  # nobody else has said anything in this turn
         self._prompted: tuple[str, object] | None = None
         """The prompt that began the turn: its run and id."""
+        self._notes: list[Item] = []
+        self._stop: str | None = None
+        self._error: str | None = None
 
-    def read(self, lines: Iterable[Line | Lines]) -> Iterator[Turn]:
+    def read(self, lines: Iterable[Line | Lines]) -> Iterator[Part]:
         at = ""
         for line in lines:
             if isinstance(line, Lines):
@@ -103,54 +149,52 @@ class _Turns:
             if entry.note is not None:
                 self._note(entry.note)
             elif _is_prompt(entry):
-                yield from self._begin(at)
+                yield from self._ended()
                 self._prompted = entry.run, acp.member(entry.value, "id")
+                yield self._begun(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
                 self._answered(entry.value)
         yield from self._take(self._telling.end(live=True), at)
         yield from self._ended()
 
-    def _begin(self, at: str) -> Iterator[Turn]:
-        yield from self._ended()
-        self._current(at)
+    def _begun(self, at: str) -> Begun:
+        self._count += 1
+        self._is_open = self._only_user = True
+        return Begun(self._count, at, self._prompted is not None)
 
-    def _ended(self) -> Iterator[Turn]:
-        if self._turn is not None:
-            self._turn.items += self._notes
-            yield self._turn
-            self._turn, self._notes = None, []
+    def _ended(self) -> Iterator[Part]:
+        if self._is_open:
+            yield from self._notes
+            yield Ended(self._stop, self._error)
+            self._is_open, self._notes, self._stop, self._error = False, [], None, None
 
-    def _take(self, told: list[bytes], at: str) -> Iterator[Turn]:
-        for line in framing.cut(b"".join(told)):
+    def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
+        for line in chain.from_iterable(map(framing.cut, told)):
             update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
             if isinstance(update, Mapping):
                 item = _item(update)
-                if self._turn is None or (self._prompted is None and _begins(self._turn, item)):
-                    yield from self._begin(at)
-                _add(self._current(at).items, item)
-
-    def _current(self, at: str) -> Turn:
-        if self._turn is None:
-            self._count += 1
-            self._turn = Turn(self._count, at)
-        return self._turn
+                is_users = isinstance(item, Said) and item.speaker == "user"
+                if self._prompted is None and is_users and not self._only_user:
+                    yield from self._ended()
+                if not self._is_open:
+                    yield self._begun(at)
+                self._only_user &= is_users
+                yield item
 
     def _note(self, note: Mapping[str, object]) -> None:
         kind = note.get("type")
-        if kind == record.FAILED and self._turn is not None:
-            self._turn.error = acp.text(note, "message") or "the agent ended"
+        if kind == record.FAILED and self._is_open:
+            self._error = acp.text(note, "message") or "the agent ended"
         elif kind == record.GAP:
             self._notes.append(Note(record.GAP, acp.text(note, "reason") or ""))
         elif kind == record.HANDOVER:
             self._notes.append(Note(record.HANDOVER, acp.text(note, "to") or ""))
 
     def _answered(self, answer: object) -> None:
-        if self._turn is None:
-            return
         error = acp.member(answer, "error")
-        self._turn.stop = acp.text(acp.member(answer, "result"), "stopReason")
+        self._stop = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
-            self._turn.error = acp.text(error, "message") or "the prompt failed"
+            self._error = acp.text(error, "message") or "the prompt failed"
 
 
 def words(block: Mapping[str, object]) -> str:
@@ -165,15 +209,6 @@ def words(block: Mapping[str, object]) -> str:
 
 def _is_prompt(entry: Entry) -> bool:
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
-
-
-def _begins(turn: Turn, item: Item) -> bool:
-    """Whether this message of the user comes after something else."""
-    return isinstance(item, Said) and item.speaker == "user" and any(not _is_users(other) for other in turn.items)
-
-
-def _is_users(item: Item) -> bool:
-    return isinstance(item, Said) and item.speaker == "user"
 
 
 def _add(items: list[Item], item: Item) -> None:

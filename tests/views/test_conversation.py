@@ -1,11 +1,12 @@
 import json
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import conversation
-from acp_proxy.views.conversation import Call, Note, Other, Plan, Said, Turn
+from acp_proxy.views.conversation import Begun, Call, Note, Other, Plan, Said, Turn
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.stored import EPOCH, chunk, message, store_session
@@ -162,3 +163,44 @@ def test_the_stamp_is_that_of_the_stored_sessions() -> None:
     from acp_proxy.wire import clock
 
     assert clock.stamp(EPOCH) == STAMP
+
+
+MEGABYTE = 1024 * 1024
+
+
+def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
+    later = [tool("0", "tool_call_update", status="completed")]
+    store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
+    reading = store.read(store.agents()[0], "s")
+    size, parts = reading.size, conversation.parts(reading, "s")
+    assert next(parts) == Begun(1, STAMP, True)
+    assert isinstance(next(parts), Said)
+    assert isinstance(next(parts), Call)
+    tracemalloc.start()
+    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, Call)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    reading.close()
+    assert rest == [*((str(number), True, None) for number in range(1, 40)), ("0", False, "completed")]
+    assert peak < 30 * MEGABYTE < size
+
+
+def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    streamed = [chunk("word " * 2000) for _ in range(1000)]
+    store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
+    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, Said)]
+    reading = store.read(store.agents()[0], "s")
+    pieces: list[tuple[str, str]] = []
+    for part in conversation.parts(reading, "s"):
+        if isinstance(part, Said):
+            speaker, words = said(part)
+            if pieces and speaker == pieces[-1][0]:
+                words = pieces.pop()[1] + words
+            pieces.append((speaker, words))
+        elif isinstance(part, Call):
+            pieces.append(("", ""))
+    reading.close()
+    assert [piece for piece in pieces if piece[0]] == whole
