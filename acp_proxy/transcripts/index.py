@@ -8,7 +8,7 @@ a list says of it, and the folded state up to an offset, so that a turn costs on
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -150,7 +150,7 @@ class Index:
         query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
         if cwd is not None:
-            wanted = self._places(agent, cwd)
+            wanted = self.places_of(agent, cwd)
             query.append(f"AND place IN ({','.join('?' * len(wanted))})")
             values += wanted
         if cursor is not None:
@@ -159,15 +159,13 @@ class Index:
         query.append("ORDER BY updated DESC, session DESC LIMIT ?")
         values.append(size + 1)
         found = self._database.execute(" ".join(query), values).fetchall()
-        rows = [_listed(row, run) for row in found[:size]]
+        rows = [listed(row, run) for row in found[:size]]
         more = len(found) > size
         return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
-    def all(self) -> Iterator[Listed]:
-        """Every session with a prompt, newest first; without a directory too, and superseded ones."""
-        query = "SELECT agent, name, session, updated, info, open FROM transcripts ORDER BY updated DESC, session DESC"
-        rows = (_listed(row, "") for row in self._database.execute(query))
-        return (row for row in rows if row.prompts)
+    def select(self, query: str, values: Sequence[object]) -> list[Any]:
+        """What people ask (``newest``)."""
+        return self._database.execute(query, values).fetchall()
 
     def has(self, agent: str, name: str) -> bool:
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
@@ -289,21 +287,21 @@ class Index:
         row = _row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
             "agent": agent,
             "name": name,
-            "place": _blob(places.canonical(cwd)) if cwd is not None else None,
-            "spelled": _blob(places.spelled(cwd)) if cwd is not None else None,
+            "place": blob(places.canonical(cwd)) if cwd is not None else None,
+            "spelled": blob(places.spelled(cwd)) if cwd is not None else None,
         }
         self._database.execute(
             f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
             tuple(row.values()),
         )
 
-    def _places(self, agent: str, cwd: str) -> list[bytes]:
+    def places_of(self, agent: str, cwd: str) -> list[bytes]:
         """The canonical places that a filter means: where it leads now, and where sessions so spelled were then."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
-            (agent, _blob(places.spelled(cwd))),
+            (agent, blob(places.spelled(cwd))),
         )
-        return list({_blob(places.canonical(cwd)), *(place for (place,) in found)})
+        return list({blob(places.canonical(cwd)), *(place for (place,) in found)})
 
 
 def _row(
@@ -324,7 +322,7 @@ def _row(
         "size": file_size,
     }
     return {
-        "session": _blob(header.session),
+        "session": blob(header.session),
         "listed": int(shown.prompts > 0 and shown.cwd is not None and not is_superseded(name)),
         "updated": shown.updated or "",
         "info": _written(info),
@@ -352,13 +350,13 @@ def _trusting() -> Iterator[None]:
 
 
 @_trusting()
-def _listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
+def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
     agent, name, session, updated, info, open_runs = row[:6]
     known = _read(info)
     return Listed(
         agent=agent,
         name=name,
-        session=_text(session),
+        session=text(session),
         cwd=known["cwd"],
         title=known["title"],
         updated=updated,
@@ -383,10 +381,10 @@ def _read(text: str) -> Any:
     return jsonrpc.parse(text.encode())
 
 
-def _blob(text: str) -> bytes:
+def blob(text: str) -> bytes:
     """Any text, lone surrogates and NUL too; compared byte by byte."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def _text(blob: bytes) -> str:
-    return blob.decode("utf-8", "surrogatepass")
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.catalog import Catalog
     from acp_proxy.transcripts.index import Listed, Page
+    from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
     from acp_proxy.transcripts.verifying import Finding
 
@@ -167,7 +168,29 @@ class Store:
 
     def sessions(self) -> "list[Listed]":
         """Every session of every agent with a prompt, newest first. Raises Unreadable."""
-        return self._catalog.ask(lambda index: list(index.all()), *self.agents())
+        return list(self.newest())
+
+    def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> "Iterator[Listed]":
+        """The same, read as they are taken: of agents whose name begins so, in this directory, active since a time.
+
+        Raises Unreadable, also later on.
+        """
+        from acp_proxy.transcripts.newest import newest
+
+        return newest(self._catalog.ask, self._wanted(agent, cwd, since))
+
+    def meant(self, beginning: str, agent: str = "") -> "list[Listed]":
+        """The sessions of exactly this id, else those whose ids begin so, newest first. Raises Unreadable."""
+        from acp_proxy.transcripts.newest import meant
+
+        wanted = self._wanted(agent)
+        return self._catalog.ask(lambda index: meant(index, wanted, beginning), *wanted.agents)
+
+    def alike(self, sessions: Sequence[str], length: int) -> list[str]:
+        """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
+        from acp_proxy.transcripts.newest import alike
+
+        return self._catalog.ask(lambda index: alike(index, sessions, length))
 
     def knows(self, agent: str, session: str) -> bool:
         """Whether the index has seen a transcript of this session. Raises Unreadable."""
@@ -312,6 +335,11 @@ class Store:
         return Reading(self._layout.transcript(listed.agent, listed.name))
 
     # --- inside
+
+    def _wanted(self, agent: str, cwd: str | None = None, since: str = "") -> "Wanted":
+        from acp_proxy.transcripts.newest import Wanted
+
+        return Wanted([one for one in self.agents() if one.startswith(agent.lower())], cwd, since)
 
     @cached_property
     def _catalog(self) -> "Catalog":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.index import Index, Listed
 from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.newest import Wanted, newest
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
 from tests.transcripts import talk
@@ -58,6 +59,10 @@ class Shelf:
     def row(self, session: str = talk.SESSION, run: str = talk.RUN) -> Listed:
         [row] = [row for row in self.index.page(AGENT, None, None, run).rows if row.session == session]
         return row
+
+    def all(self) -> list[Listed]:
+        """What people see."""
+        return list(newest(lambda question, *_: question(self.index), Wanted([AGENT])))
 
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None

@@ -74,7 +74,7 @@ def test_a_session_without_a_prompt_is_not_listed_until_it_has_one(shelf: Shelf)
 def test_a_session_without_a_directory_is_not_listed_until_it_has_one(shelf: Shelf) -> None:
     shelf.session("s", cwd=None)
     assert shelf.page() == []
-    assert [row.session for row in shelf.index.all()] == ["s"]
+    assert [row.session for row in shelf.all()] == ["s"]
     shelf.append("s", note("opened", method="session/resume", cwd="/project"))
     assert shelf.page() == ["s"]
 
@@ -84,7 +84,7 @@ def test_a_superseded_transcript_is_only_among_all(shelf: Shelf) -> None:
     shelf.add("s", name=f"{file_name('s')}~1")
     shelf.write("unprompted")
     assert shelf.page() == ["s"]
-    assert [row.name for row in shelf.index.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
+    assert [row.name for row in shelf.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
 
 
 def test_sessions_of_two_agents_never_mix_though_their_ids_are_equal(shelf: Shelf) -> None:
