@@ -4,7 +4,7 @@ import errno
 
 
 class AcpProxyError(Exception):
-    """Something that the user can mend; its text is shown as it is."""
+    """Something that the user can mend; its text is shown as it is, each argument on a line of its own."""
 
 
 class UsageError(AcpProxyError):

@@ -1,7 +1,7 @@
 """What the commands on stored sessions have in common: the store they mean, and the session they mean."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,9 @@ from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
-from acp_proxy.views import terminal
+from acp_proxy.views import figures, terminal
+
+_CANDIDATES = 8
 
 StoreOption = Annotated[
     str,
@@ -59,8 +61,11 @@ def explained() -> Iterator[None]:
     try:
         yield
     except AcpProxyError as problem:
-        typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
+        for number, text in enumerate(problem.args):
+            typer.echo(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}", err=True)
         raise typer.Exit(1) from problem
+    except BrokenPipeError:  # who reads the output has left; typer ends us without a word
+        raise
     except OSError as problem:
         where = terminal.line(str(problem.filename or "the store"))
         typer.echo(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor", err=True)
@@ -79,19 +84,36 @@ def wrong_usage() -> Iterator[None]:
 
 def kept(store: Store, agent: str) -> list[Listed]:
     """All sessions, newest first, of the agents whose name begins so."""
-    return [row for row in store.sessions() if row.agent.startswith(agent.lower())]
+    return list(store.newest(agent))
 
 
 def chosen(store: Store, wanted: str, agent: str) -> Listed:
     """The one session that is meant. Raises NoSuchSession."""
-    rows = kept(store, agent)
-    if wanted == "last":
-        found = rows[:1]
-    else:
-        found = [row for row in rows if row.session == wanted] or [r for r in rows if r.session.startswith(wanted)]
-    if not found:
+    found = next(store.newest(agent), None) if wanted == "last" else None
+    rows = [found] if found is not None else store.meant(wanted, agent) if wanted != "last" else []
+    if not rows:
         raise NoSuchSession(f"no session {wanted!r}. See: acp-proxy sessions list")
-    if len({(row.agent, row.session) for row in found}) > 1:
-        names = ", ".join(sorted({f"{row.session} ({row.agent})" for row in found})[:5])
-        raise NoSuchSession(f"{wanted!r} could be any of: {names}. Give more of the id, or --agent.")
-    return found[0]
+    if len({(row.agent, row.session) for row in rows}) > 1:
+        raise NoSuchSession(f"{wanted!r} could be any of:", *_candidates(store, rows))
+    return rows[0]
+
+
+def _candidates(store: Store, rows: list[Listed]) -> list[str]:
+    from acp_proxy.views import listing
+
+    one_each = list({(row.agent, row.session): row for row in reversed(rows)}.values())[::-1]
+    shown, more = one_each[:_CANDIDATES], len(one_each) - _CANDIDATES
+    lines = [f"  {one}" for one in listing.candidates(shown, short_ids(store, [row.session for row in shown]))]
+    return [*lines, *([f"  and {more} more"] if more > 0 else []), "Give more of the id, or --agent."]
+
+
+def short_ids(store: Store, sessions: Sequence[str]) -> dict[str, str]:
+    """The ids as they are shown: no longer than is needed to name one."""
+    known: dict[bytes, list[str]] = {}
+    for other in store.alike(sessions, figures.SHORTEST):
+        known.setdefault(_beginning(other), []).append(other)
+    return {session: figures.short(session, known.get(_beginning(session), ())) for session in sessions}
+
+
+def _beginning(session: str) -> bytes:
+    return session.encode("utf-8", "surrogatepass")[: figures.SHORTEST]

@@ -16,13 +16,15 @@ _ID_WIDTH = 12
 _SPEAKERS = {acp.USER_CHUNK: "User", acp.AGENT_CHUNK: "Agent", acp.THOUGHT_CHUNK: "Thought"}
 
 
+_HARMLESS = "\n\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
+
+
 def printable(text: str) -> str:
-    """Text without control sequences; its line ends stay."""
+    """Text without control sequences, and without what is not seen or turns other text around; its line ends stay."""
     if text.isprintable():
         return text
-    return "".join(
-        one if one.isprintable() or one == "\n" else "\N{REPLACEMENT CHARACTER}" for one in text.expandtabs()
-    )
+    text = text.replace("\r\n", "\n").expandtabs()
+    return "".join(one if one.isprintable() or one in _HARMLESS else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def line(text: str) -> str:
@@ -32,17 +34,6 @@ def line(text: str) -> str:
 def json_text(value: object, indent: int | None = None) -> str:
     """JSON in printable ASCII: control characters are escapes in it, DEL as well."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
-
-
-def table(rows: list[Listed], width: int | None) -> Iterator[str]:
-    """One line per session: when, turns, agent, id, title, directory; cut to ``width`` columns if there are any."""
-    for row in rows:
-        when = row.updated[:16].replace("T", " ")
-        title = _fitted(line(row.title or "(no title)"), _TITLE_WIDTH)
-        agent = _fitted(line(row.agent.rsplit("-", 1)[0]), 20)
-        id = _fitted(line(row.session), _ID_WIDTH)
-        text = f"{when}  {row.prompts:>4}  {agent}  {id}  {title}  {line(row.cwd or '')}"
-        yield text[:width].rstrip()
 
 
 def heading(row: Listed) -> str:

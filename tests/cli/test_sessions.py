@@ -2,10 +2,8 @@
 
 import json
 import os
-import pty
+import re
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.shell import output
 from acp_proxy.transcripts.store import Store
+from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, store_session
 
 ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
 STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
 NEVER_PRINTED = set(STEERING) - set("[2J31m")
+COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 @pytest.fixture
@@ -41,52 +40,6 @@ def printed(store: Store, *words: str) -> str:
 
 def ids(store: Store, *words: str) -> list[str]:
     return [row["sessionId"] for row in json.loads(printed(store, "list", "--json", *words))]
-
-
-# list
-
-
-def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
-    result = run(store, "list")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "acp-proxy run" in result.stderr
-    assert ids(store) == []
-
-
-def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
-    store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
-    store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
-    store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
-    first, second = printed(store, "list").splitlines()
-    assert all(part in first for part in ("2023-11-14 23:13", "other", "new", "Break it", "/project"))
-    assert all(part in second for part in ("2023-11-14 22:13", "one", "old", "Mend it", "/project"))
-    assert ids(store) == ["new", "old"]
-    assert ids(store, "--agent", "one") == ["old"]
-    assert ids(store, "--agent", "nobody") == []
-
-
-def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
-    path = store_session(
-        store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
-    )
-    [row] = json.loads(printed(store, "list", "--json"))
-    assert row == {
-        "sessionId": "s",
-        "agent": path.parent.name,
-        "cwd": "/project",
-        "title": "Mend it",
-        "updatedAt": "2023-11-14T22:13:20.000Z",
-        "messageCount": 3,
-        "hasErrors": True,
-        "bytes": path.stat().st_size,
-        "transcript": path.stem,
-    }
-
-
-def test_the_store_may_be_named_by_the_environment(store: Store) -> None:
-    store_session(store, "s", ("Mend it", []))
-    result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
-    assert "Mend it" in result.stdout
 
 
 # show
@@ -296,18 +249,24 @@ def test_what_is_not_printed_is_seen_to_be_missing(store: Store) -> None:
     assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
 
 
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
+@pytest.mark.parametrize("columns", [40, 200])
 @pytest.mark.parametrize("words", [("list",), ("show", "last"), ("delete", "last", "--yes"), ("show", "id")])
-def test_nothing_that_steers_is_printed_to_a_real_terminal_either(store: Store, words: tuple[str, ...]) -> None:
+def test_nothing_that_steers_is_printed_to_a_real_terminal_either(
+    store: Store, words: tuple[str, ...], columns: int, term: str
+) -> None:
     spoiled(store)
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
-    os.close(ours)
-    assert process.returncode == (1 if words == ("show", "id") else 0)
+    text = on_terminal(
+        "sessions",
+        *words,
+        "--store",
+        str(store.root),
+        columns=columns,
+        status=1 if words == ("show", "id") else 0,
+        settings={"TERM": term},
+    )
     assert "Mend" in text or "could be any of" in text
-    assert not NEVER_PRINTED & set(text.replace("\r\n", "\n"))
+    assert not NEVER_PRINTED & set(text if term == "dumb" else COLOUR.sub("", text))
 
 
 def test_a_delete_while_another_process_has_the_index_says_that_it_learns_of_it_later(

@@ -1,0 +1,105 @@
+"""``acp-proxy sessions list``: what is kept, newest first."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+from textwrap import indent
+from typing import Annotated, Any
+
+import typer
+
+from acp_proxy.cli import periods
+from acp_proxy.cli.screen import Screen, paged, screen
+from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, short_ids
+from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.store import Store
+from acp_proxy.views import listing, terminal
+
+_TOGETHER = 100  # rows that a table is made to fit: more than a screen
+
+
+def list_sessions(
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+    ] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many, the newest.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """List the sessions of all agents, newest first.
+
+    An id is shown as far as is needed to name the session in other commands. To another program it is lines of id,
+    title, agent, directory, time, turns and bytes, separated by tabs, in full.
+
+    Example: acp-proxy sessions list --here --since 7d
+    """
+    where = os.path.join(os.getcwd(), cwd or ".") if cwd or here else None
+    with explained():
+        opened = Store(root_of(store))
+        rows = islice(opened.newest(agent, where, periods.since(since)), limit)
+        target = screen()
+        first = list(islice(rows, _TOGETHER))
+        if not first and not as_json:
+            typer.echo(_nothing(opened, narrowed=bool(agent or where or since)), err=True)
+            return
+        everything = chain(first, rows)
+        if as_json:
+            blocks = _json(everything)
+        elif target.is_terminal:
+            blocks = _table(opened, everything, target)
+        else:
+            blocks = _lines(everything)
+        with paged(target) as say:
+            for block in blocks:
+                say(block)
+
+
+def _nothing(store: Store, *, narrowed: bool) -> str:
+    if narrowed and next(store.newest(), None) is not None:
+        return "No session is like that. All of them: acp-proxy sessions list"
+    return "No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT"
+
+
+def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+    look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
+    table: listing.Table | None = None
+    while some := list(islice(rows, _TOGETHER)):
+        ids = short_ids(store, [row.session for row in some])
+        if table is None:
+            table = listing.table(some, ids, look)
+            yield f"{table.heading()}\n"
+        yield "".join(f"{text}\n" for text in table.lines(some, ids))
+
+
+def _lines(rows: Iterator[Listed]) -> Iterator[str]:
+    while some := list(islice(rows, _TOGETHER)):
+        yield "".join(f"{listing.values(row)}\n" for row in some)
+
+
+def _json(rows: Iterable[Listed]) -> Iterator[str]:
+    """An array, as long as it may be."""
+    before = "["
+    for row in rows:
+        yield before + "\n" + indent(terminal.json_text(_for_programs(row), indent=2), "  ")
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"
+
+
+def _for_programs(row: Listed) -> dict[str, Any]:
+    return {
+        "sessionId": row.session,
+        "agent": row.agent,
+        "cwd": row.cwd,
+        "title": row.title,
+        "updatedAt": row.updated,
+        "turns": row.prompts,
+        "messageCount": row.prompts + row.replies,
+        "hasErrors": row.failed,
+        "bytes": row.size,
+        "transcript": row.name,
+    }

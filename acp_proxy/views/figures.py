@@ -1,0 +1,74 @@
+"""Times, sizes and ids as people read them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+SHORTEST = 8
+"""Characters of an id: what people are used to copy."""
+
+_MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3600, 86400, 30 * 86400, 365 * 86400
+_UNITS = ((_YEAR, "year", "y"), (_MONTH, "month", "mo"), (_DAY, "day", "d"), (_HOUR, "hour", "h"))
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+def ago(stamp: str, now: datetime, *, briefly: bool = False) -> str:
+    """How long ago a transcript's time is: ``2 hours ago``, or ``2h``. A day, where it is yet to come."""
+    moment = _moment(stamp)
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if seconds < -_MINUTE:
+        return stamp[:10]
+    if seconds < _MINUTE:
+        return "now" if briefly else "just now"
+    for size, name, letter in (*_UNITS, (_MINUTE, "minute", "m")):
+        if (count := int(seconds // size)) > 0:
+            return f"{count}{letter}" if briefly else f"{count} {name}{'' if count == 1 else 's'} ago"
+    raise AssertionError("a minute at least")
+
+
+def local(stamp: str) -> str:
+    """A transcript's time where the reader is, to the second."""
+    moment = _moment(stamp)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment is not None else ""
+
+
+def stamped(moment: datetime) -> str:
+    """As transcripts write it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def size(number: int) -> str:
+    """Bytes."""
+    value, unit = float(number), "B"
+    for unit in _SIZES:
+        if value < 999.5 or unit == _SIZES[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
+
+
+def short(session: str, others: Iterable[str]) -> str:
+    """The beginning of an id that none of the others has."""
+    alike = max((_alike(session, other) for other in others if other != session), default=0)
+    return session[: max(SHORTEST, alike + 1)]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    least = min(len(one), len(other))
+    return next((at for at in range(least) if one[at] != other[at]), least)
+
+
+def _moment(stamp: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(stamp)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment.year > 1 else None
+    except ValueError:
+        return None
+
+
+def before(now: datetime, count: int, unit: str) -> datetime:
+    """So many seconds, minutes, hours, days or weeks ago. Raises OverflowError."""
+    names = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    return now - timedelta(**{names[unit]: count})

@@ -1,0 +1,38 @@
+"""The command on a real terminal, of any width."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+from pathlib import Path
+
+from acp_proxy.shell import output
+
+_LINES = 24
+_SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM")
+
+
+def on_terminal(*words: str, columns: int = 80, status: int = 0, settings: Mapping[str, str] | None = None) -> str:
+    """What `acp-proxy` prints there; without a pager, if no setting names one."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
+    environment = kept | {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "TZ": "UTC", **(settings or {})}
+    command = [sys.executable, "-m", "acp_proxy", *words]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+    os.close(ours)
+    assert process.returncode == status, text
+    return text.replace("\r\n", "\n")
+
+
+def pager(folder: Path, program: str) -> str:
+    """A pager that is a Python program, as a setting names it."""
+    path = folder / "a pager.py"
+    path.write_text(program)
+    return f'"{sys.executable}" "{path}"'

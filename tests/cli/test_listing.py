@@ -1,0 +1,169 @@
+"""`sessions list`: what is kept, for people and for programs."""
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.cli.terminal import on_terminal
+from tests.stored import EPOCH, chunk, store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", "list", *words, "--store", str(store.root)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def ids(store: Store, *words: str) -> list[str]:
+    return [row["sessionId"] for row in json.loads(printed(store, "--json", *words))]
+
+
+def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
+    result = run(store)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "acp-proxy run" in result.stderr
+    assert ids(store) == []
+
+
+def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
+    old = store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
+    new = store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
+    store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
+    assert printed(store).splitlines() == [
+        f"new\tBreak it\t{new.parent.name}\t/project\t2023-11-14T23:13:20.000Z\t1\t{new.stat().st_size}",
+        f"old\tMend it\t{old.parent.name}\t/project\t2023-11-14T22:13:20.000Z\t1\t{old.stat().st_size}",
+    ]
+    assert ids(store) == ["new", "old"]
+    assert ids(store, "--agent", "ONE") == ["old"]
+    assert ids(store, "--agent", "nobody") == []
+
+
+def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
+    path = store_session(
+        store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
+    )
+    [row] = json.loads(printed(store, "--json"))
+    assert row == {
+        "sessionId": "s",
+        "agent": path.parent.name,
+        "cwd": "/project",
+        "title": "Mend it",
+        "updatedAt": "2023-11-14T22:13:20.000Z",
+        "turns": 2,
+        "messageCount": 3,
+        "hasErrors": True,
+        "bytes": path.stat().st_size,
+        "transcript": path.stem,
+    }
+
+
+def test_the_store_may_be_named_by_the_environment(store: Store) -> None:
+    store_session(store, "s", ("Mend it", []))
+    result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
+    assert "Mend it" in result.stdout
+
+
+def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "one" / "two"
+    inner.mkdir(parents=True)
+    store_session(store, "outer", ("x", []), cwd=str(inner.parent), at=EPOCH + 1)
+    store_session(store, "inner", ("x", []), cwd=f"{inner}/")
+    monkeypatch.chdir(inner)
+    assert ids(store, "--here") == ids(store, "--cwd", ".") == ids(store, "--cwd", str(inner)) == ["inner"]
+    assert ids(store, "--cwd", "..") == ids(store, "--cwd", str(inner.parent)) == ["outer"]
+    result = run(store, "--cwd", "nowhere")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "All of them: acp-proxy sessions list" in result.stderr
+
+
+def test_only_so_many_or_only_what_was_active_since_a_time(store: Store) -> None:
+    now = time.time()
+    for hours in range(5):
+        store_session(store, f"{hours}h", ("x", []), at=now - hours * 3600 - 60)
+    store_session(store, "long ago", ("x", []))
+    assert ids(store, "--limit", "2") == ["0h", "1h"]
+    assert ids(store, "--since", "2h") == ["0h", "1h"]
+    assert ids(store, "--since", "125m") == ["0h", "1h", "2h"]
+    assert ids(store, "--since", "1d") == ids(store, "--since", "2w") == [f"{hours}h" for hours in range(5)]
+    assert ids(store, "--since", "2023-11-14T22:13:20Z")[-1] == "long ago"
+    assert ids(store, "--since", "2023-11-14T22:13:21Z")[-1] == "4h"
+    day = datetime.fromtimestamp(EPOCH).date().isoformat()
+    assert ids(store, "--since", day)[-1] == "long ago"
+
+
+@pytest.mark.parametrize("when", ["yesterday", "7", "7y", "-1d", "2026-13-01", "999999w"])
+def test_what_is_no_time_is_a_wrong_usage(store: Store, when: str) -> None:
+    result = run(store, "--since", when)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--since" in result.stderr
+
+
+def test_a_long_list_is_told_whole(store: Store) -> None:
+    for number in range(230):
+        store_session(store, f"s{number:03}", ("x", []), at=EPOCH + number)
+    wanted = [f"s{number:03}" for number in reversed(range(230))]
+    assert ids(store) == wanted
+    assert [line.split("\t")[0] for line in printed(store).splitlines()] == wanted
+    table = on_terminal("sessions", "list", "--store", str(store.root), settings={"NO_COLOR": "1"}).splitlines()
+    assert [line.split()[0] for line in table] == ["ID", *wanted]
+
+
+# On a terminal.
+
+
+def table(store: Store, columns: int, **settings: str) -> list[str]:
+    return on_terminal("sessions", "list", "--store", str(store.root), columns=columns, settings=settings).splitlines()
+
+
+def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
+    now = time.time()
+    store_session(store, "0123456789-a", ("Fix the login", []), cwd="/home/me/app", at=now - 2 * 3600 - 60)
+    store_session(store, "0123456789-b", ("日本語 👨‍👩‍👧 is fine", []), cwd="/home/me", at=now - 3 * 86400 - 60)
+    store_session(store, "fedcba98-7654", ("Mend it", [chunk("ok")]), agent="other", at=now - 5)
+    assert table(store, 80, NO_COLOR="1", HOME="/home/me") == [
+        "ID            TITLE                  AGENT  DIRECTORY  WHEN         TURNS   SIZE",
+        "fedcba98      Mend it                other  /project   just now         1  805 B",
+        "0123456789-a  Fix the login          agent  ~/app      2 hours ago      1  555 B",
+        "0123456789-b  日本語 👨👩👧 is fine  agent  ~          3 days ago       1  613 B",
+    ]
+    assert table(store, 40, NO_COLOR="1") == [
+        "ID            TITLE                 WHEN",
+        "fedcba98      Mend it               now",
+        "0123456789-a  Fix the login         2h",
+        "0123456789-b  日本語 👨👩👧 is fi…  3d",
+    ]
+
+
+def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(store: Store) -> None:
+    store_session(store, "0123456789", ("Fix the login", []))
+    assert table(store, 80)[1].startswith("\x1b[33m01234567\x1b[0m  Fix the login  \x1b[36magent\x1b[0m")
+    plain = table(store, 80, NO_COLOR="1")
+    assert plain[1].startswith("01234567  Fix the login  agent")
+    assert table(store, 80, TERM="dumb") == table(store, 80, CLICOLOR="0") == plain
+    assert table(store, 80, TERM="dumb", FORCE_COLOR="1") == table(store, 80)
+
+
+def test_another_program_gets_no_colours_whatever_the_settings(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_session(store, "s", ("Mend it", []))
+    plain = printed(store)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert printed(store) == plain

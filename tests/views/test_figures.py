@@ -1,0 +1,67 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from acp_proxy.views import figures
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "briefly"),
+    [
+        (timedelta(seconds=-30), "just now", "now"),
+        (timedelta(seconds=59), "just now", "now"),
+        (timedelta(seconds=60), "1 minute ago", "1m"),
+        (timedelta(minutes=59, seconds=59), "59 minutes ago", "59m"),
+        (timedelta(hours=1), "1 hour ago", "1h"),
+        (timedelta(hours=23), "23 hours ago", "23h"),
+        (timedelta(days=1), "1 day ago", "1d"),
+        (timedelta(days=29), "29 days ago", "29d"),
+        (timedelta(days=30), "1 month ago", "1mo"),
+        (timedelta(days=364), "12 months ago", "12mo"),
+        (timedelta(days=800), "2 years ago", "2y"),
+        (timedelta(days=-2), "2026-11-22", "2026-11-22"),
+    ],
+)
+def test_how_long_ago_is_said_in_one_unit(before: timedelta, said: str, briefly: str) -> None:
+    stamp = figures.stamped(NOW - before)
+    assert (figures.ago(stamp, NOW), figures.ago(stamp, NOW, briefly=True)) == (said, briefly)
+
+
+@pytest.mark.parametrize("stamp", ["", "yesterday", "0001-01-01T00:00:00.000Z"])
+def test_what_is_no_time_is_not_said(stamp: str) -> None:
+    assert figures.ago(stamp, NOW) == figures.local(stamp) == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (99_949, "99.9 kB"),
+        (99_950, "100 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (5_000_000_000, "5.0 GB"),
+        (7_000_000_000_000_000, "7000 TB"),
+    ],
+)
+def test_sizes_have_three_figures(number: int, said: str) -> None:
+    assert figures.size(number) == said
+
+
+@pytest.mark.parametrize(
+    ("session", "others", "said"),
+    [
+        ("0123456789", [], "01234567"),
+        ("0123456789", ["0123456789"], "01234567"),
+        ("0123456789", ["012345678x", "0123x"], "0123456789"),
+        ("0123456789ab", ["01234567x"], "012345678"),
+        ("0123456789", ["0123456789ab"], "0123456789"),
+        ("abc", ["abcdefghij"], "abc"),
+    ],
+)
+def test_an_id_is_shown_as_far_as_no_other_begins_so(session: str, others: list[str], said: str) -> None:
+    assert figures.short(session, others) == said
