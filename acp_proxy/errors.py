@@ -41,6 +41,14 @@ class NoSuchSession(AcpProxyError):
     """A SESSION on the command line names none, or more than one."""
 
 
+class NoSuchTurn(AcpProxyError):
+    """A turn on the command line that the session does not have."""
+
+
+class NothingToSave(AcpProxyError):
+    """What was to be saved from a conversation is not in it, or would overwrite something."""
+
+
 class Unmendable(AcpProxyError):
     """A damaged file that a repair leaves as it is."""
 

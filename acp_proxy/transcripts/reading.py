@@ -166,6 +166,10 @@ class Reading:
         at = self.header_size
         if self._read(1, at) == b"\n":
             at += 1
+        yield from self.bytes_from(at)
+
+    def bytes_from(self, at: int) -> Iterator[bytes]:
+        """What lies there from an offset on, header and damage and all."""
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data

@@ -1,0 +1,83 @@
+"""A change of a text as unified hunks.
+
+Time is bounded: what is too large to be compared is one change from end to end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+_CONTEXT = 3
+_COMPARED = 20_000
+"""Lines of both sides that are compared line by line: a second at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``kind``: ``@`` where a hunk begins, else as in a unified diff: a space, ``-`` or ``+``."""
+
+    kind: str
+    text: str
+
+
+def unified(old: str | None, new: str) -> Iterator[Row]:
+    """``old``: None where the file is new."""
+    before, after = _lines(old or ""), _lines(new)
+    for hunk in _Compared(_changes(before, after)).get_grouped_opcodes(_CONTEXT):
+        (_, first, _, start, _), (_, _, last, _, end) = hunk[0], hunk[-1]
+        yield Row("@", f"@@ -{_span(first, last)} +{_span(start, end)} @@")
+        for tag, i1, i2, j1, j2 in hunk:
+            if tag == "equal":
+                yield from (Row(" ", line) for line in before[i1:i2])
+            else:
+                yield from (Row("-", line) for line in before[i1:i2])
+                yield from (Row("+", line) for line in after[j1:j2])
+
+
+def counts(rows: list[Row]) -> tuple[int, int]:
+    """Lines that were added, and that were taken away."""
+    kinds = [row.kind for row in rows]
+    return kinds.count("+"), kinds.count("-")
+
+
+_Tag = Literal["replace", "delete", "insert", "equal"]
+_Change = tuple[_Tag, int, int, int, int]
+
+
+class _Compared(SequenceMatcher[str]):
+    """Changes that are known already, to be grouped."""
+
+    def __init__(self, changes: list[_Change]) -> None:
+        super().__init__()
+        self._changes = changes
+
+    def get_opcodes(self) -> list[_Change]:
+        return self._changes
+
+
+def _changes(before: list[str], after: list[str]) -> list[_Change]:
+    """What became of which lines. The beginning and the end that both have are not compared any further."""
+    least = min(len(before), len(after))
+    head = next((at for at in range(least) if before[at] != after[at]), least)
+    tail = next((at for at in range(least - head) if before[-1 - at] != after[-1 - at]), least - head)
+    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+    changed: list[_Change] = [("replace", 0, len(left), 0, len(right))] if left or right else []
+    if left and right and len(left) + len(right) <= _COMPARED:
+        changed = list(SequenceMatcher(None, left, right).get_opcodes())
+    changes: list[_Change] = [("equal", 0, head, 0, head)] if head else []
+    changes += [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changed]
+    if tail:
+        changes.append(("equal", len(before) - tail, len(before), len(after) - tail, len(after)))
+    return changes
+
+
+def _span(start: int, end: int) -> str:
+    """Lines count from 1; of none, the one before them is named."""
+    size = end - start
+    return f"{start + 1 if size else start}{'' if size == 1 else f',{size}'}"
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.replace("\r\n", "\n").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines

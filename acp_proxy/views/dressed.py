@@ -1,0 +1,193 @@
+"""A conversation as people read it on a terminal: Markdown rendered, diffs coloured, as wide as the terminal.
+
+Texts are made printable before rich sees them, are never read as rich's own markup, and once more when they are
+rendered: Markdown can spell any character. There are no hyperlinks: where a link leads is written out. Raw HTML stays
+text.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from functools import cache
+from textwrap import indent
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+from rich.theme import Theme
+
+from acp_proxy.views import figures
+from acp_proxy.views.showing import (
+    NAMES,
+    Change,
+    Heading,
+    Output,
+    Passage,
+    Remark,
+    Steps,
+    Thing,
+    Tool,
+    Words,
+    is_adjacent,
+)
+from acp_proxy.views.terminal import line, output, printable
+
+if TYPE_CHECKING:
+    from rich.markdown import Markdown
+
+_PIECE = 16 * 1024
+"""Characters of Markdown that are rendered together, if they can be parted at an empty line."""
+_LONGEST = 64 * 1024
+"""Beyond that a piece is no prose, and takes too long to lay out: it is shown as it is."""
+_THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
+_AT_THE_END = re.compile(" +(?=\n)")  # who copies a line wants none of the spaces that fill it up
+_SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
+_MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
+_ROWS = {"@": "cyan", "+": "green", "-": "red"}
+
+
+class Dressed:
+    def __init__(self, width: int, *, colours: bool) -> None:
+        self._console = Console(
+            file=io.StringIO(),
+            width=width,
+            force_terminal=True,
+            no_color=not colours,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            legacy_windows=False,
+            theme=_THEME,
+        )
+        self._last: Passage | None = None
+
+    def told(self, passage: Passage) -> Iterator[str]:
+        """Piece by piece: rendering takes time."""
+        if not is_adjacent(self._last, passage):
+            yield "\n"
+        self._last = passage
+        for one in _dressed(passage):
+            with self._console.capture() as captured:
+                self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
+            yield _AT_THE_END.sub("", captured.get())
+
+
+class _Unwrapped(Text):
+    """What is too long for rich to lay out, or was laid out by who wrote it."""
+
+
+class _Printable:
+    """Whatever is inside, nothing of it steers a terminal."""
+
+    def __init__(self, inside: RenderableType) -> None:
+        self._inside = inside
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._inside, options):
+            if not segment.control:
+                yield Segment(printable(segment.text), segment.style)
+
+
+def _dressed(passage: Passage) -> Iterator[RenderableType]:
+    match passage:
+        case Heading():
+            yield Text(f"Turn {passage.number} · {figures.local(passage.at)}", "bold reverse")
+        case Words():
+            if not passage.goes_on:
+                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            yield from _words(passage)
+        case Thing():
+            if not passage.goes_on and passage.speaker is not None:
+                yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
+            yield Padding(Text(f"[{line(passage.text)}]", "magenta"), (0, 0, 0, 2))
+        case Tool():
+            yield _tool(passage)
+        case Change():
+            yield Padding(_change(passage), (0, 0, 0, 2))
+        case Output():
+            if passage.name:
+                yield Text(f"  {passage.name}", "dim italic")
+            yield _Unwrapped(indent(output(passage.text).strip("\n"), "    "), "dim")
+        case Steps():
+            yield Text("Plan", "bold")
+            for status, text in passage.steps:
+                mark, style = _MARKS.get(status, ("○", "none"))
+                yield Text.assemble("  ", (mark, style), " ", (line(text), "dim" if status == "completed" else ""))
+        case Remark():
+            text = line(passage.text)
+            yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
+
+
+def _tool(tool: Tool) -> Text:
+    """One line, whatever its length: the end of a title is the first to go."""
+    mark, style = _MARKS.get(tool.status or "", ("○", "none"))
+    text = Text(no_wrap=True, overflow="ellipsis").append(f"{mark} ", style)
+    if tool.goes_on:
+        text.append("later: ", "dim")
+    if tool.status not in (None, "completed"):
+        text.append(f"{line(tool.status or '')}: ", style)
+    return text.append(line(tool.title))
+
+
+def _change(change: Change) -> Text:
+    text = Text().append(line(change.path), "bold")
+    for row in change.rows:
+        text.append("\n" + line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
+    if change.left_out:
+        text.append(f"\n… {change.left_out} more rows: --full", "dim")
+    return text
+
+
+def _words(words: Words) -> Iterator[RenderableType]:
+    text = printable(words.text).strip("\n")
+    style = "dim italic" if words.speaker == "thought" else "none"
+    for piece in _pieces(text):
+        if len(piece) > _LONGEST:
+            yield _Unwrapped(indent(piece, "  "), style)
+        else:
+            yield Padding(Text(piece) if words.speaker == "user" else _prose()(piece, style), (0, 0, 0, 2))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Parted at empty lines that are in no code block, where that is needed."""
+    if len(text) <= _PIECE:
+        yield text
+        return
+    lines: list[str] = []
+    size, fence = 0, ""
+    for each in text.split("\n"):
+        bare = each.strip()
+        if bare.startswith(("```", "~~~")) and (not fence or bare.startswith(fence)):
+            fence = "" if fence else bare[:3]
+        if not bare and not fence and size >= _PIECE:
+            yield "\n".join([*lines, ""])
+            lines, size = [], 0
+        lines.append(each)
+        size += len(each) + 1
+    yield "\n".join(lines)
+
+
+@cache
+def _prose() -> "type[Markdown]":
+    """Rich's Markdown, which takes longer to import than everything else here."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import Heading as RichHeading
+    from rich.markdown import Markdown
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+
+    class AtTheLeft(RichHeading):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            self.text.justify = "left"
+            yield self.text
+
+    class Prose(Markdown):
+        elements: ClassVar = {**Markdown.elements, "heading_open": AtTheLeft}
+
+        def __init__(self, text: str, style: str) -> None:
+            super().__init__("", code_theme="ansi_dark", style=style, hyperlinks=False)
+            self.parsed = parser.parse(text)
+
+    return Prose

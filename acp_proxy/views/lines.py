@@ -1,0 +1,66 @@
+"""A conversation as lines of plain text: for other programs, and for terminals that can do no more.
+
+Markdown stays as it was written. What somebody said is indented, so that it cannot be taken for anything else.
+"""
+
+from collections.abc import Iterator
+
+from acp_proxy.views.showing import (
+    NAMES,
+    Change,
+    Heading,
+    Output,
+    Passage,
+    Remark,
+    Steps,
+    Thing,
+    Tool,
+    Words,
+    is_adjacent,
+)
+from acp_proxy.views.terminal import line, output, printable
+
+_DONE = {"completed": "x", "in_progress": ">"}
+
+
+class Lines:
+    def __init__(self) -> None:
+        self._last: Passage | None = None
+
+    def told(self, passage: Passage) -> Iterator[str]:
+        gap = "" if is_adjacent(self._last, passage) else "\n"
+        self._last = passage
+        yield f"{gap}{_text(passage)}\n"
+
+
+def _text(passage: Passage) -> str:
+    match passage:
+        case Heading():
+            return f"--- Turn {passage.number}, {line(passage.at)} ---"
+        case Words():
+            body = _indented(passage.text, 2)
+            return body if passage.goes_on else f"{NAMES[passage.speaker]}:\n{body}"
+        case Thing():
+            body = f"  [{line(passage.text)}]"
+            return body if passage.goes_on or passage.speaker is None else f"{NAMES[passage.speaker]}:\n{body}"
+        case Tool():
+            status = f" [{line(passage.status)}]" if passage.status else ""
+            return f"{'Tool, later' if passage.goes_on else 'Tool'}: {line(passage.title)}{status}"
+        case Change():
+            rows = [row.text if row.kind == "@" else row.kind + row.text for row in passage.rows]
+            more = [f"... {passage.left_out} more rows: --full"] if passage.left_out else []
+            return _indented("\n".join([line(passage.path), *(line(row) for row in rows), *more]), 2)
+        case Output():
+            body = _indented(output(passage.text), 4)
+            return f"  {passage.name}:\n{body}" if passage.name else body
+        case Steps():
+            return "\n".join(
+                ["Plan:", *(f"  [{_DONE.get(status, ' ')}] {line(text)}" for status, text in passage.steps)]
+            )
+        case Remark():
+            return f"{'Error' if passage.is_error else 'Note'}: {line(passage.text)}"
+
+
+def _indented(text: str, by: int) -> str:
+    space = " " * by
+    return "\n".join(f"{space}{each}".rstrip() for each in printable(text).strip("\n").split("\n"))

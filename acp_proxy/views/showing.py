@@ -1,0 +1,212 @@
+"""What is shown of a conversation, passage by passage: which words, in which order. How they look is for others.
+
+Texts are somebody else's, and are passed on as they are: who prints them makes them printable.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from acp_proxy.views import diffs
+from acp_proxy.views.attachments import attached, described
+from acp_proxy.views.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
+from acp_proxy.wire import acp, record
+
+_DIFF_ROWS = 80  # about what a person reads at once; a file that was written whole may have thousands
+_TITLE_LENGTH = 500
+_USUAL_STOP = "end_turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A turn: its number, and when it began, as transcripts write it."""
+
+    number: int
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What somebody says; an agent says it in Markdown. ``goes_on``: who said the last thing goes on."""
+
+    speaker: Speaker
+    text: str
+    goes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """What is no text. ``speaker``: who shows it, if that is said. ``goes_on``: as above, or a tool call does."""
+
+    speaker: Speaker | None
+    text: str
+    goes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool call. ``goes_on``: it was shown before, and this is what became of it."""
+
+    title: str
+    status: str | None
+    goes_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A diff. ``left_out``: rows that are not shown."""
+
+    path: str
+    rows: list[diffs.Row]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a tool call was given or gave."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A plan: status and content of each entry."""
+
+    steps: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What happened, in our words."""
+
+    is_error: bool
+    text: str
+
+
+NAMES: dict[Speaker, str] = {"user": "User", "agent": "Agent", "thought": "Thought"}
+
+Passage = Heading | Words | Thing | Tool | Change | Output | Steps | Remark
+
+
+def passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
+    """``full``: with all that tool calls carry, and updates of kinds that nobody shows."""
+    return _Showing(full).passages(parts)
+
+
+def is_adjacent(before: Passage | None, passage: Passage) -> bool:
+    """Whether a passage stands right below the one before it."""
+    match passage:
+        case Words() | Thing():
+            return passage.goes_on
+        case Tool():
+            return isinstance(before, Tool)
+        case Change() | Output():
+            return True
+        case _:
+            return False
+
+
+class _Showing:
+    def __init__(self, full: bool) -> None:
+        self._full = full
+        self._turn = 0
+        self._is_prompted = False
+        self._speaker: tuple[Speaker, str | None] | None = None
+        self._titles: dict[str, str] = {}
+
+    def passages(self, parts: Iterable[Part]) -> Iterator[Passage]:
+        for part in parts:
+            if isinstance(part, Begun):
+                self._turn, self._is_prompted, self._speaker = part.number, part.prompted, None
+                yield Heading(part.number, part.at)
+            elif isinstance(part, Ended):
+                yield from self._ended(part)
+            elif isinstance(part, Said):
+                yield from self._said(part)
+            else:
+                self._speaker = None
+                yield from self._item(part)
+
+    def _item(self, item: Item) -> Iterator[Passage]:
+        match item:
+            case Call():
+                yield from self._call(item)
+            case Plan():
+                yield Steps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
+            case Note():
+                yield _remark(item)
+            case Other() if self._full:
+                yield Thing(None, acp.update_kind(item.update) or "an update of no kind", False)
+                yield Output("", _json(item.update))
+
+    def _said(self, said: Said) -> Iterator[Passage]:
+        for block in said.blocks:
+            speaker = said.speaker, said.id
+            goes_on, self._speaker = self._speaker == speaker, speaker
+            if acp.text(block, "type") == "text":
+                yield Words(said.speaker, acp.text(block, "text") or "", goes_on)
+            else:
+                yield Thing(said.speaker, self._thing(block), goes_on)
+                if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
+                    yield Output("", text)
+
+    def _thing(self, block: Mapping[str, object]) -> str:
+        how = f"; to save it: --turn {self._turn} --extract DIR" if attached(block) is not None else ""
+        return f"{described(block)}{how}"
+
+    def _call(self, call: Call) -> Iterator[Passage]:
+        title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
+        self._titles[call.id] = title[:_TITLE_LENGTH]
+        yield Tool(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
+        if self._full:
+            yield from (Thing(None, f"at {place}", True) for place in _places(call.fields.get("locations")))
+            if (given := call.fields.get("rawInput")) is not None:
+                yield Output("input", _json(given))
+        content = call.fields.get("content")
+        for item in content if isinstance(content, list) else []:
+            yield from self._content(item)
+        if self._full and (got := call.fields.get("rawOutput")) is not None:
+            yield Output("output", _json(got))
+
+    def _content(self, item: object) -> Iterator[Passage]:
+        block = acp.member(item, "content")
+        if acp.text(item, "type") == "diff":
+            yield self._change(item)
+        elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
+            yield Thing(None, self._thing(block), True)
+        elif self._full:
+            yield Output("", text if (text := acp.text(block, "text")) is not None else _json(item))
+
+    def _change(self, item: object) -> Change:
+        old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
+        rows = diffs.unified(old, new)
+        shown = list(islice(rows, None if self._full else _DIFF_ROWS))
+        return Change(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
+
+    def _ended(self, ended: Ended) -> Iterator[Passage]:
+        if ended.error is not None:
+            yield Remark(True, ended.error)
+        elif ended.stop is None and self._is_prompted:
+            yield Remark(False, "This turn has no end: it is under way, or what ran it was ended.")
+        elif ended.stop not in (None, _USUAL_STOP):
+            yield Remark(False, f"The turn ended early: {ended.stop}")
+
+
+def _remark(note: Note) -> Remark:
+    if note.kind == record.HANDOVER:
+        return Remark(False, f"The conversation went on in a new session of the agent: {note.text}")
+    return Remark(False, f"Something is missing here, which could not be recorded ({note.text})")
+
+
+def _places(locations: object) -> list[str]:
+    found = []
+    for place in locations if isinstance(locations, list) else []:
+        path, row = acp.text(place, "path"), acp.member(place, "line")
+        found.append(f"{path}:{row}" if isinstance(row, int) else path or "")
+    return found
+
+
+def _json(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)

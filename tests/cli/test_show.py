@@ -1,0 +1,255 @@
+"""`sessions show`: a conversation for people, and for programs."""
+
+import base64
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.cli.terminal import on_terminal, pager
+from tests.stored import chunk, store_session
+
+PIXELS = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+IMAGE = {"type": "image", "data": base64.b64encode(PIXELS).decode(), "mimeType": "image/png"}
+TURN: list[dict[str, Any]] = [
+    chunk("a thought", "agent_thought_chunk"),
+    {"sessionUpdate": "plan", "entries": [{"content": "the plan", "status": "pending", "priority": "high"}]},
+    {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "pending"},
+    {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed", "rawOutput": {"lines": 3}},
+    chunk("the "),
+    chunk("*answer*"),
+    {"sessionUpdate": "agent_message_chunk", "content": IMAGE},
+    {"sessionUpdate": "something_new", "content": {"type": "text", "text": "unknown"}},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", "show", *words, "--store", str(store.root)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def numbered(store: Store, count: int) -> None:
+    store_session(store, "s", *((f"question {number}", [chunk("ok")]) for number in range(1, count + 1)))
+
+
+def asked(store: Store, *words: str) -> list[int]:
+    """The numbers of the questions that are shown, and of no others."""
+    text = printed(store, "s", *words)
+    numbers = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("  question ")]
+    assert [int(line.split()[2][:-1]) for line in text.splitlines() if line.startswith("--- Turn ")] == numbers
+    return numbers
+
+
+def test_a_conversation_is_shown_in_order_with_its_title(store: Store) -> None:
+    path = store_session(
+        store,
+        "s",
+        ("Mend it\nplease", TURN),
+        ("more", []),
+        error={"code": -32000, "message": "no login"},
+        notes=[{"type": "gap", "reason": "ENOSPC"}, {"type": "opened"}],
+    )
+    assert (
+        printed(store, "s")
+        == f"""\
+Mend it
+s  {path.parent.name}  /project  2023-11-14T22:13:20.000Z
+
+--- Turn 1, 2023-11-14T22:13:20.000Z ---
+
+User:
+  Mend it
+  please
+
+Thought:
+  a thought
+
+Plan:
+  [ ] the plan
+
+Tool: the tool [completed]
+
+Agent:
+  the *answer*
+  [image: image/png, 264 B; to save it: --turn 1 --extract DIR]
+
+--- Turn 2, 2023-11-14T22:13:20.000Z ---
+
+User:
+  more
+
+Note: Something is missing here, which could not be recorded (ENOSPC)
+
+Error: no login
+"""
+    )
+
+
+def test_in_full_it_has_what_tool_calls_carry_and_what_nobody_shows(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    text = printed(store, "s", "--full")
+    assert '  output:\n    {\n      "lines": 3\n    }\n' in text
+    assert "[something_new]" in text
+
+
+def test_the_conversation_for_programs_is_every_message_as_json(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    messages = [json.loads(line) for line in printed(store, "s", "--json").splitlines()]
+    assert messages[0]["params"]["prompt"][0]["text"] == "Mend it"
+    assert [one["params"]["update"] for one in messages[1:-1]] == TURN
+    assert messages[-1]["result"] == {"stopReason": "end_turn"}
+
+
+def test_the_transcript_as_it_is_has_every_byte(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", TURN))
+    path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn')
+    result = run(store, "s", "--raw")
+    assert (result.exit_code, result.stdout_bytes) == (0, path.read_bytes())
+
+
+def test_on_a_terminal_the_transcript_as_it_is_steers_nothing(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn\xc2\x9b')
+    text = on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
+    assert text.startswith(path.read_text(errors="replace").split("\0")[0])
+    assert not set("\0\x1b\x9b") & set(text)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "turns"),
+    [("1", [1]), ("3", [3]), ("2-4", [2, 3, 4]), ("4-", [4, 5]), ("4-99", [4, 5]), ("-1", [5]), ("-5", [1])],
+)
+def test_only_some_turns_are_shown(store: Store, wanted: str, turns: list[int]) -> None:
+    numbered(store, 5)
+    assert asked(store, "--turn", wanted) == turns
+    assert asked(store) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
+def test_a_turn_that_there_is_not_is_an_error(store: Store, wanted: str) -> None:
+    numbered(store, 5)
+    result = run(store, "s", "--turn", wanted)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "5" in result.stderr
+
+
+@pytest.mark.parametrize("words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3")])
+def test_what_is_no_turn_is_a_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+    numbered(store, 1)
+    assert run(store, "s", *words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--raw", "--json"), ("--raw", "--turn", "1"), ("--json", "--full"), ("--raw", "--extract", "x")]
+)
+def test_what_goes_not_together_is_a_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+    numbered(store, 1)
+    assert run(store, "s", *words).exit_code == 2
+
+
+# What is not text.
+
+
+def test_images_and_files_are_saved_and_named(store: Store, tmp_path: Path) -> None:
+    pdf = {"uri": "file:///../../x.pdf", "mimeType": "application/pdf", "blob": base64.b64encode(b"%PDF").decode()}
+    shown = [{"type": "content", "content": {"type": "resource", "resource": pdf}}]
+    call = {"sessionUpdate": "tool_call", "toolCallId": "2", "title": "t", "content": shown}
+    store_session(store, "s", ("one", TURN), ("two", [call, *TURN]))
+    folder = tmp_path / "a" / "b"
+    names = ["turn-1-1.png", "turn-2-1.pdf", "turn-2-2.png"]
+    assert printed(store, "s", "--extract", str(folder)).splitlines() == [str(folder / name) for name in names]
+    assert [(folder / name).read_bytes() for name in names] == [PIXELS, b"%PDF", PIXELS]
+    assert stat.S_IMODE((folder / names[0]).stat().st_mode) == 0o600
+    assert printed(store, "s", "--extract", str(folder), "--turn", "2").splitlines() == [
+        str(folder / name) for name in names[1:]
+    ]
+
+
+def test_nothing_is_overwritten_when_images_are_saved(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("one", TURN))
+    mine = tmp_path / "turn-1-1.png"
+    mine.write_bytes(b"mine")
+    result = run(store, "s", "--extract", str(tmp_path))
+    assert (result.exit_code, result.stdout, mine.read_bytes()) == (1, "", b"mine")
+    assert str(mine) in result.stderr
+
+
+def test_where_there_is_nothing_to_save_it_is_said(store: Store, tmp_path: Path) -> None:
+    broken = {"sessionUpdate": "agent_message_chunk", "content": {**IMAGE, "data": "no base64!"}}
+    store_session(store, "s", ("one", [broken]), ("two", []))
+    for turn in ("1", "2"):
+        result = run(store, "s", "--extract", str(tmp_path / "x"), "--turn", turn)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert ("damaged" in result.stderr) == (turn == "1")
+
+
+# On a terminal.
+
+
+def test_a_terminal_gets_it_rendered_and_through_the_pager(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    words = ("sessions", "show", "s", "--store", str(store.root))
+    copies = pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
+    text = on_terminal(*words, settings={"ACP_PROXY_PAGER": copies})
+    assert text.startswith("PAGED:\n\x1b[1mMend it\x1b[0m\n")
+    assert "\n\x1b[32m✓ \x1b[0mthe tool\n" in text
+    assert "\n  the \x1b[3manswer\x1b[0m\n" in text
+    assert "\x1b]" not in text
+    plain = on_terminal(*words, settings={"TERM": "dumb"})
+    assert plain == printed(store, "s")
+
+
+def test_without_colours_a_terminal_still_tells_emphasis(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    words = ("sessions", "show", "s", "--store", str(store.root))
+    text = on_terminal(*words, settings={"NO_COLOR": "1"})
+    assert "\n✓ the tool\n" in text
+    assert "\x1b[3manswer" in text
+    assert on_terminal(*words, settings={"CLICOLOR": "0"}) == text
+
+
+def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    assert "\x1b" not in printed(store, "s")
+    for name in ("FORCE_COLOR", "CLICOLOR_FORCE"):
+        with monkeypatch.context() as here:
+            here.setenv("TERM", "xterm-256color")
+            here.setenv(name, "1")
+            assert "\x1b[32m✓ \x1b[0mthe tool" in printed(store, "s")
+
+
+# What is large.
+
+
+def test_a_long_conversation_begins_to_come_before_it_is_read(store: Store) -> None:
+    """Nobody reads on: so it cannot have been read to its end when the first turns are there."""
+    store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        first = os.read(process.stdout.fileno(), 65536)
+        assert first.startswith(b"question 0\n")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1

@@ -1,0 +1,59 @@
+"""A conversation that has something of everything."""
+
+from acp_proxy.views.conversation import Begun, Call, Ended, Note, Other, Part, Plan, Said
+from acp_proxy.wire import record
+
+AT = "2026-11-20T09:15:02.123Z"
+PROSE = """\
+# A heading
+
+See `auth.py` and <b>the</b> *bug*: [docs](https://example.com/x?y=1).
+
+- one
+- **two**
+
+```python
+def f(x):
+    return x
+```"""
+DIFF = {"type": "diff", "path": "/p/auth.py", "oldText": "a\nb\nc\n", "newText": "a\nB\nc\nd\n"}
+OUTPUT = {"type": "content", "content": {"type": "text", "text": "\x1b[31mred\x1b[0m\r\nline"}}
+IMAGE = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
+TEST = {"content": "test"}
+SHOWN = {"type": "content", "content": IMAGE}
+LONG = "grep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long command line that goes on"
+
+
+def everything() -> list[Part]:
+    return [
+        Begun(1, AT, prompted=True),
+        Said("user", [{"type": "text", "text": "Fix [x](y)\nplease"}, IMAGE]),
+        Said("thought", [{"type": "text", "text": "**Hm**, a thought."}]),
+        Plan(
+            [
+                {"content": "look", "status": "completed"},
+                {"content": "mend", "status": "in_progress"},
+                {"content": "test"},
+            ]
+        ),
+        Call("1", {"title": "Read auth.py", "status": "completed", "locations": [{"path": "/p/a", "line": 3}]}, True),
+        Call("2", {"title": LONG, "status": "failed", "content": [OUTPUT], "rawInput": {"command": "grep"}}, True),
+        Call(
+            "3",
+            {"title": "Edit", "status": "completed", "content": [DIFF, {"type": "content", "content": IMAGE}]},
+            True,
+        ),
+        Said("agent", [{"type": "text", "text": PROSE}], "m1"),
+        Said("agent", [{"type": "text", "text": "more"}], "m1"),
+        Other({"sessionUpdate": "compaction_update", "before": 10}),
+        Ended("end_turn", None),
+        Begun(2, AT, prompted=True),
+        Call("1", {"status": "failed", "rawOutput": "no"}, False),
+        Note(record.GAP, "ENOSPC"),
+        Note(record.HANDOVER, "new-1"),
+        Ended("max_tokens", None),
+        Begun(3, AT, prompted=True),
+        Ended(None, "Authentication required"),
+        Begun(4, AT, prompted=True),
+        Ended(None, None),
+    ]
