@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import indent
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,10 @@ from acp_proxy.cli.screen import Screen, paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, short_ids
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
-from acp_proxy.views import listing, terminal
+from acp_proxy.views import terminal
+
+if TYPE_CHECKING:
+    from acp_proxy.views.listing import Table
 
 _TOGETHER = 100  # rows that a table is made to fit: more than a screen
 
@@ -66,8 +69,10 @@ def _nothing(store: Store, *, narrowed: bool) -> str:
 
 
 def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+    from acp_proxy.views import listing
+
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
-    table: listing.Table | None = None
+    table: Table | None = None
     while some := list(islice(rows, _TOGETHER)):
         ids = short_ids(store, [row.session for row in some])
         if table is None:
@@ -77,6 +82,8 @@ def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str
 
 
 def _lines(rows: Iterator[Listed]) -> Iterator[str]:
+    from acp_proxy.views import listing
+
     while some := list(islice(rows, _TOGETHER)):
         yield "".join(f"{listing.values(row)}\n" for row in some)
 

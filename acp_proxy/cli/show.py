@@ -41,9 +41,10 @@ def show(
     raw: Annotated[bool, typer.Option("--raw", help="The transcript as it is, byte for byte.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: each message, a line of JSON.")] = False,
 ) -> None:
-    """Show a conversation: what was said, and in a line each what was done, with its changes to files.
+    """Show a conversation: what was said, and what was done.
 
-    To another program it is plain text, and Markdown stays as it was written. On a terminal --raw is made printable.
+    Tool calls are a line each, with their changes to files. To another program it is plain text, and Markdown stays
+    as it was written. On a terminal --raw is made printable.
 
     Example: acp-proxy sessions show last --turn -1
     """
