@@ -1,0 +1,112 @@
+"""What every form of an exported conversation has in common: what stands at its head, and what is left out of it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from acp_proxy.views.conversation import Call, Item, Note, Said, Turn, words
+from acp_proxy.views.plain import one_line, plain
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.titles import cleaned
+
+Tools = Literal["none", "summary", "full"]
+_LINE_LENGTH = 100
+_STOPS = {
+    "end_turn": None,
+    "cancelled": "The turn was cancelled.",
+    "refusal": "The agent refused to go on.",
+    "max_tokens": "The turn ended at the limit of tokens.",
+    "max_turn_requests": "The turn ended at the limit of requests.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a session is. Times as transcripts write them; empty where nothing is known."""
+
+    session: str
+    agent: Mapping[str, object]
+    title: str | None
+    cwd: str | None
+    created: str
+    updated: str
+    origin: str
+
+    @property
+    def name(self) -> str:
+        """The agent's, as it calls itself."""
+        return cleaned(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
+
+    @property
+    def heading(self) -> str:
+        return cleaned(self.title, _LINE_LENGTH * 2) or "Conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the reader wants to see. ``tools``: a summary is one line of each call."""
+
+    tools: Tools = "full"
+    thoughts: bool = True
+
+
+def selected(turns: Iterable[Turn], choices: Choices) -> Iterator[Turn]:
+    for turn in turns:
+        yield replace(turn, items=[item for item in turn.items if _is_wanted(item, choices)])
+
+
+def named(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """What later turns say of a call stands under the title that the call has."""
+    known: dict[str, object] = {}
+    for turn in turns:
+        for at, item in enumerate(turn.items):
+            if isinstance(item, Call):
+                if not item.is_new and "title" not in item.fields and item.id in known:
+                    turn.items[at] = replace(item, fields={"title": known[item.id], **item.fields})
+                elif "title" in item.fields:
+                    known[item.id] = item.fields["title"]
+        yield turn
+
+
+def ending(turn: Turn) -> str | None:
+    """Why a turn ended, where it did not end as turns do."""
+    if turn.error is not None:
+        return f"The turn failed: {one_line(turn.error)}"
+    return _STOPS.get(turn.stop, f"The turn ended: {one_line(turn.stop)}") if turn.stop is not None else None
+
+
+def note(item: Note) -> str:
+    if item.kind == record.GAP:
+        return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
+    return "The conversation goes on in a new session of the agent, which was given a record of it."
+
+
+def first_line(turn: Turn) -> str:
+    """What a turn is about: the first line of what the user said."""
+    said = next((item for item in turn.items if isinstance(item, Said) and item.speaker == "user"), None)
+    for block in said.blocks if said is not None else ():
+        for line in words(block)[: _LINE_LENGTH * 100].split("\n"):
+            if found := cleaned(line, _LINE_LENGTH):
+                return found
+    return f"Turn {turn.number}"
+
+
+def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | Mapping[str, object]]:
+    """The blocks of a message: adjacent texts as one."""
+    text: list[str] = []
+    for block in blocks:
+        if acp.text(block, "type") == "text":
+            text.append(acp.text(block, "text") or "")
+            continue
+        if text:
+            yield plain("".join(text))
+            text = []
+        yield block
+    if text:
+        yield plain("".join(text))
+
+
+def _is_wanted(item: Item, choices: Choices) -> bool:
+    if isinstance(item, Call):
+        return choices.tools != "none"
+    return choices.thoughts or not (isinstance(item, Said) and item.speaker == "thought")

@@ -1,0 +1,61 @@
+"""Somebody else's text, fit for a document: what it says, without what could steer a terminal or turn lines around.
+
+Colours that a program wrote for a terminal are taken out whole; any other control character, and what changes the
+direction of the text around it, becomes U+FFFD. Characters that emoji and words are joined with stay.
+"""
+
+import re
+
+from acp_proxy.wire import acp
+
+# ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]")
+_UNFIT = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def plain(text: str) -> str:
+    text = text.replace("\r\n", "\n")
+    if "\x1b" in text:
+        text = _SEQUENCE.sub("", text)
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def size(number: int) -> str:
+    """Bytes, as people read them."""
+    if number < 1000:
+        return f"{number} bytes"
+    return f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
+
+
+def shortened(path: str, cwd: str | None) -> str:
+    """A path as it is best read: within the session's directory from there, else from the home directory."""
+    path = one_line(path)
+    if cwd and path.startswith(cwd.rstrip("/\\") + "/"):
+        return path[len(cwd.rstrip("/\\")) + 1 :]
+    return _HOME.sub("~", path)
+
+
+_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=$|[\\/])")
+
+
+def clock_time(stamp: str) -> str:
+    """The minute of a transcript's time."""
+    return stamp[11:16] if _STAMP.match(stamp) else ""
+
+
+def day(stamp: str) -> str:
+    return stamp[:10] if _STAMP.match(stamp) else ""
+
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+
+
+def uri_of(block: object) -> str:
+    """What a resource or a link to one is called by."""
+    return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

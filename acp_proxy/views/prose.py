@@ -1,0 +1,102 @@
+"""Markdown as HTML that is safe anywhere: of a foreign text, nothing but its form becomes markup.
+
+HTML in it is text; links lead to web pages and mail addresses alone, anything else stands there as words; images are
+never fetched, but named and linked to. Headings begin at a level that fits into the page.
+"""
+
+import re
+from collections.abc import MutableMapping, Sequence
+from functools import cache
+from html import escape
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+
+from acp_proxy.views.highlighting import highlighted
+
+LIMIT = 64 * 1024
+"""Characters of a message that are read as Markdown: there are texts whose reading takes the square of their length."""
+_WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_TOP_LEVEL = 3  # of headings in a message: the page and its turns have the first two
+_REL = 'rel="noopener noreferrer"'
+
+
+def html_of(text: str, *, breaks: bool = False) -> str:
+    """``breaks``: a newline is one, as where people type."""
+    if len(text) > LIMIT:
+        return f'<pre class="long">{escape(text)}</pre>\n'
+    return str(_markdown(breaks).render(text))
+
+
+def link(address: str, words: str) -> str:
+    """Words that lead there if it is a web page; both are foreign text."""
+    if _WEB.match(address) is None:
+        return f"<span>{escape(words)}</span>"
+    return f'<a href="{escape(address)}" {_REL}>{escape(words)}</a>'
+
+
+@cache
+def _markdown(breaks: bool) -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
+    # What is no address of the web is no link, but its words are shown all the same: the renderer decides.
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]
+    return markdown.enable(["table", "strikethrough"])
+
+
+class _Renderer(RendererHTML):
+    def link_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        address = str(tokens[at].attrGet("href") or "")
+        if _WEB.match(address) is None:
+            return f'<span class="place" title="{escape(address)}">'
+        return f'<a href="{escape(address)}" {_REL}>'
+
+    def link_close(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        opening = next(t for t in reversed(tokens[:at]) if t.type == "link_open" and t.level == tokens[at].level)
+        return "</a>" if _WEB.match(str(opening.attrGet("href") or "")) else "</span>"
+
+    def image(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        address = str(tokens[at].attrGet("src") or "")
+        words = f"[image: {tokens[at].content or 'unnamed'}]"
+        inside_link = sum({"link_open": 1, "link_close": -1}.get(token.type, 0) for token in tokens[:at]) > 0
+        return f"<span>{escape(words)}</span>" if inside_link else link(address, words)
+
+    def fence(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return highlighted(tokens[at].content, tokens[at].info.split(maxsplit=1)[0] if tokens[at].info.strip() else "")
+
+    def code_block(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return highlighted(tokens[at].content, "")
+
+    def heading_open(
+        self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return f"<{_lowered(tokens[at].tag)}>"
+
+    def heading_close(
+        self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]
+    ) -> str:
+        return f"</{_lowered(tokens[at].tag)}>\n"
+
+    def table_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return '<div class="wide"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return _cell(tokens[at])
+
+    def td_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        return _cell(tokens[at])
+
+
+def _cell(token: Token) -> str:
+    """Aligned by a class: the page allows no styles but its own."""
+    align = str(token.attrGet("style") or "").removeprefix("text-align:")
+    return f'<{token.tag} class="{align}">' if align in ("left", "center", "right") else f"<{token.tag}>"
+
+
+def _lowered(tag: str) -> str:
+    return f"h{min(int(tag[1:]) + _TOP_LEVEL - 1, 6)}"

@@ -1,0 +1,71 @@
+from typing import Any
+
+from acp_proxy.views import calls
+from acp_proxy.views.calls import Block, Change, Raw
+from acp_proxy.views.conversation import Call
+from acp_proxy.views.diffs import Row
+
+UNKNOWN: list[Any] = ['x" onclick="', None, []]
+SHAPES: list[Any] = [None, 7, "x", [], [[]], [None], {}, [{"type": "diff", "newText": 3}], [{"type": "content"}]]
+
+
+def call(**fields: Any) -> Call:
+    return Call("id-1", fields, is_new=True)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": words}}
+
+
+def test_a_call_has_a_title_of_one_line_whatever_it_says_of_itself() -> None:
+    assert calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
+    assert calls.title(call(name="grep")) == "grep"
+    assert calls.title(call(title=7)) == "id-1"
+    assert len(calls.title(call(title="x" * 5000))) == 300
+
+
+def test_only_the_protocols_own_kinds_and_statuses_are_told() -> None:
+    assert calls.kind(call(kind="read")) == "read"
+    assert [calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
+    assert calls.status(call(status="completed")) == "completed"
+    assert [calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
+
+
+def test_places_are_told_once_each() -> None:
+    locations = [{"path": "/a", "line": 3}, {"path": "/a", "line": 3}, {"path": "/b"}, {"path": "/c", "line": True}, 7]
+    assert calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
+    assert calls.paths(call(locations="x")) == []
+
+
+def test_the_parts_are_the_input_and_then_the_content() -> None:
+    diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
+    image = {"type": "content", "content": {"type": "image"}}
+    found = calls.parts(
+        call(
+            rawInput={"q": 1}, rawOutput={"never": "shown"}, content=[text("done"), text("```\ncode\n```"), diff, image]
+        )
+    )
+    assert found == [
+        Raw("input", '{\n  "q": 1\n}', "json"),
+        Raw("output", "done", ""),
+        Block({"type": "text", "text": "```\ncode\n```"}),
+        Change("/a", True, [Row("@", "@@ -0,0 +1 @@"), Row("+", "x")]),
+        Block({"type": "image"}),
+    ]
+
+
+def test_a_command_is_told_as_one_and_not_twice() -> None:
+    given = {"command": "ls -l", "description": "List"}
+    assert calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
+    assert calls.parts(call(title="ls -l", rawInput=given)) == []
+
+
+def test_output_of_its_own_form_is_told_where_there_is_no_other() -> None:
+    assert calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
+    assert calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
+
+
+def test_a_call_of_any_shape_is_read() -> None:
+    for value in SHAPES:
+        found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
+        calls.title(found), calls.kind(found), calls.status(found), calls.paths(found), calls.parts(found)

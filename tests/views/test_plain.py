@@ -1,0 +1,54 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.views.plain import one_line, plain, shortened, size
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[1;32mok\x1b[0m 3 tests", "ok 3 tests"),
+        ("\x1b]0;a title\x07rest", "rest"),
+        ("\x1b]8;;https://example.org\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b(Bplain\x1bM", "plain"),
+        ("one\r\ntwo\r", "one\ntwo\ufffd"),
+        ("\x1b", "\ufffd"),
+        ("a\u202eb\u2066c", "a\ufffdb\ufffdc"),
+        ("\ud83d", "\ufffd"),
+        ("\tkept\n", "\tkept\n"),
+        ("👩\u200d💻 e\u0301 ありがとう", "👩\u200d💻 e\u0301 ありがとう"),
+    ],
+)
+def test_what_steers_a_terminal_is_gone_and_words_stay(text: str, left: str) -> None:
+    assert plain(text) == left
+
+
+@given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\\A\n", max_size=30))
+def test_no_control_character_is_left_of_any_text(text: str) -> None:
+    left = plain(text)
+    assert not [one for one in left if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t"]
+    left.encode()
+    assert "\n" not in one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/home/ada/notes/a/b.py", "a/b.py"),
+        ("/home/ada/notes2/b.py", "~/notes2/b.py"),
+        ("/home/ada", "~"),
+        ("/Users/ada/x", "~/x"),
+        ("C:\\Users\\ada\\x", "~\\x"),
+        ("/homeless/x", "/homeless/x"),
+        ("/root/x", "~/x"),
+    ],
+)
+def test_a_path_is_told_from_where_it_is_known(path: str, told: str) -> None:
+    assert shortened(path, "/home/ada/notes/") == told
+
+
+def test_sizes_are_readable() -> None:
+    assert [size(1), size(999), size(10_240), size(2_500_000)] == ["1 bytes", "999 bytes", "10 kB", "2.5 MB"]

@@ -1,0 +1,119 @@
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.views import prose
+from acp_proxy.views.prose import html_of
+
+TAGS = frozenset(
+    {
+        *("p", "br", "hr", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "span", "a", "ul", "ol", "li"),
+        *("blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"),
+    }
+)
+ATTRIBUTES = frozenset({"href", "rel", "class", "title", "start", "tabindex"})
+_TAG = re.compile(r"<(/?)([a-z0-9]+)((?: [a-z]+=\"[^\"<>]*\")*) ?/?>")
+
+
+def check(html: str) -> None:
+    """Only elements and attributes of ours, each closed; links lead to the web alone."""
+    assert "<" not in _TAG.sub("", html)
+    for found in _TAG.finditer(html):
+        assert found[2] in TAGS
+        attributes = dict(re.findall(r' ([a-z]+)="([^"]*)"', found[3]))
+        assert attributes.keys() <= ATTRIBUTES
+        assert re.match(r"(https?://|mailto:)", attributes.get("href", "mailto:"), re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        '<img src=x onerror="alert(1)">',
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt:alert(1))",
+        "[x](java\nscript:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x](&#x1;javascript:alert(1))",
+        "[x](vbscript:x) [y](data:text/html,<script>alert(1)</script>) [z](file:///etc/passwd)",
+        '[x](https://example.org/"onmouseover="alert(1))',
+        '[x](https://example.org "a\\" onclick=\\"alert(1)")',
+        "![x](https://example.org/pixel.png)",
+        '![x" onerror="alert(1)](https://example.org/a.png)',
+        "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+        "[![x](javascript:a)](https://example.org)",
+        "<https://example.org/<script>>",
+        "<javascript:alert(1)>",
+        "[x]: javascript:alert(1)\n\n[x]",
+        "```<script>\n</code></pre><script>alert(1)</script>\n```",
+        '```"onclick="x\ncode\n```',
+        "`</code><script>alert(1)</script>`",
+        "    </pre><script>",
+        "|a|\n|:-:|\n|<script>|",
+        "# <script>\n\n> <iframe src=x>\n\n- <style>*{}</style>",
+        "&lt;script&gt; &#60;script&#62;",
+        "<!-- --> <![CDATA[ ]]> <?php ?>",
+        '~~<b>~~ **<i>** <a href="javascript:x">',
+    ],
+)
+def test_no_text_becomes_markup_that_does_anything(text: str) -> None:
+    check(html_of(text))
+    check(html_of(text, breaks=True))
+
+
+PIECES = ["<script>", "[", "](", ")", "javascript:x", "https://x", "`", "```", "\n", "|", "-|", "*", "!", '"', "'"]
+PIECES += ["<", ">", "&", " ", "a", "\\", "#", "~~", "    "]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40))
+def test_no_piece_of_markdown_becomes_anything_else(pieces: list[str]) -> None:
+    check(html_of("".join(pieces)))
+
+
+def test_links_to_the_web_tell_it_nothing() -> None:
+    assert html_of("[x](https://example.org/?a=1&b=2)") == (
+        '<p><a href="https://example.org/?a=1&amp;b=2" rel="noopener noreferrer">x</a></p>\n'
+    )
+    assert 'href="mailto:a@example.org"' in html_of("<a@example.org>")
+
+
+def test_what_is_no_address_of_the_web_is_words() -> None:
+    html = html_of("see [the file](/home/a/b.py#L3) and [x](javascript:alert(1))")
+    assert "href" not in html
+    assert re.sub("<[^>]*>", "", html) == "see the file and x\n"
+
+
+def test_images_are_named_and_not_fetched() -> None:
+    html = html_of("![a cat](https://example.org/cat.png) ![b](c.png)")
+    assert "<img" not in html
+    assert '<a href="https://example.org/cat.png" rel="noopener noreferrer">[image: a cat]</a>' in html
+    assert "[image: b]" in html
+
+
+def test_headings_stand_below_those_of_the_page() -> None:
+    assert html_of("# a\n## b\n##### c") == "<h3>a</h3>\n<h4>b</h4>\n<h6>c</h6>\n"
+
+
+def test_code_is_coloured_in_languages_that_are_known() -> None:
+    assert '<span class="k">def</span>' in html_of("```python\ndef f(): ...\n```")
+    assert html_of("```nonsense\ndef\n```") == '<pre tabindex="0"><code>def\n</code></pre>\n'
+
+
+def test_tables_scroll_by_themselves_and_are_aligned_without_styles() -> None:
+    html = html_of("|a|b|\n|--:|---|\n|1|2|")
+    assert html.startswith('<div class="wide"><table>')
+    assert '<td class="right">1</td>' in html
+    assert "style" not in html
+
+
+def test_lines_are_kept_where_people_type() -> None:
+    assert "<br" in html_of("one\ntwo", breaks=True)
+    assert "<br" not in html_of("one\ntwo")
+
+
+def test_a_text_that_is_too_long_to_be_read_as_markdown_is_told_as_it_is() -> None:
+    text = "*a* <b> " * (prose.LIMIT // 8 + 1)
+    assert html_of(text) == f'<pre class="long">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>\n'

@@ -1,0 +1,72 @@
+"""Turns of a conversation, as views get them, and the words that try to break out of a view."""
+
+from typing import Any
+
+from acp_proxy.views.conversation import Call, Item, Note, Other, Plan, Said, Speaker, Turn
+from acp_proxy.views.document import Head
+
+AT = "2026-11-20T09:15:02.123Z"
+HEAD = Head(
+    session="sess-1",
+    agent={"id": "my-agent-4f1c2d3e4a5b6c7d", "name": "my-agent", "version": "1.2.0"},
+    title="Fix the login",
+    cwd="/home/me/project",
+    created=AT,
+    updated="2026-11-20T09:17:00.000Z",
+    origin="recorded",
+)
+
+
+def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> Said:
+    return Said(speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks])
+
+
+def turn(*items: Item, number: int = 1, stop: str | None = "end_turn", error: str | None = None) -> Turn:
+    return Turn(number, AT, list(items), stop, error)
+
+
+def call(title: str, *content: dict[str, Any], **fields: Any) -> Call:
+    return Call("call-1", {"title": title, "status": "completed", "content": list(content), **fields}, is_new=True)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": words}}
+
+
+def diff(path: str, old: str | None, new: str) -> dict[str, Any]:
+    return {"type": "diff", "path": path, "oldText": old, "newText": new}
+
+
+def everywhere(evil: str) -> tuple[Head, list[Turn]]:
+    """These words wherever somebody else's can stand."""
+    head = Head(evil, {"id": evil, "name": evil, "version": evil}, evil, evil, evil, evil, evil)
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": evil},
+        {"type": evil, "data": evil},
+        {"type": "image", "mimeType": evil, "data": evil, "uri": evil},
+        {"type": "audio", "mimeType": evil, "data": evil},
+        {"type": "resource_link", "uri": evil, "name": evil, "title": evil, "mimeType": evil},
+        {"type": "resource", "resource": {"uri": evil, "text": evil, "mimeType": evil}},
+        {"type": "resource", "resource": {"uri": evil, "blob": evil, "mimeType": evil}},
+        {"type": "text", "text": f"```{evil}\n{evil}\n```\n\n[{evil}]({evil}) ![{evil}]({evil})\n\n    {evil}"},
+        {"type": "text", "text": f"|{evil}|\n|---|\n|`{evil}`|\n\n# {evil}\n\n> {evil}\n\n1. {evil}"},
+    ]
+    content = [*({"type": "content", "content": block} for block in blocks), diff(evil, evil, f"{evil}\n{evil}x")]
+    fields: dict[str, Any] = {
+        "status": evil,
+        "kind": evil,
+        "locations": [{"path": evil, "line": 1}],
+        "rawInput": {evil: evil},
+        "rawOutput": evil,
+    }
+    items: list[Item] = [
+        *(said(speaker, *blocks) for speaker in ("user", "agent", "thought")),
+        call(evil, *content, **fields),
+        Call(evil, {"title": evil, "rawInput": {"command": evil}, "rawOutput": evil}, is_new=True),
+        Call(evil, {"rawInput": evil}, is_new=False),
+        Plan([{"content": evil, "status": evil, "priority": evil}, evil]),
+        Note("gap", evil),
+        Note(evil, evil),
+        Other({"sessionUpdate": evil, evil: evil}),
+    ]
+    return head, [Turn(1, evil, items, evil, evil), turn(said("user", evil), number=2, stop=evil)]
