@@ -53,6 +53,17 @@ class Unmendable(AcpProxyError):
     """A damaged file that a repair leaves as it is."""
 
 
+class AlreadyThere(AcpProxyError):
+    """A file that somebody has; nothing is written over it unasked."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(f"{path} is there already. Give another name, or --force to write over it.")
+
+
+class NotImported(AcpProxyError):
+    """A file that is no transcript, or one that cannot be taken in as it is."""
+
+
 def errno_name(problem: BaseException) -> str:
     """The name of what went wrong, without the system's words or a path."""
     if isinstance(problem, NewerFormat):

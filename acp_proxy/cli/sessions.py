@@ -6,6 +6,8 @@ import typer
 
 from acp_proxy.cli import damage
 from acp_proxy.cli.compact import compact
+from acp_proxy.cli.export import export
+from acp_proxy.cli.importing import take_in
 from acp_proxy.cli.listing import list_sessions
 from acp_proxy.cli.order import Sessions
 from acp_proxy.cli.redact import redact
@@ -18,6 +20,8 @@ from acp_proxy.views import terminal
 app = typer.Typer(help="List, show and delete what is kept.", cls=Sessions, no_args_is_help=True, rich_markup_mode=None)
 app.command()(redact)
 app.command()(compact)
+app.command()(export)
+app.command("import")(take_in)
 
 
 app.command("list")(list_sessions)

@@ -8,14 +8,17 @@ as well, as far as it has come when the end is reached. A packed file has to be 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from acp_proxy.redaction.masking import Change, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.access import open_private, read_at, write_at
-from acp_proxy.transcripts.reading import to_read
+from acp_proxy.transcripts.reading import Line, Reading, to_read
+from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 
@@ -39,6 +42,34 @@ def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
     finally:
         os.close(fd)
     return found
+
+
+@contextmanager
+def masked(reading: Reading, masking: Masking) -> Iterator[tuple[Reading, str | None]]:
+    """A copy of a transcript, masked as its file would be, and its title; it is gone afterwards.
+
+    Raises OSError, NewerFormat.
+    """
+    with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / reading.path.name
+        fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(fd, "wb") as file:
+            file.writelines(reading.bytes_from(0))
+        redact_file(path, masking, dry=False)
+        copy = Reading(path)
+        try:
+            yield copy, _title(copy)
+        finally:
+            copy.close()
+
+
+def _title(reading: Reading) -> str | None:
+    """What a list would say, made anew: a title that was cut may hold so little of a secret that no rule finds it."""
+    summary = Summary()
+    for line in reading.streams():
+        if isinstance(line, Line) and line.entry is not None:
+            summary.add(line.entry)
+    return summary.title
 
 
 def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Change]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
 
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.catalog import Catalog
+    from acp_proxy.transcripts.importing import Taken
     from acp_proxy.transcripts.index import Listed, Page
     from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
@@ -333,6 +334,25 @@ class Store:
     def open_listed(self, listed: "Listed") -> Reading:
         """Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
+
+    def masked(self, reading: Reading, masking: "Masking") -> "AbstractContextManager[tuple[Reading, str | None]]":
+        """A copy of what is read, masked, and its title, for as long as it is used. Raises OSError, NewerFormat."""
+        from acp_proxy.transcripts.redacting import masked
+
+        return masked(reading, masking)
+
+    def take_in(self, path: Path, *, damaged: bool = False) -> "Taken":
+        """Import an exported transcript; ``damaged``: also if something in it cannot be read.
+
+        Raises NotImported, NewerFormat, OSError.
+        """
+        from acp_proxy.transcripts import importing
+
+        taken = importing.take_in(self._layout, path, self._make_folder, _now(), damaged=damaged)
+        if taken.is_new:
+            with contextlib.suppress(Unreadable):  # then its mark stays
+                self.bring_in(taken.agent, taken.session)
+        return taken
 
     # --- inside
 

@@ -92,9 +92,19 @@ def fork(path: Path, size: int) -> None:
             print(errno.errorcode[problem.errno or 0])
 
 
+def take_in(path: Path, size: int) -> None:
+    """The file "exported.jsonl" beside a store."""
+    store = Store(path)
+    with no_file_past(size):
+        try:
+            store.take_in(path.parent / "exported.jsonl")
+        except OSError as problem:
+            print(errno.errorcode[problem.errno or 0])
+
+
 def main() -> None:
     job, path, size = sys.argv[1:]
-    {"append": append, "delete": delete, "show": show, "fork": fork}[job](Path(path), int(size))
+    {"append": append, "delete": delete, "show": show, "fork": fork, "import": take_in}[job](Path(path), int(size))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,178 @@
+"""``acp-proxy sessions export``: conversations to give away, as documents or as transcripts."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from acp_proxy import options
+from acp_proxy.cli import writing
+from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from acp_proxy.views import terminal
+
+if TYPE_CHECKING:  # no other command needs them
+    from acp_proxy.redaction.masking import Masking
+    from acp_proxy.transcripts.index import Listed
+    from acp_proxy.transcripts.reading import Reading
+    from acp_proxy.views.document import Choices, Head, Tools
+
+_JSONL = "jsonl"
+_FORMATS = ("md", "html", "json", _JSONL)
+_SUFFIXES = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json", ".jsonl": _JSONL}
+_TOOLS = ("none", "summary", "full")
+
+
+def export(
+    sessions: Annotated[
+        list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last.")
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    all_sessions: Annotated[bool, typer.Option("--all", help="Every session that is listed.")] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="md, html, json or jsonl. Default: as the file's name ends, else md.")
+    ] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A file; a directory for several. Default: stdout.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    tools: Annotated[
+        str, typer.Option("--tools", help="Tool calls: none, summary or full. Default: full; in md: summary.")
+    ] = "",
+    thoughts: Annotated[
+        bool | None, typer.Option("--thoughts/--no-thoughts", help="The agent's thoughts. Default: not in md.")
+    ] = None,
+    redact: Annotated[
+        str, typer.Option("--redact", help="Mask secrets; keys: known forms of keys; or a file of patterns: both.")
+    ] = "off",
+) -> None:
+    """Write conversations out: to paste into a pull request, to send, to keep.
+
+    md is made for pull requests and issues. html is one page that stands alone, on a phone and in the dark too: no
+    script, nothing is fetched. json is for programs. jsonl is the transcript, byte for byte, which sessions import
+    takes back. No file is written over without --force.
+
+    Example: acp-proxy sessions export last --output session.html
+    """
+    several = all_sessions or len(sessions or ()) > 1
+    if bool(sessions) == all_sessions:
+        raise typer.BadParameter("name sessions, as in: acp-proxy sessions export last. Or say --all.")
+    if several and not output:
+        raise typer.BadParameter("several sessions need a directory: --output DIR")
+    form = _form(form, "" if several else output)
+    choices = _choices(form, tools, thoughts)
+    with explained():
+        masking = _masking(redact)
+        opened = Store(root_of(store))
+        rows = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
+        source, into = _Source(opened, form, choices, masking), Path(output).expanduser()
+        if not output:
+            with source.opened(rows[0]) as (_, pieces):
+                writing.to_stdout(pieces)
+        elif several or into.is_dir() or output.endswith("/"):
+            _to_directory(source, rows, into, force=force)
+        else:
+            with source.opened(rows[0]) as (_, pieces):
+                writing.to_file(into, pieces, force=force)
+            typer.echo(terminal.line(str(into)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The sessions of a store, in the form that is wanted."""
+
+    store: Store
+    form: str
+    choices: "Choices"
+    masking: "Masking | None"
+
+    @contextmanager
+    def opened(self, row: "Listed") -> Iterator[tuple[str | None, Iterable[bytes]]]:
+        """Its title, and what is to be written. Raises OSError, NewerFormat."""
+        with ExitStack() as stack:
+            reading, title = self.store.open_listed(row), row.title
+            stack.callback(reading.close)
+            reading.settle()
+            if self.masking is not None:
+                reading, title = stack.enter_context(self.store.masked(reading, self.masking))
+            yield title, self._pieces(_head(row, title, reading), reading)
+
+    def _pieces(self, head: "Head", reading: "Reading") -> Iterable[bytes]:
+        if self.form == _JSONL:
+            return reading.bytes_from(0)
+        from acp_proxy.views.export import exported
+
+        return (piece.encode() for piece in exported(self.form, head, reading, self.choices))
+
+
+def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
+    """Each in a file of its own; one that cannot be written does not keep the others from it."""
+    into.mkdir(parents=True, exist_ok=True)
+    written, failed = [], []
+    for row in advancing(rows, "Exporting"):
+        try:
+            with source.opened(row) as (title, pieces):
+                path = into / f"{file_name(f'{title or row.session} {row.agent} {row.name}')}.{source.form}"
+                writing.to_file(path, pieces, force=force)
+            written.append(path)
+        except (AcpProxyError, OSError) as problem:
+            failed.append(f"{row.session}: {getattr(problem, 'strerror', None) or problem}")
+    for path in written:
+        typer.echo(terminal.line(str(path)))
+    for text in failed:
+        typer.echo(f"acp-proxy: not exported: {terminal.line(text)}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":
+    from acp_proxy.views.document import Head
+
+    header = reading.header or reading.remade_header()
+    return Head(
+        session=row.session,
+        agent=header.agent if header is not None else {"id": row.agent},
+        title=title,
+        cwd=row.cwd,
+        created=header.created_at if header is not None else "",
+        updated=row.updated,
+        origin=header.origin if header is not None else "partial",
+    )
+
+
+def _form(given: str, output: str) -> str:
+    form = given or _SUFFIXES.get(Path(output).suffix.lower(), "md")
+    if form not in _FORMATS:
+        raise typer.BadParameter(f"--format takes {', '.join(_FORMATS)}, not {form!r}")
+    return form
+
+
+def _choices(form: str, tools: str, thoughts: bool | None) -> "Choices":
+    from acp_proxy.views.document import Choices
+
+    if form == _JSONL and (tools or thoughts is not None):
+        raise typer.BadParameter(
+            "a transcript (jsonl) is exported whole: --tools and --thoughts are for md, html, json"
+        )
+    if tools and tools not in _TOOLS:
+        raise typer.BadParameter(f"--tools takes {', '.join(_TOOLS)}, not {tools!r}")
+    is_markdown = form == "md"  # what a reviewer reads: a pull request takes 64 KiB
+    usual: Tools = "summary" if is_markdown else "full"
+    return Choices(cast("Tools", tools) if tools else usual, not is_markdown if thoughts is None else thoughts)
+
+
+def _masking(redact: str) -> "Masking | None":
+    """Raises UsageError."""
+    patterns = options.patterns(redact)
+    if patterns is None:
+        return None
+    from acp_proxy.redaction.masking import Masking
+
+    return Masking(patterns)

@@ -1,0 +1,54 @@
+"""``acp-proxy sessions import``: takes exported transcripts back into a store."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.storing import StoreOption, explained, root_of
+from acp_proxy.errors import AcpProxyError
+from acp_proxy.transcripts.store import Store
+from acp_proxy.views import terminal
+
+
+def take_in(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Transcripts: .jsonl, or compressed .jsonl.zst.")
+    ],
+    store: StoreOption = "",
+    damaged: Annotated[
+        bool, typer.Option("--damaged", help="Take also what has damaged lines, as it is; sessions repair mends it.")
+    ] = False,
+) -> None:
+    """Take exported transcripts in, byte for byte: they are listed, shown and loaded as if they had been recorded here.
+
+    What is no transcript, or of a later version, is refused. Nothing that is kept is ever replaced: a session that is
+    here already is left as it is. Ends with 1 if a file was refused.
+
+    Example: acp-proxy sessions import session.jsonl
+    """
+    said: list[str] = []
+    refused: list[str] = []
+    unlisted: list[str] = []
+    with explained():
+        opened = Store(root_of(store))
+        for path in advancing(files, "Importing"):
+            try:
+                taken = opened.take_in(path.expanduser(), damaged=damaged)
+            except (AcpProxyError, OSError) as problem:
+                reason = problem.strerror if isinstance(problem, OSError) else problem
+                refused.append(f"{path}: {reason}.".replace("..", "."))
+                continue
+            what = "imported" if taken.is_new else "here already"
+            said.append(f"{taken.session}  {taken.agent}  {what}")
+            if not taken.prompts:
+                unlisted.append(taken.session)
+    for text in said:
+        typer.echo(terminal.line(text))
+    for text in unlisted:
+        typer.echo(f"{terminal.line(text)} has no prompt in it: no list shows it.", err=True)
+    for text in refused:
+        typer.echo(f"acp-proxy: not imported: {terminal.line(text)}", err=True)
+    if refused:
+        raise typer.Exit(1)

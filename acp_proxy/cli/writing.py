@@ -1,0 +1,68 @@
+"""Results that are written out: to stdout, or to files that hold all of it or are not there."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+
+import typer
+
+from acp_proxy.errors import AlreadyThere
+from acp_proxy.views import terminal
+
+
+def to_stdout(pieces: Iterable[bytes]) -> None:
+    """The bytes as they are; to a terminal, without what could steer it."""
+    try:
+        if sys.stdout.isatty():
+            for piece in pieces:
+                sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
+        else:
+            sys.stdout.buffer.writelines(pieces)
+        sys.stdout.flush()
+    except BrokenPipeError as problem:  # who reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from problem
+
+
+def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
+    """Raises OSError, AlreadyThere."""
+    if path.exists() and not path.is_file():  # a pipe, a terminal
+        with path.open("wb") as file:
+            file.writelines(pieces)
+        return
+    with _claimed(path, force=force), _beside(path) as file:
+        file.writelines(pieces)
+
+
+@contextmanager
+def _claimed(path: Path, *, force: bool) -> Iterator[None]:
+    """The name is ours: nobody's file is written over."""
+    if force:
+        yield
+        return
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError as problem:
+        raise AlreadyThere(path) from problem
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the name when it is whole."""
+    file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False)  # noqa: SIM115
+    try:
+        with file:
+            yield file.file
+        os.replace(file.name, path)
+    except BaseException:
+        Path(file.name).unlink(missing_ok=True)
+        raise

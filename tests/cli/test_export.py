@@ -1,0 +1,226 @@
+"""Conversations are written out in the form that is wanted, and nothing that somebody has is written over."""
+
+import json
+import os
+import pty
+import random
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.stored import EPOCH, chunk, store_session
+from tests.transcripts.cold import age
+from torture.planted import planted
+
+TOKEN = planted("GitHub token", random.Random(0)).secret
+TURN = [
+    chunk("let me see", "agent_thought_chunk"),
+    {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "1",
+        "title": "pytest",
+        "status": "completed",
+        "rawOutput": "1 passed",
+    },
+    chunk("**done**"),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", "export", *words, "--store", str(store.root)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_markdown_is_what_comes_if_nothing_is_said(store: Store) -> None:
+    store_session(store, "s", ("Mend it\n\nplease", TURN))
+    told = printed(store, "last")
+    assert told == (
+        "# Mend it\n\nagent · 2023-11-14 22:13 UTC · `/project`\n\n## 1. Mend it\n\n> Mend it\n>\n> please\n"
+        "\n* ✓ `pytest`\n\n**done**\n"
+    )
+    assert printed(store, "last", "--format", "md") == told
+
+
+def test_each_form_has_what_it_has_and_what_is_asked_for(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    html = printed(store, "s", "--format", "html")
+    assert html.startswith("<!DOCTYPE html>")
+    assert all(part in html for part in ("let me see", "1 passed", "<strong>done</strong>"))
+    assert "let me see" in printed(store, "s", "--thoughts")
+    assert "1 passed" in printed(store, "s", "--tools", "full")
+    assert "pytest" not in printed(store, "s", "--tools", "none")
+    assert "let me see" not in printed(store, "s", "--format", "html", "--no-thoughts")
+    assert "1 passed" not in printed(store, "s", "--format", "html", "--tools", "summary")
+    document = json.loads(printed(store, "s", "--format", "json"))
+    assert [item["type"] for item in document["turns"][0]["items"]] == ["user", "thought", "tool_call", "agent"]
+
+
+def test_a_transcript_is_exported_byte_for_byte_also_where_it_is_compressed(store: Store, tmp_path: Path) -> None:
+    path = store_session(store, "s", ("Mend it", [chunk(f"word{number}") for number in range(3000)]))
+    with path.open("ab") as file:
+        file.write(b"\x00\xff damage \r\n")
+    before = path.read_bytes()
+    assert run(store, "s", "--format", "jsonl").stdout_bytes == before
+    age(path, 8)
+    store.sessions()
+    CliRunner().invoke(app, ["sessions", "compact", "--store", str(store.root)])
+    assert not path.exists()
+    printed(store, "s", "--output", str(tmp_path / "out.jsonl"))
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning"),
+    [("a.html", "<!DOCTYPE"), ("a.md", "# "), ("a.json", '{"acp-conv'), ("a.jsonl", '{"acp-tran'), ("a", "# ")],
+)
+def test_the_name_of_the_file_says_the_form(store: Store, tmp_path: Path, name: str, beginning: str) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    path = tmp_path / name
+    assert printed(store, "last", "--output", str(path)) == f"{path}\n"
+    assert path.read_text(encoding="utf-8").startswith(beginning)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
+
+
+def test_a_file_that_is_there_is_never_written_over_unasked(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    path = tmp_path / "a.md"
+    path.write_text("mine")
+    result = run(store, "last", "-o", str(path))
+    assert (result.exit_code, path.read_text()) == (1, "mine")
+    assert "--force" in result.stderr
+    printed(store, "last", "-o", str(path), "--force")
+    assert path.read_text(encoding="utf-8").startswith("# Mend it")
+
+
+def test_what_fails_half_way_leaves_no_file(store: Store, tmp_path: Path) -> None:
+    path = store_session(store, "s", ("Mend it", TURN))
+    store.sessions()
+    path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
+    for words in ((), ("--redact", "keys")):
+        result = run(store, "last", "--output", str(tmp_path / "a.html"), *words)
+        assert result.exit_code == 1
+        assert "Upgrade" in result.stderr
+    assert [found.name for found in tmp_path.iterdir()] == ["store"]
+
+
+def test_several_go_to_a_directory_each_by_its_title(store: Store, tmp_path: Path) -> None:
+    store_session(store, "one", ("Mend the/../login", TURN), agent="a", at=EPOCH)
+    store_session(store, "two", ("Mend the/../login", TURN), agent="b", at=EPOCH + 1)
+    store_session(store, "one", ("Mend the/../login", TURN), agent="b", at=EPOCH + 2)
+    told = printed(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
+    names = sorted(path.name for path in (tmp_path / "deep" / "er").iterdir())
+    assert len(names) == 3
+    assert all(name.startswith("mend-the-login-") and name.endswith(".html") for name in names)
+    assert sorted(Path(line).name for line in told.splitlines()) == names
+    again = run(store, "--all", "--format", "html", "--output", str(tmp_path / "deep" / "er"))
+    assert (again.exit_code, again.stdout, again.stderr.count("--force")) == (1, "", 3)
+    assert len(printed(store, "--all", "--agent", "a", "-o", f"{tmp_path}/only/").splitlines()) == 1
+    assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
+
+
+def test_one_that_cannot_be_read_keeps_no_other_from_being_written(store: Store, tmp_path: Path) -> None:
+    path = store_session(store, "bad", ("one", TURN))
+    store_session(store, "good", ("two", TURN))
+    store.sessions()
+    path.unlink()
+    path.mkdir()
+    result = run(store, "--all", "-o", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "not exported: bad" in result.stderr
+    assert [found.name.split("-")[0] for found in (tmp_path / "out").iterdir()] == ["two"]
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json", "jsonl"])
+def test_secrets_are_masked_also_where_they_are_spread(store: Store, tmp_path: Path, form: str) -> None:
+    updates = [
+        *(chunk(TOKEN[at : at + 7]) for at in range(0, len(TOKEN), 7)),
+        chunk(f" and INTERN-1 {TOKEN}", "agent_thought_chunk"),
+        {"sessionUpdate": "tool_call", "toolCallId": "1", "title": f"use {TOKEN}", "rawOutput": {"it": TOKEN}},
+        {"sessionUpdate": "plan", "entries": [{"content": TOKEN, "status": "pending"}]},
+        {"sessionUpdate": "session_info_update", "title": f"{'x' * 480} {TOKEN}"},
+    ]
+    path = store_session(store, "s", (f"use {TOKEN}", updates), error={"code": 1, "message": f"bad {TOKEN}"})
+    before = path.read_bytes()
+    patterns = tmp_path / "patterns"
+    patterns.write_text("INTERN-[0-9]\n")
+    options = () if form == "jsonl" else ("--tools", "full", "--thoughts")
+    told = printed(store, "s", "--format", form, "--redact", str(patterns), *options)
+    assert "redacted" in told
+    assert "INTERN-1" not in told
+    for at in range(len(TOKEN) - 12):
+        assert TOKEN[at + 4 : at + 12] not in told
+    assert TOKEN in printed(store, "s", "--format", form, *options)
+    assert path.read_bytes() == before
+
+
+def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("one", TURN))
+    for words, hint in (
+        ((), "export last"),
+        (("s", "--all"), "--all"),
+        (("--all",), "--output DIR"),
+        (("s", "--format", "pdf"), "md, html"),
+        (("s", "--tools", "some"), "none, summary, full"),
+        (("s", "--format", "jsonl", "--tools", "none"), "whole"),
+    ):
+        result = run(store, *words)
+        assert result.exit_code == 2
+        assert hint in " ".join(result.stderr.replace("│", " ").split())
+    assert run(store, "nobody").exit_code == 1
+    assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 1
+
+
+def test_nothing_steers_the_terminal_that_a_transcript_is_exported_to(store: Store) -> None:
+    store_session(store, "s", ("\u202eone \x1b[2J", [chunk("\x9b31m\x7f")]))
+    for form in ("md", "html", "json", "jsonl"):
+        master, slave = pty.openpty()
+        words = ("sessions", "export", "s", "--format", form, "--store", str(store.root))
+        process = subprocess.Popen([sys.executable, "-m", "acp_proxy", *words], stdout=slave, stderr=slave)
+        os.close(slave)
+        told = b""
+        with os.fdopen(master, "rb", buffering=0) as terminal:
+            while piece := _read(terminal.fileno()):
+                told += piece
+        assert process.wait(timeout=60) == 0
+        assert "one" in told.decode()
+        assert not set(told.decode()) & set("\x1b\x9b\x7f\u202e")
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, 65536)
+    except OSError:  # the other side is closed
+        return b""
+
+
+def test_who_reads_only_the_beginning_is_left_in_peace(store: Store) -> None:
+    store_session(store, "s", ("one", [chunk("word\n" * 100) for _ in range(2000)]))
+    words = ("sessions", "export", "s", "--store", str(store.root))
+    with subprocess.Popen(
+        [sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(5) == b"# one"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1

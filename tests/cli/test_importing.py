@@ -1,0 +1,98 @@
+"""What was exported comes back: listed, shown and loaded as if it had been recorded here."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.stored import EPOCH, chunk, store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Store:
+    return Store(tmp_path / "other")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def test_a_whole_store_moves_by_export_and_import(store: Store, other: Store, tmp_path: Path) -> None:
+    for number in range(3):
+        store_session(store, f"s{number}", (f"Question {number}", [chunk("yes")]), at=EPOCH + number)
+    files = run(store, "export", "--all", "--format", "jsonl", "-o", str(tmp_path / "out")).stdout.split()
+    result = run(other, "import", *files)
+    assert result.exit_code == 0
+    assert sorted(line.split()[0::2] for line in result.stdout.splitlines()) == [
+        [f"s{number}", "imported"] for number in range(3)
+    ]
+    again = run(other, "import", *files)
+    assert (again.exit_code, again.stdout.count("here already")) == (0, 3)
+
+    def listed(of: Store) -> list[tuple[str, str | None, str]]:
+        return [(row.session, row.title, row.updated) for row in of.sessions()]
+
+    assert listed(other) == listed(store)
+    assert (
+        run(other, "show", "last").stdout.partition("\n\n")[2] == run(store, "show", "last").stdout.partition("\n\n")[2]
+    )
+    assert run(other, "verify").exit_code == 0
+    for row in other.sessions():
+        exported = run(other, "export", row.session, "--format", "jsonl").stdout_bytes
+        assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
+
+
+def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Store, other: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Question", [chunk("yes")]))
+    path = tmp_path / "good.jsonl"
+    run(store, "export", "s", "-o", str(path))
+    page = tmp_path / "page.html"
+    run(store, "export", "s", "-o", str(page))
+    result = run(other, "import", str(tmp_path / "missing"), str(page), str(tmp_path), str(path))
+    assert result.exit_code == 1
+    assert "imported" in result.stdout
+    first, second, third = result.stderr.splitlines()
+    assert "No such file" in first
+    assert "page.html" in second
+    assert "Only jsonl comes back" in second
+    assert "directory" in third
+    assert [row.session for row in other.sessions()] == ["s"]
+
+
+def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Store, other: Store, tmp_path: Path) -> None:
+    path = store_session(store, "s", ("Question", [chunk("yes")]))
+    with path.open("ab") as file:
+        file.write(b"\x00" * 100)
+    out = tmp_path / "s.jsonl"
+    run(store, "export", "s", "-o", str(out))
+    refused = run(other, "import", str(out))
+    assert refused.exit_code == 1
+    assert "--damaged" in refused.stderr
+    assert run(other, "import", str(out), "--damaged").exit_code == 0
+    assert run(other, "verify").exit_code == 1
+    assert run(other, "repair").exit_code == 0
+    assert run(other, "verify").exit_code == 0
+
+
+def test_one_without_a_prompt_comes_in_and_is_said_to_be_in_no_list(store: Store, other: Store) -> None:
+    path = store_session(store, "s")
+    result = run(other, "import", str(path))
+    assert result.exit_code == 0
+    assert "no list shows it" in result.stderr
+
+
+def test_what_is_in_a_header_steers_no_terminal(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"acp-transcript":1,"sessionId":"\\u001b[2J\\u202e","agent":{"id":"\\u009b"}}\n')
+    result = run(store, "import", str(path))
+    assert result.exit_code == 0
+    assert not set(result.output) & set("\x1b\x9b\u202e")
