@@ -12,12 +12,12 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs agents bench bench-quick torture fuzz clean real-agents
+.PHONY: demo test check format docs pictures agents bench bench-quick torture fuzz clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
 
-test: $(VENV) $(TYPESCRIPT) real-agents
+test: $(VENV) $(TYPESCRIPT) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
 	@.venv/bin/pytest
 
@@ -35,6 +35,10 @@ format: $(VENV)
 docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
 	.venv/bin/python -m scripts.redaction_docs
+
+# Photographs an exported page in both colour schemes, for the README.
+pictures: $(VENV) browser
+	@.venv/bin/python -m scripts.pictures
 
 # Measures for minutes, and makes docs/performance.md: make bench [CASE=relay] [ROUNDS=3]
 bench: $(VENV) $(TYPESCRIPT)
@@ -79,6 +83,13 @@ $(TYPESCRIPT): tests/typescript/package.json | $(VENV)
 	@cd $(<D) && PATH="$(CURDIR)/.venv/bin:$$PATH" npm install --no-package-lock --ignore-scripts --no-audit --no-fund \
 		--fetch-retries=1 >"$(CURDIR)/.venv/npm.log" 2>&1 && touch node_modules/.installed || \
 		echo 'notice: the TypeScript SDK could not be installed (.venv/npm.log); the test with it will be skipped' >&2
+
+# For exported pages: a Chromium that is there, or Debian's. Installing a package takes root.
+browser: | $(VENV)
+	@.venv/bin/python -m scripts.browser || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
+		>.venv/browser.log 2>&1; } || \
+		echo 'notice: there is no Chromium, and it could not be installed (.venv/browser.log); tests of exported pages will be skipped' >&2
 
 real-agents: | $(VENV)
 	@if [ -x $(AGENTS)/setup ]; then \

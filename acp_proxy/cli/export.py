@@ -119,7 +119,7 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
     for row in advancing(rows, "Exporting"):
         try:
             with source.opened(row) as (title, pieces):
-                path = into / f"{file_name(f'{title or row.session} {row.agent} {row.name}')}.{source.form}"
+                path = into / f"{_name(title or row.session, row)}.{source.form}"
                 writing.to_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
@@ -130,6 +130,11 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
         typer.echo(f"acp-proxy: not exported: {terminal.line(text)}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _name(title: str, row: "Listed") -> str:
+    """Of the title, as far as it is read in a name, and different for every session."""
+    return file_name(f"{title:<200}{row.agent}/{row.name}")
 
 
 def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think
 COMPLETED, FAILED = "completed", "failed"
 _STATUSES = frozenset({"pending", "in_progress", COMPLETED, FAILED})
 _TITLE_LENGTH = 300
+_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
+"""Where agents put what a program printed, as people read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def parts(call: Call) -> list[Part]:
     """What it carries: input first; output of its own form only where there is no content to read."""
     content = list(_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
-    given = [] if before in (None, {}, [], "") or _only_command(before) == title(call) else [_raw("input", before)]
+    given = [] if before in (None, {}, [], "") or _command(before) == title(call) else [_raw("input", before)]
     gave = [] if content or behind in (None, {}, [], "") else [_raw("output", behind)]
     return [*given, *content, *gave]
 
@@ -96,16 +99,23 @@ def _content(items: object) -> Iterator[Part]:
 
 
 def _raw(name: str, value: object) -> Raw:
-    if isinstance(value, str):
-        return Raw(name, plain(value), "")
-    command = _only_command(value)
-    if command is not None:
-        return Raw(name, plain(command), "sh")
+    """The command or the text of a value that has one; else all of it."""
+    said = _command(value) if name == "input" else _text(value)
+    if said is not None:
+        return Raw(name, plain(said), "sh" if name == "input" else "")
     return Raw(name, plain(json.dumps(value, indent=2, ensure_ascii=False)), "json")
 
 
-def _only_command(value: object) -> str | None:
-    """The command line, of an input that is nothing but one and what is said of it."""
-    if isinstance(value, Mapping) and value.keys() <= {"command", "description", "cwd", "timeout"}:
-        return acp.text(value, "command")
-    return None
+def _command(value: object) -> str | None:
+    """The command line, as the agents that are known give it."""
+    found = acp.member(value, "command")
+    if isinstance(found, list):
+        words = acp.strings(value, "command")
+        return words[-1] if words[1:2] in (["-c"], ["-lc"]) else shlex.join(words)
+    return found if isinstance(found, str) else None
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    return next((text for key in _OUTPUTS if (text := acp.text(value, key)) is not None), None)

@@ -60,6 +60,20 @@ def test_a_command_is_told_as_one_and_not_twice() -> None:
     assert calls.parts(call(title="ls -l", rawInput=given)) == []
 
 
+def test_commands_and_their_output_are_told_as_agents_give_them() -> None:
+    for command, told in (
+        ("ls -l", "ls -l"),
+        (["/bin/bash", "-lc", "ls -l | wc"], "ls -l | wc"),
+        (["ls", "a file"], "ls 'a file'"),
+    ):
+        given = {"call_id": 1, "command": command}
+        gave = {"stdout": "no", "formatted_output": "2 files", "exit_code": 0}
+        assert calls.parts(call(rawInput=given, rawOutput=gave)) == [
+            Raw("input", told, "sh"),
+            Raw("output", "2 files", ""),
+        ]
+
+
 def test_output_of_its_own_form_is_told_where_there_is_no_other() -> None:
     assert calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
     assert calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []

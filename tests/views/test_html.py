@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from acp_proxy.views import document, html
 from acp_proxy.views.conversation import Call, Item, Note, Other, Plan, Turn
 from acp_proxy.views.document import Choices, Head, Tools
-from tests.views.turns import HEAD, call, diff, everywhere, said, text, turn
+from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 VOID = frozenset({"meta", "link", "img", "br", "hr"})
@@ -204,26 +204,6 @@ def test_a_later_change_of_a_call_stands_under_its_title() -> None:
     told = page(turn(call("Build")), turn(later, number=2))
     assert words(told).count("Build") == 2
     assert "call-1" not in told
-
-
-EVIL = [
-    "<script>document.title='ran'</script>",
-    "</title><script>alert(1)</script>",
-    "</style></code></pre></details></main><script>alert(1)</script>",
-    '" onmouseover="alert(1)" style="x" \'',
-    "' onerror='alert(1)",
-    "javascript:alert(1)",
-    "JAVASCRIPT:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "--><script>alert(1)</script><!--",
-    "]]><svg/onload=alert(1)>",
-    "&lt;script&gt;alert(1)&lt;/script&gt;",
-    "&quot;&#34;&#x22; onload=alert(1)",
-    "<base href=https://example.org><meta http-equiv=refresh content=0;url=https://example.org>",
-    "<link rel=stylesheet href=https://example.org/x.css><img src=https://example.org/x>",
-    "\x00<\x00script\x00>\ud800\u202e",
-    'image/png;base64,AAAA" onload="alert(1)',
-]
 
 
 def test_no_words_anywhere_become_anything_but_words() -> None:

@@ -16,6 +16,26 @@ HEAD = Head(
     origin="recorded",
 )
 
+EVIL = [
+    "<script>document.title='ran'</script>",
+    "</title><script>alert(1)</script>",
+    "</style></code></pre></details></main><script>alert(1)</script>",
+    '" onmouseover="alert(1)" style="x" \'',
+    "' onerror='alert(1)",
+    "javascript:alert(1)",
+    "JAVASCRIPT:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "--><script>alert(1)</script><!--",
+    "]]><svg/onload=alert(1)>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&quot;&#34;&#x22; onload=alert(1)",
+    "<base href=https://example.org><meta http-equiv=refresh content=0;url=https://example.org>",
+    "<link rel=stylesheet href=https://example.org/x.css><img src=https://example.org/x>",
+    "\x00<\x00script\x00>\ud800\u202e",
+    'image/png;base64,AAAA" onload="alert(1)',
+]
+"""What tries to break out of a page."""
+
 
 def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> Said:
     return Said(speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks])

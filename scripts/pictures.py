@@ -1,0 +1,62 @@
+"""Makes the README's pictures of an exported page, from a bundled conversation: `make pictures`.
+
+The page is exported by the command that users have, and photographed in both schemes by the browser of this machine.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import ViewportSize
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from scripts import browser
+
+ROOT = Path(__file__).parent.parent
+CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
+PICTURES = ROOT / "docs" / "pictures"
+SCHEMES = ("light", "dark")
+SIZE: ViewportSize = {"width": 1200, "height": 980}
+SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two for each of them
+
+
+@contextmanager
+def exported_page() -> Iterator[Path]:
+    """The conversation as a page."""
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        for words in (["import", str(CONVERSATION)], ["export", "last", "--output", str(page)]):
+            result = CliRunner().invoke(app, ["sessions", *words, "--store", str(Path(folder) / "store")])
+            if result.exit_code:
+                raise SystemExit(result.output)
+        yield page
+
+
+def photograph(page: Path, executable: str) -> Iterator[Path]:
+    with browser.opened(executable) as opened:
+        for scheme in SCHEMES:
+            context = opened.new_context(viewport=SIZE, device_scale_factor=SHARPNESS, color_scheme=scheme)
+            shown = context.new_page()
+            shown.goto(page.as_uri())
+            shown.evaluate("document.querySelector('h2').scrollIntoView()")
+            path = PICTURES / f"export-{scheme}.png"
+            shown.screenshot(path=path)
+            yield path
+
+
+def main() -> int:
+    executable = browser.installed()
+    if executable is None:
+        print("pictures: there is no Chromium here. Run: make browser", file=sys.stderr)
+        return 1
+    with exported_page() as page:
+        for path in photograph(page, executable):
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

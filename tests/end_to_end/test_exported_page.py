@@ -1,0 +1,286 @@
+"""An exported page in a real browser: how it is laid out, that it can be read, and that no transcript runs in it.
+
+Chromium is driven by Playwright; where there is none, the tests are skipped.
+"""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from acp_proxy.views import document, html
+from acp_proxy.views.conversation import Turn
+from acp_proxy.views.document import Choices, Head
+from scripts import browser as browsers
+from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
+
+CONVERSATION = Path(__file__).parents[2] / "fixtures" / "conversations" / "login.jsonl"
+WIDTHS = (390, 1280)
+SCHEMES = ("light", "dark")
+LONG = "a_very_long_word_without_any_space_" * 12
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = browsers.installed()
+    if path is None:
+        pytest.skip("no Chromium is installed; run: make browser")
+    with browsers.opened(path) as found:
+        yield found
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[tuple[Open, list[str]]]:
+    """Opens pages; and whatever one of them says, asks, wants from elsewhere or runs into."""
+    seen: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def dismissed(dialog: Dialog) -> None:
+        seen.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open_page(path: Path, **options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: seen.append(f"console: {message.text}"))
+        page.on("dialog", dismissed)
+        page.on("pageerror", lambda error: seen.append(f"error: {error}"))
+        page.on("popup", lambda popup: seen.append(f"popup: {popup.url}"))
+        page.on("download", lambda download: seen.append(f"download: {download.url}"))
+        page.on("request", lambda request: seen.append(f"request: {request.url}"))
+        page.goto(path.as_uri())
+        assert seen.pop(0) == f"request: {path.as_uri()}"
+        return page
+
+    yield open_page, seen
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled conversation, by the commands that a user has."""
+    folder = tmp_path_factory.mktemp("exported")
+    for words in (["import", str(CONVERSATION)], ["export", "last", "--output", str(folder / "page.html")]):
+        result = CliRunner().invoke(app, ["sessions", *words, "--store", str(folder / "store")])
+        assert result.exit_code == 0, result.output
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything in it is longer than a line."""
+    table = f"|{'|'.join(['column'] * 30)}|\n|{'|'.join(['---'] * 30)}|\n|{'|'.join(['value'] * 30)}|"
+    link = f"[{LONG}](https://example.org/{LONG}) `{LONG}`"
+    turns = [
+        turn(
+            said("user", f"{LONG}\n\n```\n{LONG}\n```"),
+            said("thought", LONG),
+            said("agent", f"# {LONG}\n\n{table}\n\n{link}\n\n- {LONG}\n\n> {LONG}"),
+            call(LONG, diff(LONG, LONG, f"{LONG}x"), kind="edit", locations=[{"path": LONG}]),
+            call(f"cat {LONG}", text(LONG), status="failed", rawInput={"command": LONG}),
+            error=LONG,
+            number=number,
+        )
+        for number in range(1, 4)
+    ]
+    head = Head(LONG, {"name": LONG, "version": LONG}, LONG, f"/{LONG}", HEAD.created, HEAD.updated, "recorded")
+    return written(tmp_path_factory.mktemp("wide") / "page.html", head, turns)
+
+
+def written(path: Path, head: Head, turns: list[Turn]) -> Path:
+    contents = [(turn.number, document.first_line(turn)) for turn in turns]
+    path.write_text("".join(html.page(head, contents, turns, Choices())), encoding="utf-8")
+    return path
+
+
+OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(one => {
+    const box = one.getBoundingClientRect();
+    return box.width && (box.right > innerWidth + 1 || box.left < -1) && !one.closest('pre, .wide, .hidden');
+}).map(one => one.outerHTML.slice(0, 80))"""
+OF_WORDS = """[...document.querySelectorAll('body *')].filter(one =>
+    !one.closest('.hidden') && [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim()))"""
+SMALL = f"""() => {OF_WORDS}
+    .filter(one => parseFloat(getComputedStyle(one).fontSize) < (one.matches('.user > p, .agent > p') ? 16 : 12))
+    .map(one => one.outerHTML.slice(0, 80))"""
+UNFOLD = "() => document.querySelectorAll('details').forEach(one => { one.open = true })"
+FAINT = """() => {
+    const numbers = text => text.match(/[\\d.]+/g).map(Number);
+    const linear = part => part / 255 <= 0.03928 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+    const ground = one => {
+        for (; one; one = one.parentElement) {
+            const found = numbers(getComputedStyle(one).backgroundColor);
+            if (found.length < 4 || found[3] === 1) return found;
+        }
+        return [255, 255, 255];
+    };
+    const low = [];
+    for (const one of WORDS) {
+        const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
+        const contrast = (a + 0.05) / (b + 0.05);
+        if (contrast < 4.5) low.push([contrast.toFixed(2), one.outerHTML.slice(0, 80)]);
+    }
+    return low;
+}""".replace("WORDS", OF_WORDS)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["exported", "wide"])
+def test_nothing_is_wider_than_the_screen(
+    request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, width: int
+) -> None:
+    open_page, seen = watched
+    page = open_page(request.getfixturevalue(name), viewport={"width": width, "height": 844})
+    page.evaluate(UNFOLD)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(SMALL) == []
+    assert seen == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_code_and_tables_scroll_within_themselves(wide: Path, watched: tuple[Open, list[str]], width: int) -> None:
+    page = watched[0](wide, viewport={"width": width, "height": 844})
+    page.evaluate(UNFOLD)
+    scrolled = """() => ['.said pre', '.diff', '.wide'].map(name => {
+        const one = document.querySelector(name);
+        one.scrollLeft = 100;
+        return one.scrollLeft;
+    })"""
+    assert page.evaluate(scrolled) == [100, 100, 100]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["exported", "wide"])
+def test_every_text_stands_out_from_its_ground(
+    request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, scheme: str
+) -> None:
+    page = watched[0](request.getfixturevalue(name), color_scheme=scheme)
+    page.evaluate(UNFOLD)
+    assert page.evaluate(FAINT) == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (int(re.findall(r"\d+", background)[0]) > 128) == (scheme == "light")
+
+
+def test_the_contents_stand_beside_the_turns_where_there_is_room(
+    exported: Path, watched: tuple[Open, list[str]]
+) -> None:
+    for width, beside in ((1280, True), (390, False)):
+        page = watched[0](exported, viewport={"width": width, "height": 844})
+        contents, turns = page.locator(".contents").bounding_box(), page.locator("main").bounding_box()
+        assert contents is not None
+        assert turns is not None
+        assert (contents["x"] + contents["width"] <= turns["x"]) == beside
+        assert (contents["y"] + contents["height"] <= turns["y"]) == (not beside)
+
+
+def test_everything_works_without_script(exported: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](exported, java_script_enabled=False)
+    output = page.get_by_text("59 passed")
+    assert not output.is_visible()
+    page.get_by_text("pytest -q", exact=True).first.click()
+    assert output.is_visible()
+    assert page.get_by_text("+LIFETIME = timedelta(weeks=2)").is_visible()
+    page.get_by_text("Thought", exact=True).click()
+    assert page.get_by_text("at which clock both sides use").is_visible()
+    assert page.locator("img").evaluate("one => one.naturalWidth") > 0
+
+
+def test_the_contents_lead_to_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](exported, java_script_enabled=False)
+    links = page.locator(".contents a")
+    assert links.count() == 3
+    links.nth(2).click()
+    assert page.url.endswith("#turn-3")
+    box = page.locator("#turn-3").bounding_box()
+    size = page.viewport_size
+    assert box is not None
+    assert size is not None
+    assert 0 <= box["y"] < size["height"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each of these words wherever somebody else's can stand."""
+    turns: list[Turn] = []
+    for evil in [*EVIL, "<img src=x onerror=\"document.title='ran'\">", 'https://example.org/"onclick="alert(1)']:
+        turns += everywhere(evil)[1]
+    for number, each in enumerate(turns, 1):
+        each.number = number
+    return written(tmp_path_factory.mktemp("hostile") / "page.html", everywhere(EVIL[1])[0], turns)
+
+
+FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>
+    one.matches('script, iframe, object, embed, form, input, base, svg, video, audio, template, body style')
+    || [...one.attributes].some(({name}) => name.startsWith('on') || name === 'style' || name === 'srcset')
+    || (one.href && !/^(https?:|mailto:|data:,$|file:[^#]*#turn-\\d+$)/.test(one.href))
+).map(one => one.outerHTML.slice(0, 100))"""
+
+
+def test_a_hostile_transcript_does_not_run(hostile: Path, watched: tuple[Open, list[str]]) -> None:
+    open_page, seen = watched
+    page = open_page(hostile)
+    title = page.title()
+    assert page.evaluate(FOREIGN) == []
+    page.evaluate(UNFOLD)
+    page.evaluate(
+        """() => document.querySelectorAll('body *').forEach(one =>
+            ['mouseover', 'focus', 'error', 'load', 'toggle'].forEach(name => one.dispatchEvent(new Event(name))))"""
+    )
+    page.wait_for_load_state("networkidle")
+    assert page.title() == title
+    assert seen == []
+
+
+def test_what_would_break_out_could_still_do_nothing(
+    exported: Path, tmp_path: Path, watched: tuple[Open, list[str]]
+) -> None:
+    """The page's policy, alone: here the markup is really there, and what it calls listens."""
+    open_page, seen = watched
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        there = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        markup = f"""<script>document.title = 'ran'</script><script src="{there}/x.js"></script>
+            <img src="x" onerror="document.title = 'ran'"><img src="{there}/x.png"><style>h1 {{ display: none }}</style>
+            <link rel="stylesheet" href="{there}/x.css"><iframe src="{there}/"></iframe><base href="{there}/">
+            <object data="{there}/x"></object><video src="{there}/x.mp4"></video>
+            <form action="{there}/"><button>send</button></form>
+            <svg onload="document.title = 'ran'"><script>document.title = 'ran'</script></svg>
+            <p id="styled" style="position: fixed">x</p><a id="run" href="javascript:document.title = 'ran'">run</a>"""
+        broken = tmp_path / "broken.html"
+        broken.write_text(exported.read_text(encoding="utf-8").replace("<main>", f"<main>{markup}"), encoding="utf-8")
+        page = open_page(broken)
+        title = page.title()
+        page.locator("#run").click()
+        page.wait_for_load_state("networkidle")
+        assert page.title() == title != "ran"
+        assert page.locator("h1").is_visible()
+        assert page.locator("#styled").evaluate("one => getComputedStyle(one).position") == "static"
+        assert page.evaluate("document.baseURI") == broken.as_uri()
+        assert len([told for told in seen if "Content Security Policy" in told]) >= 10
+        with page.expect_console_message(lambda message: "form-action" in message.text):
+            page.evaluate("document.querySelector('button').click()")  # what was sent is blocked, and the page is gone
+        assert _asked(listening) == b""
+
+
+def _asked(listening: socket.socket) -> bytes:
+    """What came over the connections that were made: Chromium may make one before it asks whether it may."""
+    asked = b""
+    with suppress(BlockingIOError):
+        while True:
+            connection, _ = listening.accept()
+            with connection, suppress(BlockingIOError):
+                connection.setblocking(False)
+                asked += connection.recv(4096)
+    return asked
