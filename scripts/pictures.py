@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
 PICTURES = ROOT / "docs" / "pictures"
 SCHEMES = ("light", "dark")
-SIZE: ViewportSize = {"width": 1200, "height": 980}
+SIZE: ViewportSize = {"width": 1180, "height": 1580}
 SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two for each of them
 
 
@@ -41,7 +41,7 @@ def photograph(page: Path, executable: str) -> Iterator[Path]:
             context = opened.new_context(viewport=SIZE, device_scale_factor=SHARPNESS, color_scheme=scheme)
             shown = context.new_page()
             shown.goto(page.as_uri())
-            shown.evaluate("document.querySelector('h2').scrollIntoView()")
+            shown.get_by_text("Read notes/sessions.py").click()
             path = PICTURES / f"export-{scheme}.png"
             shown.screenshot(path=path)
             yield path

@@ -19,7 +19,7 @@ from acp_proxy.transcripts import access, journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, is_ours, unfinished
 from acp_proxy.transcripts.packed import Packed, pieces, written
-from acp_proxy.transcripts.transcript import Reading, cut
+from acp_proxy.transcripts.reading import Reading, cut
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
