@@ -156,9 +156,9 @@ def test_secrets_are_masked_also_where_they_are_spread(store: Store, tmp_path: P
         chunk(f" and INTERN-1 {TOKEN}", "agent_thought_chunk"),
         {"sessionUpdate": "tool_call", "toolCallId": "1", "title": f"use {TOKEN}", "rawOutput": {"it": TOKEN}},
         {"sessionUpdate": "plan", "entries": [{"content": TOKEN, "status": "pending"}]},
-        {"sessionUpdate": "session_info_update", "title": f"{'x' * 480} {TOKEN}"},
     ]
-    path = store_session(store, "s", (f"use {TOKEN}", updates), error={"code": 1, "message": f"bad {TOKEN}"})
+    cut = f"use {'/' * 100}{TOKEN}"  # a title ends within it
+    path = store_session(store, "s", (cut, updates), error={"code": 1, "message": f"bad {TOKEN}"})
     before = path.read_bytes()
     patterns = tmp_path / "patterns"
     patterns.write_text("INTERN-[0-9]\n")
@@ -190,7 +190,9 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
 
 
 def test_nothing_steers_the_terminal_that_a_transcript_is_exported_to(store: Store) -> None:
-    store_session(store, "s", ("\u202eone \x1b[2J", [chunk("\x9b31m\x7f")]))
+    path = store_session(store, "s", ("\u202eone \x1b[2J", [chunk("\x9b31m\x7f")]))
+    with path.open("ab") as file:
+        file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
     for form in ("md", "html", "json", "jsonl"):
         master, slave = pty.openpty()
         words = ("sessions", "export", "s", "--format", form, "--store", str(store.root))

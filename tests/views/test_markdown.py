@@ -106,6 +106,7 @@ def test_what_is_missing_is_said_and_what_nobody_knows_is_left_out() -> None:
         ("~~~~\nopen\n~~~", "~~~~\nopen\n~~~\n~~~~"),
         ("# a\n\nb\n=\n\n##### c", "### a\n\n### b\n\n\n###### c"),
         ("a <b> and `<b>` and <https://x>", "a &lt;b> and `<b>` and <https://x>"),
+        ("\t<details>", "    <details>"),
         ("<details>\nx", "&lt;details>\nx"),
         ("|`a<b>`|\n|-|\n|`x | <i>`|", "|`a<b>`|\n|-|\n|`x | &lt;i>`|"),
         ("\\<b> \\`<b>\\`", "\\<b> \\`&lt;b>\\`"),
