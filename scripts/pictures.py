@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from playwright.sync_api import ViewportSize
 from typer.testing import CliRunner
@@ -18,7 +19,7 @@ from scripts import browser
 ROOT = Path(__file__).parent.parent
 CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
 PICTURES = ROOT / "docs" / "pictures"
-SCHEMES = ("light", "dark")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZE: ViewportSize = {"width": 1180, "height": 1580}
 SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two for each of them
 

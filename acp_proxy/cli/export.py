@@ -53,7 +53,7 @@ def export(
         str, typer.Option("--redact", help="Mask secrets; keys: known forms of keys; or a file of patterns: both.")
     ] = "off",
 ) -> None:
-    """Write conversations out: to paste into a pull request, to send, to keep.
+    """Write conversations out, to share or to keep.
 
     md is made for pull requests and issues. html is one page that stands alone, on a phone and in the dark too: no
     script, nothing is fetched. json is for programs. jsonl is the transcript, byte for byte, which sessions import

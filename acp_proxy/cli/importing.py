@@ -21,10 +21,11 @@ def take_in(
         bool, typer.Option("--damaged", help="Take also what has damaged lines, as it is; sessions repair mends it.")
     ] = False,
 ) -> None:
-    """Take exported transcripts in, byte for byte: they are listed, shown and loaded as if they had been recorded here.
+    """Take exported transcripts in, byte for byte.
 
-    What is no transcript, or of a later version, is refused. Nothing that is kept is ever replaced: a session that is
-    here already is left as it is. Ends with 1 if a file was refused.
+    They are listed, shown and loaded as if they had been recorded here. What is no transcript, or of a later version,
+    is refused. Nothing that is kept is ever replaced: a session that is here already is left as it is. Ends with 1 if a
+    file was refused.
 
     Example: acp-proxy sessions import session.jsonl
     """
