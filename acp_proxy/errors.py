@@ -49,6 +49,10 @@ class NothingToSave(AcpProxyError):
     """What was to be saved from a conversation is not in it, or would overwrite something."""
 
 
+class NoTranscript(AcpProxyError):
+    """A FILE on the command line is none that was recorded."""
+
+
 class Unmendable(AcpProxyError):
     """A damaged file that a repair leaves as it is."""
 

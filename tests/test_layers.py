@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "demo": {"wire", "errors"},
     "editors": {"wire", "errors"},
     "diagnosis": {"editors", "shell", "core", "replay", "transcripts", "wire", "errors", "options"},
+    "mock": {"replay", "transcripts", "wire", "errors"},
     "views": {"diagnosis", "editors", "replay", "transcripts", "wire", "errors"},
     "shell": {"core", "redaction", "replay", "transcripts", "wire", "errors", "options"},
     "cli": {
@@ -28,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "diagnosis",
         "editors",
         "demo",
+        "mock",
         "core",
         "redaction",
         "replay",
@@ -41,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "shell",
         "views",
         "demo",
+        "mock",
         "core",
         "redaction",
         "replay",
@@ -51,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 ONLY_IN = {
-    "anyio": {"shell", "cli", "demo"},
+    "anyio": {"shell", "cli", "demo", "mock"},
     "typer": {"cli", "views"},
     "rich": {"cli", "views"},
     "sqlite3": {"transcripts", "shell", "cli", "diagnosis"},
@@ -114,6 +117,7 @@ def test_every_import_goes_the_one_way() -> None:
         ("errors.py", "from .wire import acp"),
         ("options.py", "import acp_proxy.wire.acp"),
         ("demo/agent.py", "from acp_proxy.transcripts.store import Store"),
+        ("mock/agent.py", "from acp_proxy.demo.connection import Connection"),
         ("shell/relay.py", "from acp_proxy.cli.app import app"),
         ("cli/app.py", "from acp_proxy.__main__ import main"),
         ("core/ledger.py", "def later():\n    import anyio.abc"),

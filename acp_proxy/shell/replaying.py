@@ -156,9 +156,6 @@ def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:
 
 def _states(session: str, telling: Telling, summary: Summary) -> list[bytes]:
     """The latest state of the session, and the title that a list shows."""
-    info: dict[str, object] = {"sessionUpdate": acp.SESSION_INFO}
-    if summary.title is not None:
-        info["title"] = summary.title
-    if summary.meta:
-        info["_meta"] = summary.meta
-    return [*telling.states(), answers.update(session, info)] if len(info) > 1 else telling.states()
+    info = summary.info()
+    named = [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
+    return [*telling.states(), *named]

@@ -59,6 +59,10 @@ class Summary:
     def updated(self) -> str | None:
         return self.agent_updated or self.last
 
+    def info(self) -> dict[str, object]:
+        """What a ``session_info_update`` says of the session: the title that a list shows, and ``_meta``."""
+        return ({"title": self.title} if self.title is not None else {}) | ({"_meta": self.meta} if self.meta else {})
+
     def add(self, entry: Entry) -> None:
         if entry.note is not None:
             self._note(entry, entry.note)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from acp_proxy.wire import jsonrpc, splice
-from acp_proxy.wire.jsonrpc import Request
+from acp_proxy.wire.jsonrpc import Request, RequestId
 
 INITIALIZE = "initialize"
 NEW = "session/new"
@@ -180,6 +180,13 @@ def with_result(raw: bytes, value: str) -> bytes:
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["result"]
     return splice.encode(splice.replaced(line, [(span, value)]))
+
+
+def with_id(raw: bytes, id: RequestId) -> bytes:
+    """The same request or response under another id; every other byte stays. Raises ValueError, KeyError."""
+    line = splice.decode(raw)
+    span = splice.members(line, splice.whole(line)[0])["id"]
+    return splice.encode(splice.replaced(line, [(span, id)]))
 
 
 def with_session(raw: bytes, session: str) -> bytes:

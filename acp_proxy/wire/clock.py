@@ -29,3 +29,12 @@ def normalized(text: str) -> str | None:
         return normal(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
         return None
+
+
+def between(earlier: str, later: str) -> float:
+    """Seconds from one of our times to another; none where a clock went back, or where one of them is no time."""
+    try:
+        passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
+    except (ValueError, TypeError):
+        return 0.0
+    return max(passed.total_seconds(), 0.0)

@@ -1,9 +1,13 @@
-"""The main job driven by the clients of the official SDKs: every line that they receive meets their own models."""
+"""The main job, and the mock agent, driven by the clients of the official SDKs.
+
+Every line that they receive meets their own models.
+"""
 
 import asyncio
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +18,7 @@ from typing import Any, cast
 
 import acp
 import anyio
+import anyio.to_thread
 import pytest
 from acp import schema
 from acp.connection import StreamDirection, StreamEvent
@@ -21,12 +26,13 @@ from pydantic import BaseModel
 
 from acp_proxy.demo.client import TIMEOUT
 from acp_proxy.demo.telling import Told, tell
-from tests.end_to_end.proxied import Proxied, Updates, kept, texts
+from tests.end_to_end.proxied import PROXY, Proxied, Updates, kept, texts
 
 PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")
 LAST_PROMPT = "What did I ask you first?"
 
-TYPESCRIPT = Path(__file__).parents[1] / "typescript"
+ROOT = Path(__file__).parents[2]
+TYPESCRIPT = ROOT / "tests" / "typescript"
 TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and all that is said
 
 FROM_AGENT: dict[str, type[BaseModel]] = {
@@ -61,6 +67,25 @@ def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
     assert report["left"] == []
     assert report["status"] == 0
     assert proxied.transcripts() == []
+
+
+def mock_agent(proxied: Proxied) -> tuple[str, list[str]]:
+    """A recorded session, and the command of an agent that has it."""
+    session = proxied.recorded(*PROMPTS)
+    return session, [*PROXY, "mock-agent", "--speed", "0", str(proxied.transcript(session))]
+
+
+def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) -> None:
+    """The report of a client: what it saw of the session, and of a new one in which the first prompt was said again."""
+    assert report["malformed"] == []
+    assert [(row["sessionId"], row["title"]) for row in report["listed"]] == [(recorded, PROMPTS[0])]
+    told = tell(report["loaded"])
+    assert [one.text for one in told if one.kind == "user"] == list(PROMPTS)
+    second = [one.text for one in told].index(PROMPTS[1])
+    assert [Told("user", PROMPTS[0]), *kept(report["live"])] == told[:second]
+    assert report["continued"] == report["live"]
+    assert report["session"] != recorded
+    assert (report["left"], report["status"]) == ([], 0)
 
 
 # Python
@@ -167,12 +192,11 @@ class Connected:
 
 
 @asynccontextmanager
-async def connected(proxied: Proxied, malformed: list[str]) -> AsyncIterator[Connected]:
+async def connected(command: list[str], project: Path, malformed: list[str]) -> AsyncIterator[Connected]:
     wire = Wire()
     editor = cast(acp.Client, Editor())
-    command = proxied.command("conversation")
     async with acp.spawn_agent_process(editor, *command, observers=[wire.observe]) as (agent, process):
-        yield Connected(agent, process, wire, proxied.project)
+        yield Connected(agent, process, wire, project)
     malformed += wire.malformed()
 
 
@@ -180,13 +204,14 @@ async def connected(proxied: Proxied, malformed: list[str]) -> AsyncIterator[Con
 async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)  # what the SDK cannot read, it only logs
     report: dict[str, Any] = {"malformed": []}
-    async with connected(proxied, report["malformed"]) as editor:
+    place = proxied.command("conversation"), proxied.project, report["malformed"]
+    async with connected(*place) as editor:
         await editor.initialize()
         report["session"] = session = await editor.new()
         report["live"] = [await editor.prompt(session, text) for text in PROMPTS]
         editor.process.kill()
         await editor.process.wait()
-    async with connected(proxied, report["malformed"]) as editor:
+    async with connected(*place) as editor:
         report["initialized"] = await editor.initialize()
         report["listed"] = await editor.list()
         report["loaded"] = await editor.load(session)
@@ -196,6 +221,36 @@ async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pyt
     report["status"] = editor.process.returncode
     assert_main_job_was_done(report, proxied)
     assert caplog.messages == []
+
+
+@pytest.mark.anyio
+async def test_the_python_client_plays_a_recorded_session(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    recorded, command = await anyio.to_thread.run_sync(mock_agent, proxied)
+    report: dict[str, Any] = {"malformed": []}
+    async with connected(command, proxied.project, report["malformed"]) as editor:
+        await editor.initialize()
+        report["listed"] = await editor.list()
+        report["loaded"] = await editor.load(recorded)
+        report["continued"] = await editor.prompt(recorded, PROMPTS[0])
+        report["session"] = await editor.new()
+        report["live"] = await editor.prompt(report["session"], PROMPTS[0])
+        for session in (recorded, report["session"]):
+            await editor.delete(session)
+        report["left"] = await editor.list()
+    report["status"] = editor.process.returncode
+    assert_recorded_session_was_played(report, recorded)
+    assert caplog.messages == []
+
+
+def test_the_example_of_the_documents_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "mock-agent.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert "tests/recordings/login.jsonl" in example
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(example.replace("tests/recordings/login.jsonl", "fixtures/transcripts/v1/conversation.jsonl"), names)  # noqa: S102 - ours
+    names["test_the_words_arrive_in_order"]()
 
 
 # TypeScript
@@ -212,9 +267,22 @@ def node() -> str:
     return found
 
 
-def test_the_typescript_client_does_the_main_job(proxied: Proxied) -> None:
-    words = [node(), str(TYPESCRIPT / "main_job.mjs"), str(proxied.project), *PROMPTS, LAST_PROMPT]
-    command = [*words, "--", *proxied.command("conversation")]
+def typescript(program: str, *words: str) -> Any:
+    """The report of one of the programs there."""
+    command = [node(), str(TYPESCRIPT / program), *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert_main_job_was_done(json.loads(ended.stdout), proxied)
+    return json.loads(ended.stdout)
+
+
+def test_the_typescript_client_does_the_main_job(proxied: Proxied) -> None:
+    words = [str(proxied.project), *PROMPTS, LAST_PROMPT]
+    report = typescript("main_job.mjs", *words, "--", *proxied.command("conversation"))
+    assert_main_job_was_done(report, proxied)
+
+
+def test_the_typescript_client_plays_a_recorded_session(proxied: Proxied) -> None:
+    node()
+    recorded, command = mock_agent(proxied)
+    report = typescript("mock_agent.mjs", str(proxied.project), recorded, PROMPTS[0], "--", *command)
+    assert_recorded_session_was_played(report, recorded)

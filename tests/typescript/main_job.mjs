@@ -1,144 +1,27 @@
 // The main job, driven by the official TypeScript SDK's client: node main_job.mjs CWD PROMPT… -- COMMAND…
 //
-// All prompts but the last, SIGKILL, a new process: list, load, the last prompt, delete. Prints one JSON report; every line that came is
-// held against the SDK's own schemas, and `malformed` has what does not meet them.
+// All prompts but the last, SIGKILL, a new process: list, load, the last prompt, delete. Prints one JSON report.
 
-import { spawn } from "node:child_process";
-import { Readable, Writable } from "node:stream";
+import { connected, given, initialize, list, load, malformed, open, prompt, remove } from "./client.mjs";
 
-import * as acp from "@agentclientprotocol/sdk";
-import * as schema from "./node_modules/@agentclientprotocol/sdk/dist/v1/schema/zod.gen.js";
-
-const TIMEOUT = 20_000; // milliseconds, for one answer; a first start on a busy machine takes a few seconds
-const words = process.argv.slice(2);
-const split = words.indexOf("--");
-const [cwd, ...prompts] = words.slice(0, split);
-const [program, ...args] = words.slice(split + 1);
-const last = prompts.pop();
-
-const { agent, client } = acp.methods;
-const FROM_AGENT = {
-  [client.session.update]: schema.zSessionNotification,
-  [client.session.requestPermission]: schema.zRequestPermissionRequest,
-};
-const messages = [];
-const malformed = [];
-
-function hold(what, value, expected) {
-  const checked = expected ? expected.safeParse(value) : { success: false, error: "unexpected" };
-  const read = checked.success && contains(JSON.parse(JSON.stringify(checked.data)), value);
-  if (!read) malformed.push(`${what}: ${JSON.stringify(value)}: ${JSON.stringify(checked.data ?? checked.error)}`);
-}
-
-/** The schemas leave out what they cannot read, and put in what is usual: all that there was must still be there. */
-function contains(made, value) {
-  if (Array.isArray(value)) {
-    return Array.isArray(made) && made.length === value.length && value.every((item, at) => contains(made[at], item));
-  }
-  if (value === null || typeof value !== "object") return made === value;
-  return typeof made === "object" && Object.keys(value).every((key) => contains(made[key], value[key]));
-}
-
-function take(line) {
-  let message;
-  try {
-    message = JSON.parse(line);
-  } catch (problem) {
-    malformed.push(`not JSON: ${line}: ${problem}`);
-    return;
-  }
-  messages.push(message);
-  if (message.jsonrpc !== "2.0") malformed.push(`not JSON-RPC: ${line}`);
-  if (message.method !== undefined) hold(message.method, message.params, FROM_AGENT[message.method]);
-}
-
-/** The bytes as they came, and every line of them taken down. */
-function tapped(stdout) {
-  let rest = Buffer.alloc(0);
-  const tap = new TransformStream({
-    transform(data, next) {
-      rest = Buffer.concat([rest, data]);
-      for (let end; (end = rest.indexOf("\n")) >= 0; rest = rest.subarray(end + 1)) take(rest.subarray(0, end).toString());
-      next.enqueue(data);
-    },
-    flush() {
-      if (rest.length) malformed.push(`no newline: ${rest}`);
-    },
-  });
-  return Readable.toWeb(stdout).pipeThrough(tap);
-}
-
-async function inTime(promise, what) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no sign of ${what}`)), TIMEOUT);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-/** Start the command, talk, and end it: with SIGKILL, or by closing its input. */
-async function connected(talk, { kill }) {
-  const child = spawn(program, args, { cwd, stdio: ["pipe", "pipe", "inherit"] });
-  const exited = new Promise((resolve) => child.on("exit", (status, signal) => resolve(signal ?? status)));
-  const app = acp
-    .client({ name: "editor" })
-    .onNotification(client.session.update, () => {})
-    .onRequest(client.session.requestPermission, ({ params }) => ({
-      outcome: { outcome: "selected", optionId: params.options[0].optionId },
-    }));
-  try {
-    await app.connectWith(acp.ndJsonStream(Writable.toWeb(child.stdin), tapped(child.stdout)), async (connection) => {
-      await talk(connection);
-      if (kill) child.kill("SIGKILL");
-    });
-    child.stdin.end();
-    return await inTime(exited, "the end");
-  } finally {
-    child.kill("SIGKILL");
-  }
-}
-
-/** One request: its result, and the updates that came before it. */
-async function ask(connection, method, params, expected) {
-  const since = messages.length;
-  const result = await inTime(connection.request(method, params), method);
-  const answer = messages.findIndex((message, at) => at >= since && message.method === undefined);
-  hold(method, messages[answer].result, expected);
-  const updates = messages.slice(since, answer).filter((message) => message.method === client.session.update);
-  return { result, updates: updates.map((message) => message.params.update) };
-}
-
-const initialize = (connection) =>
-  ask(
-    connection,
-    agent.initialize,
-    { protocolVersion: acp.PROTOCOL_VERSION, clientCapabilities: {}, clientInfo: { name: "editor", version: "1.0.0" } },
-    schema.zInitializeResponse,
-  );
-const prompt = (connection, sessionId, text) =>
-  ask(connection, agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] }, schema.zPromptResponse);
-const list = (connection) => ask(connection, agent.session.list, { cwd }, schema.zListSessionsResponse);
-
+const prompts = given.slice(0, -1);
+const last = given.at(-1);
 const report = { live: [], malformed };
 await connected(
   async (connection) => {
     await initialize(connection);
-    const opened = await ask(connection, agent.session.new, { cwd, mcpServers: [] }, schema.zNewSessionResponse);
-    report.session = opened.result.sessionId;
+    report.session = (await open(connection)).result.sessionId;
     for (const text of prompts) report.live.push((await prompt(connection, report.session, text)).updates);
   },
   { kill: true },
 );
 report.status = await connected(
   async (connection) => {
-    const sessionId = report.session;
     report.initialized = (await initialize(connection)).result;
     report.listed = (await list(connection)).result.sessions;
-    const params = { sessionId, cwd, mcpServers: [] };
-    const loaded = await ask(connection, agent.session.load, params, schema.zLoadSessionResponse);
-    report.loaded = loaded.updates;
-    report.further = (await prompt(connection, sessionId, last)).updates;
-    await ask(connection, agent.session.delete, { sessionId }, schema.zDeleteSessionResponse);
+    report.loaded = (await load(connection, report.session)).updates;
+    report.further = (await prompt(connection, report.session, last)).updates;
+    await remove(connection, report.session);
     report.left = (await list(connection)).result.sessions;
   },
   { kill: false },

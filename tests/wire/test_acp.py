@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.wire import acp
 from acp_proxy.wire.acp import InvalidParams
+from acp_proxy.wire.jsonrpc import RequestId
 from tests.conversation import STATES
 from tests.strategies import messages, spelled, texts, values
 
@@ -173,3 +174,19 @@ def test_nothing_that_reads_parameters_raises_on_what_a_peer_may_send(data: st.D
         assert all(isinstance(item, str) for item in acp.strings(value, key))
         assert acp.offers(value, key) in (True, False)
     acp.update_kind(value)
+
+
+@pytest.mark.parametrize(
+    ("line", "id", "wanted"),
+    [
+        (b'{"id":1,"result":{"id":2}}', "7", b'{"id":7,"result":{"id":2}}'),
+        (b' { "result" : 1.0 , "id" : "a" }\n', '"b"', b' { "result" : 1.0 , "id" : "b" }\n'),
+    ],
+)
+def test_a_line_gets_another_id_and_keeps_every_other_byte(line: bytes, id: str, wanted: bytes) -> None:
+    assert acp.with_id(line, RequestId(id)) == wanted
+
+
+def test_a_line_without_an_id_cannot_get_another() -> None:
+    with pytest.raises(KeyError):
+        acp.with_id(b'{"result":{}}', RequestId("1"))

@@ -83,3 +83,10 @@ def test_times_sort_as_text_as_they_do_as_times(moment: datetime, later: timedel
     assert first <= second
     assert len(first) == len(second) == 24
     assert first.endswith("Z")
+
+
+def test_between_two_of_our_times_are_seconds() -> None:
+    first, second = clock.stamp(1_700_000_000.25), clock.stamp(1_700_003_600.75)
+    assert clock.between(first, second) == 3600.5
+    assert clock.between(second, first) == 0
+    assert clock.between("", second) == clock.between(first, "tomorrow") == clock.between(first, second[:-1]) == 0

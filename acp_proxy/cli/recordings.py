@@ -1,0 +1,56 @@
+"""A recorded conversation that is named on the command line: a transcript's FILE, or a SESSION of the store.
+
+A FILE needs no store: where the word is a file's name, none is looked for, and none is made.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from acp_proxy.cli.storing import chosen, root_of
+from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
+from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.record import Header
+
+METAVAR = "SESSION|FILE"
+HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."
+
+
+@contextmanager
+def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
+    """What was recorded, and what it is. Raises AcpProxyError, OSError."""
+    is_file = wanted != "last" and (_looks_like_a_file(wanted) or Path(wanted).is_file())
+    reading = _file(Path(wanted)) if is_file else _stored(wanted, store, agent)
+    try:
+        header = reading.header or reading.remade_header()
+        if header is None:
+            raise NoTranscript(f"{wanted} is no transcript. Name a file that acp-proxy recorded, or a SESSION.")
+        yield reading, header
+    finally:
+        reading.close()
+
+
+def _file(path: Path) -> Reading:
+    resolved = Path(os.path.realpath(path))  # who names a link means what it leads to
+    if resolved.name.endswith(PACKED_SUFFIX):
+        resolved = resolved.with_name(resolved.name.removesuffix(PACKED_SUFFIX) + SUFFIX)
+    try:
+        return Reading(resolved)
+    except NewerFormat as problem:
+        raise AcpProxyError(f"{path}: {problem}") from problem
+    except OSError as problem:
+        raise NoTranscript(
+            f"{path} cannot be read: {problem.strerror}. What is kept: acp-proxy sessions list"
+        ) from problem
+
+
+def _stored(wanted: str, store: str, agent: str) -> Reading:
+    found = Store(root_of(store))
+    return found.open_listed(chosen(found, wanted, agent))
+
+
+def _looks_like_a_file(wanted: str) -> bool:
+    return wanted.endswith((SUFFIX, PACKED_SUFFIX)) or os.sep in wanted

@@ -1,0 +1,93 @@
+"""Which recorded turn answers a prompt. Pure: the same prompts in the same order find the same turns.
+
+``exact``: the same words, white space aside. ``nearest``: the same words if there are such; else, upper and lower case
+alike, those that begin with these or with which these begin; else the most similar ones (difflib's ratio, at least
+``_NEAR``). ``next``: the turns in their order, whatever is said.
+The session's own turns come before those of others; words that stand in several turns play these one after the other.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Literal
+
+from acp_proxy.mock.turns import Turn
+from acp_proxy.wire import acp
+
+Match = Literal["exact", "nearest", "next"]
+
+_NEAR = 0.6  # what difflib calls close
+_COMPARED = 2000  # characters: similarity costs their square, and prompts differ before that
+_SHOWN, _SHOWN_WIDTH = 20, 100
+
+
+class Matching:
+    """The turns that can be played, and what each session has had of them."""
+
+    def __init__(self, turns: Sequence[Turn], match: Match) -> None:
+        self._turns = turns
+        self._match = match
+        self._texts = [text_of(turn.prompt) for turn in turns]
+        self._played: Counter[tuple[str, str]] = Counter()
+
+    def find(self, prompt: object, session: str) -> Turn | None:
+        """The turn to play now in this session."""
+        own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
+        words = "" if self._match == "next" else self._known(text_of(prompt))
+        if words is None:
+            return None
+        found = own if self._match == "next" else [number for number in own if self._texts[number] == words]
+        count = self._played[session, words]
+        if self._match == "next" and count >= len(found):
+            return None
+        self._played[session, words] += 1
+        return self._turns[found[count % len(found)]]
+
+    def unknown(self) -> str:
+        """What is said to a prompt that no turn answers."""
+        if not self._turns:
+            return "Nothing can be played: no prompt is recorded in these files."
+        if self._match == "next":
+            return f"All {len(self._turns)} recorded turns have been played in this session."
+        known = list(dict.fromkeys(self._texts))
+        shown = [f"- {_shortened(text)}" for text in known[:_SHOWN]]
+        more = [f"- and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
+        return "\n".join([f"No recorded prompt is like this one (--match {self._match}). Recorded:", *shown, *more])
+
+    def _known(self, text: str) -> str | None:
+        """The recorded words that are meant by these."""
+        if text in self._texts:
+            return text
+        if self._match == "exact":
+            return None
+        words, alike = _compared(text), {_compared(known): known for known in reversed(self._texts)}
+        near = [
+            known
+            for known in reversed(alike)
+            if words and known and (known.startswith(words) or words.startswith(known))
+        ]
+        near = near or get_close_matches(words, alike, n=1, cutoff=_NEAR)
+        return alike[near[0]] if near else None
+
+
+def text_of(prompt: object) -> str:
+    """What a prompt says: the text of its blocks, white space folded; without any, what its blocks are."""
+    blocks = prompt if isinstance(prompt, list) else []
+    texts = [acp.text(block, "text") or "" for block in blocks if acp.text(block, "type") == "text"]
+    if not any(texts):
+        texts = [
+            f"[{acp.text(block, 'name') or acp.text(block, 'uri') or acp.text(block, 'type')}]" for block in blocks
+        ]
+    return " ".join(" ".join(texts).split())
+
+
+def _begins(words: str, longer: str) -> bool:
+    return words != "" and longer.startswith(words)
+
+
+def _compared(text: str) -> str:
+    return text[:_COMPARED].casefold()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 1] + "…"

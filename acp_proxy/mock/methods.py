@@ -1,0 +1,155 @@
+"""What the mock agent answers to every request but a prompt. Pure, but for the sessions that it changes.
+
+Raises ``Refused`` and ``InvalidParams`` for what becomes an error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from acp_proxy import __version__
+from acp_proxy.mock.course import Course, retold
+from acp_proxy.mock.sessions import Session, Sessions
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.acp import InvalidParams
+from acp_proxy.wire.jsonrpc import Request
+
+Capabilities = Literal["resume-only", "none", "full"]
+
+NAME = "acp-proxy-mock-agent"
+METHOD_NOT_FOUND = -32601
+
+_OFFERED: dict[Capabilities, tuple[str, ...]] = {
+    "full": (acp.LOAD, acp.LIST, acp.RESUME, acp.DELETE),
+    "resume-only": (acp.RESUME,),
+    "none": (),
+}
+_ANY_PROMPT = {"image": True, "audio": True, "embeddedContext": True}
+_ANY_SERVER = {"http": True, "sse": True}
+"""Nothing that a client gives is looked into, so nothing is too much."""
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Reply:
+    """A result, and the lines that go before it and behind it."""
+
+    result: dict[str, object]
+    before: list[bytes] = field(default_factory=list)
+    behind: list[bytes] = field(default_factory=list)
+
+
+class Methods:
+    def __init__(self, sessions: Sessions, capabilities: Capabilities) -> None:
+        self._sessions = sessions
+        self._offered = _OFFERED[capabilities]
+        always: dict[str, Callable[[object], Reply]] = {
+            acp.INITIALIZE: self._initialize,
+            acp.NEW: self._new,
+            acp.SET_MODE: self._set_mode,
+            acp.SET_CONFIG_OPTION: self._set_config_option,
+        }
+        optional = {acp.LIST: self._list, acp.LOAD: self._load, acp.RESUME: self._resume, acp.DELETE: self._delete}
+        self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
+
+    def reply(self, request: Request) -> Reply:
+        serve = self._all.get(request.method)
+        if serve is None:
+            raise Refused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        return serve(request.params)
+
+    def prompted(self, params: object) -> Session:
+        """The session of a prompt: one that was opened here."""
+        session = self._opened(params)
+        blocks = acp.member(params, "prompt")
+        if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+            raise InvalidParams("prompt must be an array of blocks")
+        return session
+
+    def _initialize(self, params: object) -> Reply:
+        if type(acp.member(params, "protocolVersion")) is not int:
+            raise InvalidParams("protocolVersion must be an integer")
+        capabilities = {
+            "loadSession": acp.LOAD in self._offered,
+            "promptCapabilities": _ANY_PROMPT,
+            "mcpCapabilities": _ANY_SERVER,
+            "sessionCapabilities": {method.split("/")[1]: {} for method in self._offered if method != acp.LOAD},
+        }
+        about = {"name": NAME, "title": "Mock agent", "version": __version__}
+        result = {"protocolVersion": acp.VERSION, "agentCapabilities": capabilities}
+        return Reply({**result, "agentInfo": about, "authMethods": []})
+
+    def _new(self, params: object) -> Reply:
+        session = self._sessions.new(_directory(params), acp.strings(params, "additionalDirectories"))
+        course, behind = Course(session.id), []
+        for entry in self._sessions.announced:
+            if (line := course.told(entry)) is not None:
+                behind.append(line)
+                session.take(retold(entry, line))
+        return Reply({"sessionId": session.id} | session.state.result(), behind=behind)
+
+    def _list(self, params: object) -> Reply:
+        cwd = acp.optional_text(params, "cwd")
+        if cwd is not None and not acp.is_absolute(cwd):
+            raise InvalidParams("cwd must be an absolute path")
+        if acp.optional_text(params, "cursor") is not None:
+            raise Refused(jsonrpc.INVALID_PARAMS, "Invalid cursor")
+        return Reply({"sessions": self._sessions.listed(cwd)})
+
+    def _load(self, params: object) -> Reply:
+        session = self._open(params)
+        before, behind = session.told()
+        return Reply(session.state.result(), before, behind)
+
+    def _resume(self, params: object) -> Reply:
+        session = self._open(params)
+        return Reply(session.state.result(), behind=session.told()[1])
+
+    def _delete(self, params: object) -> Reply:
+        self._sessions.delete(acp.required_text(params, "sessionId"))
+        return Reply({})
+
+    def _set_mode(self, params: object) -> Reply:
+        mode = acp.required_text(params, "modeId")
+        if not self._opened(params).state.set_mode(mode):
+            raise InvalidParams(f"no mode {mode!r} is recorded")
+        return Reply({})
+
+    def _set_config_option(self, params: object) -> Reply:
+        id, state = acp.required_text(params, "configId"), self._opened(params).state
+        if not state.set_option(id, acp.member(params, "value")):
+            raise InvalidParams(f"no option {id!r} with this value is recorded")
+        return Reply({"configOptions": state.options})
+
+    def _open(self, params: object) -> Session:
+        _directory(params)
+        session = self._known(params)
+        session.is_open = True
+        return session
+
+    def _opened(self, params: object) -> Session:
+        session = self._known(params)
+        if not session.is_open:
+            raise Refused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session.id} (it has not been opened)")
+        return session
+
+    def _known(self, params: object) -> Session:
+        id = acp.required_text(params, "sessionId")
+        session = self._sessions.known(id)
+        if session is None:
+            raise Refused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
+        return session
+
+
+def _directory(params: object) -> str:
+    cwd = acp.required_text(params, "cwd")
+    if not acp.is_absolute(cwd):
+        raise InvalidParams("cwd must be an absolute path")
+    return cwd

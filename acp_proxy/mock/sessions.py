@@ -1,0 +1,119 @@
+"""The sessions of the mock agent: those of the transcripts, and those that clients open. In memory, for one process.
+
+A session is its entries, the recorded ones and those that were said and played since: what a list and a load tell is
+made of them as the proxy makes it. The same talk gives the same bytes: ids are counted, times are the recorded ones.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from acp_proxy.mock.state import State
+from acp_proxy.mock.turns import Turn, cut, is_prompt
+from acp_proxy.replay.telling import Telling
+from acp_proxy.transcripts.summary import Summary
+from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire.record import Entry, Header
+
+RUN = "mock00"
+"""The connection that is under way, beside those that were recorded."""
+_NEW = "mock-session-"
+
+
+@dataclass
+class Session:
+    """``is_open``: whether a client has opened it in this process, and so may prompt."""
+
+    header: Header
+    summary: Summary
+    state: State = field(default_factory=State)
+    entries: list[Entry] = field(default_factory=list)
+    is_open: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.header.session
+
+    def take(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        self.summary.add(entry)
+        self.state.take(entry)
+
+    def info(self) -> dict[str, object]:
+        """As a list shows it."""
+        found: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
+        known = {name: value for name, value in found.items() if value is not None}
+        return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
+
+    def told(self) -> tuple[list[bytes], list[bytes]]:
+        """Its history, and the latest state: what a load tells before and after its answer."""
+        telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from))
+        lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
+        return [*lines, *telling.end()], [*telling.states(), *self._named()]
+
+    def _named(self) -> list[bytes]:
+        if not (info := self.summary.info()):
+            return []
+        update = {"sessionUpdate": acp.SESSION_INFO, **info}
+        return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
+
+
+def recorded(header: Header, entries: Iterable[Entry]) -> Session:
+    """The session of a transcript."""
+    session = Session(header, Summary.begun(header))
+    for entry in entries:
+        session.take(entry)
+    return session
+
+
+class Sessions:
+    def __init__(self, found: Sequence[Session]) -> None:
+        self._all = {session.id: session for session in found}
+        self._made = 0
+        self.turns: list[Turn] = [turn for session in found for turn in cut(session.id, session.entries)]
+        self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
+        """What a new session begins with: commands and the like, as the first transcript's session did."""
+        self._state = next((state for session in found if (state := _begun(session.entries)).is_known), State())
+
+    def new(self, cwd: str, directories: list[str]) -> Session:
+        """A session with the modes and options with which the first recorded one began that had any."""
+        self._made += 1
+        while (id := f"{_NEW}{self._made}") in self._all:
+            self._made += 1
+        header = Header(id, cwd, record.RECORDED, "", directories)
+        self._all[id] = Session(header, Summary.begun(header), self._state.copy(), is_open=True)
+        return self._all[id]
+
+    def known(self, id: str) -> Session | None:
+        return self._all.get(id)
+
+    def delete(self, id: str) -> None:
+        self._all.pop(id, None)
+
+    def listed(self, cwd: str | None) -> list[dict[str, object]]:
+        """Those with a prompt, newest first."""
+        prompted = [session for session in self._all.values() if session.summary.prompts]
+        prompted.sort(key=lambda session: session.summary.updated or "", reverse=True)
+        rows = [session.info() for session in prompted]
+        return [row for row in rows if cwd is None or _same(str(row["cwd"]), cwd)]
+
+
+def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
+    for entry in entries:
+        if is_prompt(entry):
+            return
+        update = acp.member(acp.member(entry.value, "params"), "update")
+        if acp.text(entry.value, "method") == acp.UPDATE and not acp.is_conversation(acp.update_kind(update)):
+            yield entry
+
+
+def _begun(entries: Iterable[Entry]) -> State:
+    """The modes and options as they were first announced."""
+    state = State()
+    for entry in entries:
+        if entry.note is not None and not state.is_known:
+            state.take(entry)
+    return state
+
+
+def _same(one: str, other: str) -> bool:
+    return one.rstrip("/") == other.rstrip("/")

@@ -1,0 +1,172 @@
+"""A transcript's turns, cut into the steps in which they can be played again.
+
+Pure. A turn begins with a prompt and has all that follows up to the next one, also what came after its answer. Every
+step keeps the entry that it was made of: what is played are the recorded bytes. Never raises: what cannot be played
+(notes, the client's own messages) is left out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.wire import acp, clock, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+
+NO_END = "The recording of this turn has no end."
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An update, so many seconds after what was before it. ``call``: the tool call that it is about."""
+
+    wait: float
+    entry: Entry
+    call: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What was noted of a terminal: nobody is told, but a later load needs it."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for a permission. ``kinds``: what each option means (``allow_once``, …), by its id."""
+
+    wait: float
+    entry: Entry
+    number: int
+    call: str | None
+    kinds: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Here the client answered the request of this number; ``result`` is None where that was not recorded."""
+
+    number: int
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The end of the turn. ``entry`` None: none was recorded, and ``problem`` says why."""
+
+    wait: float
+    entry: Entry | None
+    problem: str = NO_END
+
+
+Step = Send | Keep | Ask | Await | Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """``session``: where it was recorded. ``prompt``: the blocks of the user. There is one Answer among the steps."""
+
+    session: str
+    at: str
+    prompt: object
+    steps: tuple[Step, ...]
+
+
+def cut(session: str, entries: Iterable[Entry]) -> list[Turn]:
+    """The turns of a session's transcript."""
+    found: list[_Turn] = []
+    open_turns: dict[tuple[str, bytes], _Turn] = {}
+    for entry in entries:
+        if is_prompt(entry):
+            found.append(_Turn(entry))
+            open_turns[_key(entry)] = found[-1]
+        elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
+            if (turn := open_turns.pop(_key(entry), None)) is not None:
+                turn.end(entry)
+        elif found:
+            found[-1].add(entry)
+    return [turn.whole(session) for turn in found]
+
+
+def is_prompt(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn of which more may come. An answer may come only after the next prompt; the rest goes to that one."""
+
+    prompt: Entry
+    steps: list[Step] = field(default_factory=list)
+    last: str = ""
+    asked: dict[tuple[str, bytes], Ask] = field(default_factory=dict)
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.last = self.prompt.at
+
+    def add(self, entry: Entry) -> None:
+        method, value = acp.text(entry.value, "method"), entry.value
+        if entry.note is not None:
+            self._note(entry, entry.note)
+        elif entry.raw is None or b"\n" in entry.raw:
+            return
+        elif entry.peer is Peer.AGENT and method == acp.UPDATE:
+            update = acp.member(acp.member(value, "params"), "update")
+            self.steps.append(Send(self._waited(entry), entry, acp.text(update, "toolCallId")))
+        elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
+            self._ask(entry)
+        elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
+            self._waited(entry)  # the user's time is not the agent's
+            if (ask := self.asked.pop(_key(entry), None)) is not None:
+                self.steps.append(Await(ask.number, acp.member(value, "result")))
+        else:
+            self._waited(entry)
+
+    def end(self, entry: Entry) -> None:
+        if not self.ended:
+            self.ended = True
+            self.steps.append(Answer(self._waited(entry), entry))
+
+    def whole(self, session: str) -> Turn:
+        unanswered = {ask.number for ask in self.asked.values()}
+        steps: list[Step] = []
+        for step in self.steps:
+            steps.append(step)
+            if isinstance(step, Ask) and step.number in unanswered:
+                steps.append(Await(step.number, None))
+        if not self.ended:
+            steps.append(Answer(0.0, None))
+        return Turn(
+            session, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
+        )
+
+    def _ask(self, entry: Entry) -> None:
+        params = acp.member(entry.value, "params")
+        found = acp.member(params, "options")
+        options = {acp.text(option, "optionId"): acp.text(option, "kind") for option in _items(found)}
+        kinds = {id: kind or "" for id, kind in options.items() if id is not None}
+        call = acp.text(acp.member(params, "toolCall"), "toolCallId")
+        ask = Ask(self._waited(entry), entry, sum(isinstance(step, Ask) for step in self.steps), call, kinds)
+        self.asked[_key(entry)] = ask
+        self.steps.append(ask)
+
+    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+        if note.get("type") == record.TERMINAL:
+            self.steps.append(Keep(entry))
+        elif note.get("type") == record.FAILED and not self.ended and entry.run == self.prompt.run:
+            self.ended = True
+            self.steps.append(Answer(self._waited(entry), None, acp.text(note, "message") or NO_END))
+
+    def _waited(self, entry: Entry) -> float:
+        waited, self.last = clock.between(self.last, entry.at), entry.at
+        return waited
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _key(entry: Entry) -> tuple[str, bytes]:
+    """A request, among those of one transcript."""
+    return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

@@ -1,0 +1,32 @@
+"""What `acp-proxy mock-agent` says before it is an agent; what it is then: tests/end_to_end/test_mock_agent.py."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+
+SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
+SAMPLE = str(SAMPLES / "conversation.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["no-such.jsonl"], 1, "no-such.jsonl"),
+        ([str(SAMPLES / "README.md")], 1, "no transcript"),
+        ([str(SAMPLES / "newer.jsonl")], 1, "Upgrade"),
+        ([SAMPLE, SAMPLE], 1, "Name each session once"),
+        ([], 2, "Missing argument"),
+        (["--match", "best", SAMPLE], 2, "nearest"),
+        (["--capabilities", "all", SAMPLE], 2, "resume-only"),
+        (["--speed", "-1", SAMPLE], 2, "--speed"),
+    ],
+)
+def test_what_cannot_be_played_is_said_on_stderr_and_nothing_on_stdout(
+    words: list[str], status: int, said: str
+) -> None:
+    result = CliRunner().invoke(app, ["mock-agent", *words])
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert said in result.stderr

@@ -1,0 +1,350 @@
+"""The mock agent as a process: what somebody who builds an editor relies on in CI."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import NO_ANSWER, TIMEOUT, RequestFailed
+from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.wire import acp
+from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
+from tests.mock import recording
+from tests.mock.recording import MODES, REFUSED, SELECTED, asked, call, decided
+from tests.transcripts import talk
+
+NIGHT = 10 * 3600  # seconds
+METHOD_NOT_FOUND, PARSE_ERROR, INVALID_PARAMS, INTERNAL_ERROR = -32601, -32700, -32602, -32603
+CANCELLED = {"stopReason": "cancelled"}
+COMMANDS = talk.update(acp.AVAILABLE_COMMANDS, availableCommands=[{"name": "review", "description": "Review"}])
+TURN = [talk.prompt("Fix the login"), talk.said("Look"), talk.said("ing."), call("pending"), asked(), decided()]
+TURN += [call("completed"), talk.said("Done."), talk.answer()]
+
+Start = Callable[..., Editor]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a mock agent that has these transcripts, or one of these lines."""
+    editors: list[Editor] = []
+
+    def start_agent(*lines: bytes, files: list[Path] | None = None, options: tuple[str, ...] = ("--speed", "0"),
+                    prefix: tuple[str, ...] = (), **client: Any) -> Editor:  # fmt: skip
+        chosen = files if files is not None else [written(tmp_path / f"{len(editors)}.jsonl", *lines)]
+        command = [*prefix, *PROXY, "mock-agent", *options, *map(str, chosen)]
+        editors.append(Editor(command, cwd=tmp_path, **client))
+        editors[-1].project = tmp_path
+        return editors[-1]
+
+    yield start_agent
+    for editor in editors:
+        editor.close()
+
+
+def written(path: Path, *lines: bytes, session: str = talk.SESSION) -> Path:
+    transcript = Transcript(path, talk.header(session))
+    transcript.append(b"".join(lines))
+    transcript.close()
+    return path
+
+
+def raw(line: bytes) -> bytes:
+    """The recorded message of an entry, as it was on the wire."""
+    found = talk.entry(line).raw
+    assert found is not None
+    return found + b"\n"
+
+
+def prompted(editor: Editor, session: str, text: str) -> tuple[list[bytes], dict[str, Any]]:
+    """The lines that a prompt brings, and the answer."""
+    since, number = editor.mark(), editor.start_prompt(session, text)
+    answer = editor.answer_of(number)
+    return [line.raw for line in editor.lines[since : editor.position_of_answer(number)]], answer
+
+
+def offered(editor: Editor) -> set[str]:
+    capabilities = editor.initialize()["agentCapabilities"]
+    return {*capabilities["sessionCapabilities"], *(["load"] if capabilities["loadSession"] else [])}
+
+
+# Turns.
+
+
+def test_a_turn_is_played_as_it_was_recorded_with_the_new_sessions_id(start: Start) -> None:
+    editor = start(COMMANDS, *TURN)
+    session = editor.open()
+    lines, answer = prompted(editor, session, "Fix the login")
+    recorded = [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
+    assert lines == [line.replace(talk.SESSION.encode(), session.encode()) for line in recorded]
+    assert answer["result"] == {"stopReason": "end_turn"}
+
+
+def test_in_a_recorded_session_that_is_loaded_again_every_byte_is_as_recorded(start: Start) -> None:
+    editor = start(*TURN)
+    editor.initialize()
+    assert texts(editor.load(talk.SESSION).updates) == ["Looking.", "Done."]
+    lines, _ = prompted(editor, talk.SESSION, "Fix the login")
+    assert lines == [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
+
+
+def test_a_new_session_hears_of_the_commands_right_behind_the_answer_that_opens_it(start: Start) -> None:
+    editor = start(talk.note("opened", modes=MODES), COMMANDS, *TURN)
+    editor.initialize()
+    opened = editor.request("session/new", {"cwd": "/x", "mcpServers": []})
+    assert opened == {"sessionId": "mock-session-1", "modes": MODES}
+    assert editor.wait_for_update("available_commands_update")["availableCommands"][0]["name"] == "review"
+
+
+def test_a_prompt_that_nobody_recorded_is_answered_with_what_is_recorded(start: Start) -> None:
+    editor = start(*TURN, options=("--speed", "0", "--match", "exact"))
+    [said] = texts(editor.prompt(editor.open(), "Fix the logout"))
+    assert "- Fix the login" in said
+
+
+def test_a_turn_that_failed_fails_again(start: Start) -> None:
+    error = {"code": -32000, "message": "Authentication required"}
+    editor = start(talk.prompt("go"), talk.answer(error=error), talk.prompt("on"), talk.said("half"))
+    session = editor.open()
+    assert prompted(editor, session, "go")[1]["error"] == error
+    assert prompted(editor, session, "on")[1]["error"]["code"] == INTERNAL_ERROR
+
+
+def test_prompts_of_one_session_are_answered_one_after_the_other(start: Start) -> None:
+    editor = start(*TURN, talk.prompt("And then?"), talk.said("Nothing."), talk.answer())
+    session = editor.open()
+    first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
+    editor.result_of(first)
+    editor.result_of(second)
+    said = texts(editor.updates(session))
+    assert said == ["Look", "ing.", "Done.", "Nothing."]
+
+
+# Permissions.
+
+
+def answering(result: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda _: result
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [(SELECTED, "completed", "Done."), (REFUSED, "failed", "Done.")],
+)
+def test_a_permission_is_asked_for_and_a_refused_call_fails(start: Start, given: Any, status: str, said: str) -> None:
+    editor = start(*TURN, on_request=answering(given))
+    updates = editor.prompt(editor.open(), "Fix the login")
+    assert [update["status"] for update in updates if "status" in update] == ["pending", status]
+    assert texts(updates)[-1] == said
+
+
+def test_a_client_that_cannot_be_asked_has_refused(start: Start) -> None:
+    def refuse(_: dict[str, Any]) -> Any:
+        raise RequestFailed({"code": METHOD_NOT_FOUND, "message": "Method not found"})
+
+    editor = start(*TURN, on_request=refuse)
+    assert editor.prompt(editor.open(), "Fix the login")[-2]["status"] == "failed"
+
+
+def test_a_permission_that_is_cancelled_ends_the_turn(start: Start) -> None:
+    editor = start(*TURN, on_request=answering(recording.CANCELLED))
+    session = editor.open()
+    assert prompted(editor, session, "Fix the login")[1]["result"] == CANCELLED
+    assert texts(editor.updates(session)) == ["Look", "ing."]
+
+
+# Time, and the end.
+
+
+def test_a_pause_lasts_as_long_as_it_did_and_a_cancel_ends_it(start: Start) -> None:
+    editor = start(talk.prompt("go"), talk.said("Look"), talk.said("late", at=NIGHT), talk.answer(at=NIGHT), options=())
+    session = editor.open()
+    number = editor.start_prompt(session, "go")
+    editor.wait_for_text("Look")
+    assert editor.sessions() != []  # others are answered meanwhile
+    editor.notify("session/cancel", {"sessionId": session})
+    assert editor.result_of(number) == CANCELLED
+    assert texts(editor.updates(session)) == ["Look"]
+    assert texts(editor.load(session).updates) == ["Look"]
+
+
+def test_a_cancel_ends_the_turns_that_wait_too_and_the_next_one_is_played(start: Start) -> None:
+    slow = [talk.prompt("slow"), talk.said("Look"), talk.answer(at=NIGHT)]
+    editor = start(*slow, talk.prompt("fast"), talk.said("ok"), talk.answer(), options=())
+    session = editor.open()
+    first, second = editor.start_prompt(session, "slow"), editor.start_prompt(session, "fast")
+    editor.wait_for_text("Look")
+    editor.notify("session/cancel", {"sessionId": session})
+    assert [editor.result_of(first), editor.result_of(second)] == [CANCELLED, CANCELLED]
+    assert texts(editor.prompt(session, "fast")) == ["ok"]
+
+
+def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
+    editor = start(talk.prompt("go"), talk.said("Look"), talk.answer(at=NIGHT), options=())
+    number = editor.start_prompt(editor.open(), "go")
+    editor.wait_for_text("Look")
+    editor.notify("$/cancel_request", {"requestId": str(number)})
+    editor.notify("$/cancel_request", {"requestId": number})
+    assert editor.result_of(number) == CANCELLED
+
+
+def test_when_the_input_ends_what_was_asked_is_answered_without_pauses(start: Start) -> None:
+    lines = [*TURN[:-1], talk.said("late", at=NIGHT), talk.answer(at=NIGHT)]
+    editor = start(*lines, options=(), on_request=answering(NO_ANSWER))
+    session = editor.open()
+    number = editor.start_prompt(session, "Fix the login")
+    editor.wait_for_method("session/request_permission")
+    other = editor.new_session()
+    waiting = editor.start_prompt(other, "Fix the login")
+    assert editor.end() == 0
+    assert editor.result_of(number) == CANCELLED
+    assert editor.result_of(waiting) == CANCELLED
+
+
+def test_the_same_talk_gives_the_same_bytes(tmp_path: Path) -> None:
+    file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
+    new = {"method": "session/new", "params": {"cwd": "/x", "mcpServers": []}}
+    say = {"method": "session/prompt", "params": prompt("mock-session-1", "fix the login")}
+    talk_of = [{"method": "initialize", "params": {"protocolVersion": 1}}, new, say, new]
+    lines = b"".join(json.dumps({"jsonrpc": "2.0", "id": n} | each).encode() + b"\n" for n, each in enumerate(talk_of))
+    command = [sys.executable, "-m", "acp_proxy", "mock-agent", "--speed", "0", str(file)]
+    first, second = (
+        subprocess.run(command, input=lines, capture_output=True, timeout=TIMEOUT, check=True).stdout for _ in range(2)
+    )
+    assert first == second
+    assert first.count(b'"result"') == len(talk_of)
+
+
+# Sessions.
+
+
+def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path: Path) -> None:
+    files = [written(tmp_path / f"{id}.jsonl", *session_lines(id), session=id) for id in ("one", "two")]
+    editor = start(files=files)
+    assert offered(editor) == {"list", "load", "resume", "delete"}
+    assert [row["sessionId"] for row in editor.sessions()] == ["one", "two"]
+    assert editor.request("session/delete", {"sessionId": "one"}) == {}
+    assert editor.request("session/delete", {"sessionId": "one"}) == {}
+    assert [row["sessionId"] for row in editor.sessions()] == ["two"]
+    assert editor.load("one").answer["error"]["code"] == NOT_FOUND
+    assert texts(editor.load("two").updates) == ["I am two"]
+    assert files[0].exists()
+
+
+def session_lines(id: str) -> list[bytes]:
+    return [talk.prompt(f"Who is {id}?", session=id), talk.said(f"I am {id}", session=id), talk.answer()]
+
+
+def test_a_session_goes_on_after_a_load_and_is_told_with_what_was_said_since(start: Start) -> None:
+    editor = start(*TURN)
+    editor.initialize()
+    before = editor.load(talk.SESSION).updates
+    live = editor.prompt(talk.SESSION, "Fix the login")
+    told = editor.load(talk.SESSION).updates
+    assert told[: len(before)] == before
+    assert texts(told, "user_message_chunk") == ["Fix the login"] * 2
+    assert "".join(texts(told[len(before) :])) == "".join(texts(live))
+
+
+def test_a_resumed_session_is_not_told_and_can_be_prompted(start: Start) -> None:
+    editor = start(*TURN, options=("--speed", "0", "--capabilities", "resume-only"))
+    assert offered(editor) == {"resume"}
+    assert editor.request("session/resume", editor.place(talk.SESSION)) == {}
+    assert texts(editor.prompt(talk.SESSION, "Fix the login"))[-1] == "Done."
+    for method in ("session/list", "session/load", "session/delete"):
+        assert error_of(editor, method, editor.place(talk.SESSION)) == METHOD_NOT_FOUND
+
+
+def test_an_agent_with_no_capabilities_plays_its_turns_in_new_sessions(start: Start) -> None:
+    editor = start(*TURN, options=("--speed", "0", "--capabilities", "none"))
+    assert offered(editor) == set()
+    assert texts(editor.prompt(editor.new_session(), "Fix the login"))[-1] == "Done."
+
+
+def error_of(editor: Editor, method: str, params: Any) -> Any:
+    return editor.answer_of(editor.start_request(method, params))["error"]["code"]
+
+
+def test_modes_and_options_can_be_chosen_among_those_that_were_recorded(start: Start) -> None:
+    sound = {"id": "sound", "name": "Sound", "type": "boolean", "currentValue": False}
+    editor = start(talk.note("opened", modes=MODES, configOptions=[sound]), *TURN)
+    session = editor.open()
+    assert editor.request("session/set_mode", {"sessionId": session, "modeId": "code"}) == {}
+    chosen = {"sessionId": session, "configId": "sound", "type": "boolean", "value": True}
+    assert editor.request("session/set_config_option", chosen) == {"configOptions": [sound | {"currentValue": True}]}
+    resumed = editor.request("session/resume", editor.place(session))
+    assert resumed["modes"]["currentModeId"] == "code"
+    assert error_of(editor, "session/set_mode", {"sessionId": session, "modeId": "fly"}) == INVALID_PARAMS
+    assert error_of(editor, "session/set_config_option", chosen | {"value": "loud"}) == INVALID_PARAMS
+
+
+PLACE: Mapping[str, Any] = {"cwd": "/x", "mcpServers": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("initialize", {"protocolVersion": "1"}, INVALID_PARAMS),
+        ("session/new", {"mcpServers": []}, INVALID_PARAMS),
+        ("session/new", {"cwd": "here"}, INVALID_PARAMS),
+        ("session/load", PLACE, INVALID_PARAMS),
+        ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
+        ("session/prompt", prompt("x", "go"), NOT_FOUND),
+        ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # nobody has opened it
+        ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
+        ("session/list", {"cwd": "here"}, INVALID_PARAMS),
+        ("session/list", {"cursor": "x"}, INVALID_PARAMS),
+        ("session/unknown", {}, METHOD_NOT_FOUND),
+        ("session/list", [], INVALID_PARAMS),
+    ],
+)
+def test_what_makes_no_sense_is_refused(start: Start, method: str, params: Any, code: int) -> None:
+    editor = start(*TURN)
+    editor.open()
+    assert error_of(editor, method, params) == code
+
+
+def test_lines_that_are_no_messages_are_refused_and_the_rest_is_answered(start: Start) -> None:
+    editor = start(*TURN)
+    editor.send_line(b"nonsense")
+    editor.send_line(b"{}")
+    editor.send_line(b'[{"jsonrpc":"2.0","id":"b","method":"session/list"},{"jsonrpc":"2.0","method":"unknown"}]')
+    editor.wait_for(lambda one: one.get("id") == "b" and "result" in one)
+    assert [one["error"]["code"] for one in editor.messages()[:2]] == [PARSE_ERROR, INVALID_REQUEST]
+
+
+def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxied, start: Start) -> None:
+    session = proxied.recorded("Mend it")
+    for word in (session[:8], "last"):
+        editor = start(files=[Path(word)], options=("--speed", "0", "--store", str(proxied.store)))
+        editor.initialize()
+        assert [row["sessionId"] for row in editor.sessions()] == [session]
+
+
+# Behind the proxy.
+
+
+def test_behind_the_proxy_it_says_the_same(start: Start, tmp_path: Path) -> None:
+    def said(editor: Editor) -> list[Any]:
+        editor.initialize()
+        told = editor.load(talk.SESSION)
+        session = editor.new_session()
+        played = [editor.prompt(id, "Fix the login") for id in (talk.SESSION, session)]
+        return [told.answer, told.updates, session, played, editor.load(session).updates, editor.sessions()]
+
+    file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
+    run = (*PROXY, "run", "--store", str(tmp_path / "store"), "--")
+    assert said(start(files=[file])) == said(start(files=[file], prefix=run))
+
+
+def test_a_session_that_was_recorded_here_is_loaded_as_the_proxy_tells_it(proxied: Proxied, start: Start) -> None:
+    session = proxied.recorded("Mend it", "And now?")
+    with proxied.started("conversation") as editor:
+        wanted = editor.load(session)
+    mock = start(files=[proxied.transcript(session)])
+    mock.initialize()
+    told = mock.load(session)
+    assert [line.raw for line in told.told] == [line.raw for line in wanted.told]

@@ -1,0 +1,81 @@
+from typing import Any
+
+from acp_proxy.mock.state import State
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Peer
+from tests.mock.recording import MODES
+from tests.transcripts import talk
+
+MODEL = {
+    "id": "model",
+    "name": "Model",
+    "type": "select",
+    "currentValue": "small",
+    "options": [
+        {"value": "small", "name": "Small"},
+        {"group": "g", "name": "Large", "options": [{"value": "large", "name": "Large"}]},
+    ],
+}
+SOUND = {"id": "sound", "name": "Sound", "type": "boolean", "currentValue": False}
+
+
+def taken(*lines: bytes) -> State:
+    state = State()
+    for line in lines:
+        state.take(talk.entry(line))
+    return state
+
+
+def mode(state: State) -> Any:
+    return acp.member(state.result()["modes"], "currentModeId")
+
+
+def set_mode(wanted: str, answer: dict[str, Any]) -> tuple[bytes, bytes]:
+    request = {"id": 9, "method": acp.SET_MODE, "params": {"sessionId": talk.SESSION, "modeId": wanted}}
+    return talk.message(request, Peer.CLIENT), talk.message({"id": 9} | answer, Peer.AGENT, acp.SET_MODE)
+
+
+def test_nothing_is_answered_where_nothing_was_announced() -> None:
+    state = taken(talk.note("opened", method="session/new"))
+    assert (state.is_known, state.result()) == (False, {})
+    assert not state.set_mode("ask")
+    assert not state.set_option("model", "small")
+
+
+def test_modes_and_options_are_those_that_were_announced_last() -> None:
+    state = taken(talk.note("opened", modes=MODES, configOptions=[SOUND]), talk.note("opened", configOptions=[MODEL]))
+    assert state.result() == {"modes": MODES, "configOptions": [MODEL]}
+
+
+def test_a_mode_is_changed_by_the_agent_and_by_a_client_to_whom_the_agent_agreed() -> None:
+    opened = talk.note("opened", modes=MODES)
+    assert mode(taken(opened)) == "ask"
+    assert mode(taken(opened, talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "code"
+    assert mode(taken(opened, *set_mode("code", {"result": {}}))) == "code"
+    assert mode(taken(opened, *set_mode("code", {"error": {"code": -32602, "message": "no"}}))) == "ask"
+
+
+def test_options_are_changed_by_updates_and_by_answers() -> None:
+    opened = talk.note("opened", configOptions=[MODEL])
+    answer = {"id": 3, "result": {"configOptions": [SOUND]}}
+    assert taken(opened, talk.update(acp.CONFIG_OPTION, configOptions=[SOUND])).options == [SOUND]
+    assert taken(opened, talk.message(answer, Peer.AGENT, acp.SET_CONFIG_OPTION)).options == [SOUND]
+
+
+def test_only_what_was_announced_can_be_chosen() -> None:
+    state = State(MODES, [MODEL, SOUND])
+    assert [state.set_mode(wanted) for wanted in ("code", "fly")] == [True, False]
+    assert mode(state) == "code"
+    for wanted in ("large", "small", "large"):
+        assert state.set_option("model", wanted)
+    assert state.set_option("sound", True)
+    assert [state.set_option(id, value) for id, value in (("model", "huge"), ("sound", "on"), ("x", 1))] == [False] * 3
+    assert state.options == [MODEL | {"currentValue": "large"}, SOUND | {"currentValue": True}]
+
+
+def test_a_copy_is_changed_alone() -> None:
+    state = State(MODES, [SOUND])
+    other = state.copy()
+    other.set_mode("code")
+    other.set_option("sound", True)
+    assert state.result() == {"modes": MODES, "configOptions": [SOUND]}
