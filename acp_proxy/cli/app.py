@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import __version__
-from acp_proxy.cli import demo, doctor, editor, mock_agent, run, sessions
+from acp_proxy.cli import demo, doctor, editor, mock_agent, replay, run, sessions
 from acp_proxy.cli.completing import InFront
 from acp_proxy.cli.order import Main
 
@@ -22,6 +22,7 @@ app.command(cls=InFront, context_settings=in_front)(run.run)
 app.add_typer(sessions.app, name="sessions")
 app.command(cls=InFront, context_settings=in_front)(editor.editor)
 app.command(cls=InFront, context_settings=in_front)(doctor.doctor)
+app.command()(replay.replay)
 app.command("mock-agent")(mock_agent.mock_agent)
 app.command()(demo.demo)
 

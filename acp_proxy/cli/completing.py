@@ -12,7 +12,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
+
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*")
+_PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
 _SAID = " .,-_/+@#%=?"
 _TITLE = 60
 
@@ -24,6 +27,11 @@ def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
     return newest + [(seen.session, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.session)]
+
+
+def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Sessions, and files that may be transcripts."""
+    return [*sessions(context, incomplete), *((path, "") for path in _files(incomplete))]
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
@@ -46,6 +54,20 @@ class InFront(TyperCommand):
 
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
         return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
+
+
+def _files(beginning: str) -> list[str]:
+    folder, name = os.path.split(beginning)
+    if not _PLAIN_FOLDER.fullmatch(folder):
+        return []
+    try:
+        found = [
+            each for each in os.scandir(folder or ".") if each.name.startswith(name) and _PLAIN.fullmatch(each.name)
+        ]
+        named = [os.path.join(folder, each.name) + ("/" if each.is_dir() else "") for each in found]
+    except OSError:
+        return []
+    return sorted(path for path in named if path.endswith(("/", SUFFIX, PACKED_SUFFIX)))
 
 
 def _root(context: typer.Context) -> Path:

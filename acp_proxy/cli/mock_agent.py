@@ -11,7 +11,7 @@ from acp_proxy.errors import NoTranscript
 
 
 def mock_agent(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help=recordings.HELP)],
+    files: recordings.RecordingsArgument,
     match: Annotated[
         Literal["exact", "nearest", "next"],
         typer.Option(help="Which recorded turn answers a prompt: same words, most similar words, or simply the next."),

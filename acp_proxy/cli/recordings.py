@@ -7,7 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from acp_proxy.cli import completing
 from acp_proxy.cli.storing import chosen, root_of
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
@@ -15,8 +19,13 @@ from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.record import Header
 
-METAVAR = "SESSION|FILE"
-HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."
+_HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."
+RecordingArgument = Annotated[
+    str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completing.recordings)
+]
+RecordingsArgument = Annotated[
+    list[str], typer.Argument(metavar="FILE", help=_HELP, autocompletion=completing.recordings)
+]
 
 
 @contextmanager

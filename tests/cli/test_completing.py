@@ -62,6 +62,19 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Store, comma
     ]
 
 
+@pytest.mark.parametrize("command", ["replay", "mock-agent"])
+def test_files_are_offered_beside_sessions_where_one_may_be_meant(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "aa-folder").mkdir()
+    for name in ("aa.jsonl", "aa-folder/old.jsonl.zst", "aa.txt", "aa$(touch x).jsonl", "bb.jsonl"):
+        (tmp_path / name).touch()
+    assert words(f"{command} aa") == ["aab-2", "aaa-1", "aa-folder/", "aa.jsonl"]
+    assert words(f"{command} aa-folder/") == ["aa-folder/old.jsonl.zst"]
+    assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
+
+
 def test_sessions_are_offered_by_their_beginning_and_agent(store: Store) -> None:
     assert words("sessions show aa") == ["aab-2", "aaa-1"]
     assert words("sessions show l") == ["last"]

@@ -1,0 +1,157 @@
+"""``acp-proxy replay``: a conversation again, as it streamed."""
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import keyboard, recordings
+from acp_proxy.cli.keyboard import Keyboard
+from acp_proxy.cli.storing import AgentOption, StoreOption, explained
+from acp_proxy.transcripts.reading import Line, Reading
+from acp_proxy.views import terminal
+from acp_proxy.wire import acp, clock
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+
+if TYPE_CHECKING:  # rich takes as long to import as all the rest
+    from rich.console import Console
+
+    from acp_proxy.views.streaming import Piece
+
+MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
+_INTERRUPTED = 130  # as shells tell it
+
+
+def replay(
+    session: recordings.RecordingArgument,
+    speed: Annotated[float, typer.Option(min=0, help="Times faster than it was; 0: all at once.")] = 1.0,
+    max_pause: Annotated[
+        float, typer.Option(min=0, help="No pause is longer than so many seconds (before it is made faster).")
+    ] = MAX_PAUSE,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+) -> None:
+    """Watch a conversation again, as it streamed.
+
+    Words come as they came, with the pauses that there were, cut to two seconds: a night is not waited for. Keys: space
+    pauses and goes on, n or → skips to the next turn, p or ← goes back to the one before, q quits. Ctrl-C ends it with
+    status 130. Where the output is no terminal there are no keys and no colours. What was said cannot steer the
+    terminal.
+
+    Example: acp-proxy replay last --speed 4
+    """
+    with explained(), recordings.opened(session, store, agent) as (reading, header):
+        try:
+            _show(reading, header, speed, max_pause)
+        except KeyboardInterrupt:
+            typer.echo("\x1b[0m")  # left out where the output is no terminal
+            raise typer.Exit(_INTERRUPTED) from None
+
+
+def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    typer.echo(terminal.line("  ".join(filter(None, (header.session, header.cwd, header.created_at)))), err=True)
+    with Keyboard(wanted=console.is_terminal) as keys:
+        if keys.is_there:
+            typer.echo("space: pause   n: next turn   p: previous turn   q: quit", err=True)
+        _Show(console, reading, keys, speed, max_pause).run()
+
+
+class _Show:
+    """One showing. A place in the transcript is an offset, and the number of the line there."""
+
+    def __init__(self, console: "Console", reading: Reading, keys: Keyboard, speed: float, max_pause: float) -> None:
+        from acp_proxy.views.streaming import Streaming
+
+        self._console = console
+        self._rewrites = console.is_terminal and not console.is_dumb_terminal
+        self._streaming = Streaming(console.width if self._rewrites else None)
+        self._reading = reading
+        self._keys = keys
+        self._speed = speed
+        self._max_pause = max_pause
+        self._turns: list[tuple[int, int]] = []
+        """Where each turn begins that has been seen."""
+        self._at = 0
+        """The number of turns that have begun."""
+
+    def run(self) -> None:
+        place: tuple[int, int] | None = (0, 0)
+        while place is not None:
+            place = self._from(place)
+        self._write(self._streaming.end())
+
+    def _from(self, place: tuple[int, int]) -> tuple[int, int] | None:
+        """Show what follows, to the end, or to a jump: where to go on then."""
+        before, is_skipping = "", False
+        for start, line in self._lines(place):
+            entry = line.entry
+            if entry is None:
+                continue
+            is_prompt = entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+            if is_skipping and not is_prompt:
+                self._skip(entry)
+                continue
+            key = None if is_skipping else self._wait(clock.between(before or entry.at, entry.at))
+            before = entry.at
+            if key == keyboard.QUIT:
+                return None
+            if key == keyboard.PREVIOUS and self._at:
+                return self._back()
+            is_skipping = key == keyboard.NEXT and not is_prompt
+            if is_prompt:
+                self._begin((start, line.number))
+            if is_skipping:
+                self._write(self._streaming.end())
+                self._skip(entry)
+            else:
+                self._write(self._streaming.take(entry))
+        return None
+
+    def _skip(self, entry: Entry) -> None:
+        """Nobody sees it, but what follows may be about it."""
+        self._streaming.take(entry)
+        self._streaming.end()
+
+    def _back(self) -> tuple[int, int]:
+        """To the turn before, or to the beginning of the first one."""
+        self._at = max(self._at - 2, 0)
+        self._write(self._streaming.end())
+        self._streaming.back_to(self._at + 1)
+        return self._turns[self._at]
+
+    def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
+        """The lines from a place on, and where each begins."""
+        start, number = place
+        for line in self._reading.lines(start, number):
+            yield start, line
+            start = line.end
+
+    def _begin(self, place: tuple[int, int]) -> None:
+        if self._at == len(self._turns):
+            self._turns.append(place)
+        self._at += 1
+
+    def _wait(self, seconds: float) -> str | None:
+        key = self._keys.wait(min(seconds, self._max_pause) / self._speed if self._speed else 0.0)
+        while key == keyboard.PAUSE:
+            key = self._keys.wait(None)
+            if key == keyboard.PAUSE:
+                return None
+        return key
+
+    def _write(self, pieces: "list[Piece]") -> None:
+        from rich.text import Text
+
+        for piece in pieces:
+            if piece.again and self._rewrites:
+                self._console.file.write("\r\x1b[2K")
+            elif piece.again:
+                self._console.file.write("\n")
+            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+        if pieces:
+            sys.stdout.flush()

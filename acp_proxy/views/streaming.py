@@ -1,0 +1,207 @@
+"""A conversation as it streamed: what each entry of a transcript adds to a screen that only grows.
+
+Pure. Chunks come out as they came; a tool call is one line, told again in its place while it is the last one; of a plan
+what changed. Nothing in the pieces steers a terminal: they are printable text and line ends.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+
+from acp_proxy.views import conversation, terminal
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+
+PLAIN, QUIET, USER, GOOD, BAD = "", "dim", "bold cyan", "green", "red"
+"""How a piece looks, in rich's words."""
+
+_STATUS = {
+    "pending": ("○", PLAIN),
+    "in_progress": ("◐", PLAIN),
+    "completed": ("●", GOOD),
+    "failed": ("✗", BAD),
+}
+_OTHER = ("○", PLAIN)
+_SPOKEN = {acp.USER_CHUNK: USER, acp.AGENT_CHUNK: PLAIN, acp.THOUGHT_CHUNK: QUIET}
+
+
+Block = tuple[str, ...] | tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text to be written. ``again``: in place of the line that was written last, where that is possible."""
+
+    text: str
+    look: str = PLAIN
+    again: bool = False
+
+
+class Streaming:
+    def __init__(self, width: int | None) -> None:
+        """``width``: of lines that may have to be told again; None: of any."""
+        self._width = width
+        self._turn = 0
+        self._block: Block | None = None  # what is being said; another one begins on a line of its own
+        self._is_open = False  # the last line may go on
+        self._calls: dict[str, dict[str, str | None]] = {}
+        self._plan: dict[str, str] = {}
+        self._echo = ""
+        self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    def back_to(self, turn: int) -> None:
+        """The next prompt begins this turn, which has been shown before."""
+        self._turn = turn - 1
+        self._calls.clear()
+
+    def take(self, entry: Entry) -> list[Piece]:
+        return list(self._pieces(entry))
+
+    def end(self) -> list[Piece]:
+        """What is said goes on no more."""
+        was_open, self._is_open = self._is_open, False
+        return [Piece("\n")] if was_open else []
+
+    def _pieces(self, entry: Entry) -> Iterator[Piece]:
+        value, method = entry.value, acp.text(entry.value, "method")
+        params = acp.member(value, "params")
+        if entry.note is not None:
+            yield from self._note(entry.note)
+        elif entry.peer is Peer.CLIENT and method == acp.PROMPT:
+            yield from self._prompt(entry.at, acp.member(params, "prompt"))
+        elif entry.peer is Peer.AGENT and method == acp.UPDATE:
+            yield from self._update(acp.member(params, "update"))
+        elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
+            yield from self._ask(entry, params)
+        elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
+            yield from self._decided(entry)
+        elif entry.peer is Peer.CLIENT and method == acp.CANCEL:
+            yield from self._line("cancelled by the user", QUIET)
+        elif entry.of == acp.PROMPT:
+            yield from self._answer(value)
+
+    def _prompt(self, at: str, blocks: object) -> Iterator[Piece]:
+        self._turn += 1
+        said = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+        text = "\n".join(map(conversation.words, said))
+        self._echo = "".join(text.split())
+        self._plan = {}
+        when = at[:16].replace("T", " ")
+        yield from self._line(f"turn {self._turn}, {when}", QUIET, ("prompt",), apart=True)
+        yield from self._said(("prompt",), f"> {text}", USER)
+
+    def _update(self, update: object) -> Iterator[Piece]:
+        kind, content = acp.update_kind(update), acp.member(update, "content")
+        if kind in _SPOKEN:
+            words = conversation.words(content) if isinstance(content, dict) else ""
+            if kind == acp.USER_CHUNK and self._is_echo(words):
+                return
+            yield from self._said((kind, acp.text(update, "messageId")), words, _SPOKEN[kind])
+        elif kind in ("tool_call", "tool_call_update"):
+            yield from self._call(update)
+        elif kind == "plan":
+            yield from self._planned(acp.member(update, "entries"))
+        elif kind == acp.CURRENT_MODE:
+            yield from self._line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
+
+    def _call(self, update: object) -> Iterator[Piece]:
+        id = acp.text(update, "toolCallId")
+        if id is None:
+            return
+        known = self._calls.get(id)
+        told = {name: acp.text(update, name) or (known or {}).get(name) for name in ("title", "status")}
+        if told == known:
+            return
+        self._calls[id] = told
+        status = told["status"] or "pending"
+        mark, look = _STATUS.get(status, _OTHER)
+        again = self._is_open and self._block == ("call", id)
+        if not again:
+            yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
+        yield Piece(
+            self._fitted(f"{mark} {terminal.line(told['title'] or id)}", f"  {terminal.line(status)}"), look, again
+        )
+        self._is_open = True
+
+    def _fitted(self, text: str, behind: str) -> str:
+        room = (self._width or 0) - cell_len(behind) - 1
+        if self._width is None or cell_len(text) <= room:
+            return text + behind
+        return set_cell_size(text, max(room - 1, 0)).rstrip() + "…" + behind
+
+    def _planned(self, entries: object) -> Iterator[Piece]:
+        steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _items(entries)}
+        for content, status in steps.items():
+            if self._plan.get(content) != status:
+                mark, _ = _STATUS.get(status, _OTHER)
+                yield from self._line(f"{mark} {content}", QUIET, ("plan",), apart=not self._is_at("plan"))
+        self._plan = steps
+
+    def _ask(self, entry: Entry, params: object) -> Iterator[Piece]:
+        options = _items(acp.member(params, "options"))
+        names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
+        self._asked[_key(entry)] = names
+        yield from self._call(acp.member(params, "toolCall"))
+        yield from self._line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
+
+    def _decided(self, entry: Entry) -> Iterator[Piece]:
+        outcome = acp.member(acp.member(entry.value, "result"), "outcome")
+        option = acp.text(outcome, "optionId")
+        chosen = self._asked.get(_key(entry), {}).get(option or "", option or acp.text(outcome, "outcome") or "refused")
+        yield from self._line(f"→ {chosen}", QUIET, ("asked",))
+
+    def _answer(self, value: object) -> Iterator[Piece]:
+        error, stop = acp.member(value, "error"), acp.text(acp.member(value, "result"), "stopReason")
+        if error is not None:
+            yield from self._line(f"the prompt failed: {acp.text(error, 'message')}", BAD)
+        elif stop not in ("end_turn", None):
+            yield from self._line(f"stopped: {stop}", QUIET)
+
+    def _note(self, note: Mapping[str, object]) -> Iterator[Piece]:
+        match note.get("type"):
+            case record.FAILED:
+                yield from self._line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
+            case record.GAP:
+                yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
+
+    def _is_echo(self, words: str) -> bool:
+        """Whether an agent only says again what the user said."""
+        said = "".join(words.split())
+        if not self._echo.startswith(said):
+            return False
+        self._echo = self._echo.removeprefix(said)
+        return True
+
+    # What is written.
+
+    def _said(self, block: Block, words: str, look: str) -> Iterator[Piece]:
+        if not words:
+            return
+        if self._block != block:
+            yield from self._begin(block, apart=True)
+        yield Piece(terminal.printable(words), look)
+        self._is_open = not words.endswith("\n")
+
+    def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[Piece]:
+        yield from self._begin(block, apart=apart)
+        yield Piece(terminal.line(text) + "\n", look)
+        self._is_open = False
+
+    def _begin(self, block: Block, *, apart: bool) -> Iterator[Piece]:
+        """On a line of its own; ``apart``: with an empty line before it, unless it is the first."""
+        if ends := "\n" * (self._is_open + (apart and self._block is not None)):
+            yield Piece(ends)
+        self._block, self._is_open = block, False
+
+    def _is_at(self, *kinds: str) -> bool:
+        return self._block is not None and self._block[0] in kinds
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry.run, repr(acp.member(entry.value, "id"))

@@ -1,0 +1,293 @@
+"""A conversation is shown again as it streamed: plain where there is no terminal, with keys in one."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.demo.client import TIMEOUT
+from acp_proxy.transcripts.store import Store
+from tests.mock.recording import call
+from tests.stored import store_session
+from tests.transcripts import talk
+from tests.transcripts.cold import kept, packed_now
+
+NIGHT = 10 * 3600  # seconds
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def file(tmp_path: Path, *lines: bytes) -> Path:
+    path = tmp_path / "login.jsonl"
+    store = Store(tmp_path / "store")
+    talk.keep(store, "agent", talk.SESSION, *lines)
+    return next(store.root.glob("transcripts/agent/*.jsonl")).rename(path)
+
+
+def shown(*words: str | Path) -> Result:
+    result = CliRunner().invoke(app, ["replay", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
+    """A prompt, words, and more words after a pause."""
+    words = [talk.said(f"begin {number}. ", at=at), talk.said(f"end {number}.", at=at + pause)]
+    return [talk.prompt(f"prompt {number}", at=at), *words, talk.answer(at=at + pause)]
+
+
+# Without a terminal.
+
+
+def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
+    path = file(tmp_path, *turn(1), call("pending"), call("completed"))
+    result = shown(path, "--speed", "0")
+    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {talk.time(0)}\n")
+    lines = result.stdout.splitlines()
+    assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ Edit  pending", "● Edit  completed"]
+
+
+def test_a_session_of_the_store_is_shown_packed_or_not(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    kept(store, chunks=100)
+    plain = shown("last", "--speed", "0", "--store", store.root)
+    packed = packed_now(store)
+    assert "word1" in plain.stdout
+    assert shown("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
+    assert shown(packed, "--speed", "0").stdout == plain.stdout
+
+
+class Clock:
+    """Time that passes while something waits for it, and then only."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.waited.append(round(seconds, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "waited"),
+    [
+        ((), [2.0, 1.0, 2.0]),
+        (("--max-pause", "1"), [1.0, 1.0, 1.0]),
+        (("--max-pause", "1000000"), [NIGHT, 1.0, 5.0]),
+        (("--speed", "4"), [0.5, 0.25, 0.5]),
+        (("--speed", "0"), []),
+    ],
+)
+def test_pauses_are_the_recorded_ones_cut_and_made_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], waited: list[float]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(time, "sleep", clock.sleep)
+    lines = [
+        talk.prompt("go", at=5),
+        talk.said("a", at=5 + NIGHT),
+        talk.said("b", at=6 + NIGHT),
+        talk.answer(at=6 + NIGHT),
+    ]
+    shown(file(tmp_path, *lines, talk.prompt("on", at=11 + NIGHT)), *options)
+    assert [seconds for seconds in clock.waited if seconds] == waited
+
+
+@pytest.mark.parametrize(("words", "status", "said"), [
+    (["none.jsonl"], 1, "none.jsonl"),
+    (["--speed", "-1", "last"], 2, "--speed"),
+    ([], 2, "Missing argument"),
+])  # fmt: skip
+def test_what_cannot_be_shown_is_an_error(words: list[str], status: int, said: str) -> None:
+    result = shown(*words)
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert said in result.stderr
+
+
+def test_a_session_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    store_session(Store(tmp_path / "store"), "abc", ("Mend it", []))
+    result = shown("xyz", "--store", tmp_path / "store")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "acp-proxy sessions list" in result.stderr
+
+
+# In a terminal.
+
+
+class Terminal:
+    """The command in a terminal: what it shows, and keys for it. Every wait is bounded."""
+
+    def __init__(self, *words: str | Path, **environment: str) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.theirs)
+        self._shown = ""
+        command = [sys.executable, "-m", "acp_proxy", "replay", *map(str, words)]
+        env = (
+            {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | environment
+        )
+        self.process = subprocess.Popen(
+            command, stdin=self.theirs, stdout=self.theirs, stderr=self.theirs, env=env, start_new_session=True
+        )
+
+    def wait_for(self, text: str, times: int = 1) -> str:
+        """Until that has been shown so many times; all that has been shown, without its styles."""
+        until = time.monotonic() + TIMEOUT
+        while STYLES.sub("", self._shown).count(text) < times:
+            if not select.select([self.ours], [], [], max(until - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"no {text!r} in {self._shown!r}")
+            self._shown += os.read(self.ours, 65536).decode()
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return STYLES.sub("", self._shown)
+
+    @property
+    def styled(self) -> str:
+        return self._shown
+
+    def press(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def ended(self) -> tuple[int, bool]:
+        """The status, and whether the terminal has the modes that it had."""
+        status = self.process.wait(TIMEOUT)
+        while select.select([self.ours], [], [], 0)[0]:
+            self._shown += os.read(self.ours, 65536).decode()
+        return status, termios.tcgetattr(self.theirs) == self.before
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture
+def three_turns(tmp_path: Path) -> Path:
+    """In each of them a night passes."""
+    return file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n * 2 * NIGHT, pause=NIGHT)))
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    started: list[Terminal] = []
+    yield started
+    for terminal in started:
+        terminal.close()
+
+
+def started(terminals: list[Terminal], *words: Any, **environment: str) -> Terminal:
+    terminals.append(Terminal(*words, "--max-pause", str(NIGHT), **environment))
+    return terminals[-1]
+
+
+def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
+    three_turns: Path, terminals: list[Terminal]
+) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    terminal.press("n")
+    terminal.wait_for("begin 2.")
+    terminal.press("\x1b[C")
+    terminal.wait_for("begin 3.")
+    terminal.press("n")
+    assert terminal.ended() == (0, True)
+    assert "end" not in terminal.text
+    assert "begin 1. \r\n\r\nturn 2" in terminal.text
+    assert [terminal.text.count(f"turn {n},") for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_p_and_the_arrow_go_back_to_the_turn_before_and_from_the_first_to_its_beginning(
+    three_turns: Path, terminals: list[Terminal]
+) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    terminal.press("n")
+    terminal.wait_for("begin 2.")
+    terminal.press("p")
+    terminal.wait_for("begin 1.", 2)
+    terminal.press("\x1b[D")
+    terminal.wait_for("begin 1.", 3)
+    terminal.press("nn")
+    terminal.wait_for("begin 3.")
+    terminal.press("q")
+    assert terminal.ended() == (0, True)
+    assert terminal.text.count("turn 1,") == 3
+
+
+def test_space_pauses_and_goes_on(tmp_path: Path, terminals: list[Terminal]) -> None:
+    words = [talk.said(f"{number} ", at=NIGHT) for number in range(3)]
+    terminal = started(terminals, file(tmp_path, talk.prompt("go"), talk.said("begin"), *words))
+    terminal.wait_for("begin")
+    terminal.press("  ")  # the pause that was under way ends with it
+    terminal.wait_for("0 1 2")
+    assert terminal.ended() == (0, True)
+
+
+def test_while_it_is_paused_other_keys_are_heard(three_turns: Path, terminals: list[Terminal]) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    terminal.press(" xn")
+    terminal.wait_for("begin 2.")
+    terminal.press(" q")
+    assert terminal.ended() == (0, True)
+
+
+def test_ctrl_c_ends_it_with_the_modes_that_the_terminal_had(three_turns: Path, terminals: list[Terminal]) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    assert termios.tcgetattr(terminal.theirs) != terminal.before
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == (130, True)
+    assert "Traceback" not in terminal.text
+    assert terminal.text.endswith("begin 1. \r\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(
+    three_turns: Path, terminals: list[Terminal], number: signal.Signals
+) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    terminal.process.send_signal(number)
+    assert terminal.ended() == (128 + number, True)
+    assert "Traceback" not in terminal.text
+
+
+def test_keys_are_heard_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
+    terminal = started(terminals, three_turns)
+    terminal.wait_for("begin 1.")
+    termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)
+    terminal.process.send_signal(signal.SIGCONT)
+    terminal.press("n")
+    terminal.wait_for("begin 2.")
+    terminal.press("q")
+    assert terminal.ended() == (0, True)
+
+
+def test_the_status_of_a_call_is_told_again_in_its_place(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminal = started(terminals, file(tmp_path, talk.prompt("go"), call("pending"), call("completed")))
+    terminal.ended()
+    assert "○ Edit  pending\r\x1b[2K● Edit  completed\r\n" in terminal.text
+
+
+def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[Terminal]) -> None:
+    thought = talk.update("agent_thought_chunk", content={"type": "text", "text": "Hm"})
+    path = file(tmp_path, talk.prompt("go"), thought, call("completed"))
+    coloured, plain = started(terminals, path), started(terminals, path, NO_COLOR="1")
+    for terminal in (coloured, plain):
+        assert terminal.ended() == (0, True)
+    assert "\x1b[2mHm\x1b[0m" in coloured.styled
+    assert "\x1b[32m● Edit" in coloured.styled
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain.styled)

@@ -1,0 +1,146 @@
+from collections.abc import Iterable
+from typing import Any
+
+from acp_proxy.views.streaming import BAD, GOOD, QUIET, USER, Piece, Streaming
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Peer
+from tests.mock.recording import CANCELLED, asked, decided
+from tests.transcripts import talk
+
+STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
+
+
+def pieces(*lines: bytes, width: int | None = None) -> list[Piece]:
+    streaming = Streaming(width)
+    return [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+
+
+def text(found: Iterable[Piece]) -> str:
+    """As it looks where no line can be written again."""
+    return "".join(f"\n{piece.text}" if piece.again else piece.text for piece in found)
+
+
+def looks(found: Iterable[Piece]) -> dict[str, str]:
+    return {piece.text.strip(): piece.look for piece in found if piece.text.strip()}
+
+
+def thought(words: str) -> bytes:
+    return talk.update(acp.THOUGHT_CHUNK, content={"type": "text", "text": words})
+
+
+def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update", **fields: Any) -> bytes:
+    told: dict[str, Any] = fields | ({"status": status} if status else {})
+    return talk.update(kind, toolCallId=id, **told)
+
+
+def test_words_appear_as_the_chunks_came_and_each_speaker_has_lines_of_its_own() -> None:
+    found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
+    assert text(found) == f"turn 1, {talk.time(60)[:16].replace('T', ' ')}\n> Fix it\n\nHm.\n\nLooking.\n"
+    assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
+    assert {"> Fix it": USER, "Hm": QUIET, "Look": ""}.items() <= looks(found).items()
+
+
+def test_messages_of_one_speaker_are_told_apart_by_their_ids() -> None:
+    def said(words: str, id: str) -> bytes:
+        return talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
+
+    assert text(pieces(said("One", "1"), said(" and", "1"), said("two", "2"))) == "One and\n\ntwo\n"
+
+
+def test_a_tool_call_is_one_line_that_is_told_again_as_its_status_changes() -> None:
+    found = pieces(
+        talk.said("See"),
+        call("pending", kind="tool_call", title="Edit"),
+        call("in_progress"),
+        call(rawOutput={"much": "more"}),
+        call("completed"),
+        talk.said("Done"),
+    )
+    assert [piece for piece in found if piece.again] == [
+        Piece("◐ Edit  in_progress", "", again=True),
+        Piece("● Edit  completed", GOOD, again=True),
+    ]
+    assert text(found) == "See\n\n○ Edit  pending\n◐ Edit  in_progress\n● Edit  completed\n\nDone\n"
+
+
+def test_a_call_whose_line_is_not_the_last_any_more_gets_another() -> None:
+    found = pieces(call("pending", "a"), call("pending", "b"), call("failed", "a"), call("failed", "a"))
+    assert text(found) == "○ a  pending\n○ b  pending\n✗ a  failed\n"
+    assert not any(piece.again for piece in found)
+    assert looks(found)["✗ a  failed"] == BAD
+
+
+def test_the_line_of_a_call_fits_the_width_with_its_status() -> None:
+    [piece] = [piece for piece in pieces(call("completed", title="編集 " * 30), width=40) if piece.text.strip()]
+    assert piece.text.startswith("● 編集 編集")
+    assert piece.text.endswith("…  completed")
+    wide = sum(2 if one in "編集" else 1 for one in piece.text)
+    assert 37 <= wide <= 39
+
+
+def test_of_a_plan_the_steps_that_changed_are_told() -> None:
+    def plan(*statuses: str) -> bytes:
+        return talk.update("plan", entries=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)])
+
+    found = text(pieces(plan("in_progress", "pending"), plan("completed", "pending"), plan("completed", "pending")))
+    assert found == "◐ step 0\n○ step 1\n● step 0\n"
+
+
+def test_a_permission_is_told_with_what_was_chosen() -> None:
+    assert text(pieces(asked(), decided())) == "○ t  pending\n? Yes / Always / No\n→ Yes\n"
+    assert text(pieces(asked(), decided(CANCELLED))).endswith("→ cancelled\n")
+    refused = talk.message({"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION)
+    assert text(pieces(asked(), refused)).endswith("→ refused\n")
+
+
+def test_a_turn_that_did_not_end_well_says_so() -> None:
+    stopped = talk.message({"id": 1, "result": {"stopReason": "max_tokens"}}, Peer.AGENT, acp.PROMPT)
+    cancel = talk.message({"method": acp.CANCEL, "params": {}}, Peer.CLIENT)
+    assert text(pieces(talk.said("So"), cancel, stopped)) == "So\ncancelled by the user\nstopped: max_tokens\n"
+    assert text(pieces(talk.answer())) == ""
+    assert text(pieces(talk.answer(error={"code": -32000, "message": "no login"}))) == "the prompt failed: no login\n"
+    assert "status 17" in text(pieces(talk.note("failed", message="agent exited with status 17")))
+    assert "ENOSPC" in text(pieces(talk.note("gap", reason="ENOSPC")))
+
+
+def test_what_an_agent_echoes_of_the_prompt_is_told_once_and_what_it_tells_of_others_is_told() -> None:
+    def user(words: str) -> bytes:
+        return talk.update(acp.USER_CHUNK, content={"type": "text", "text": words})
+
+    assert text(pieces(talk.prompt("Fix it now"), user("Fix it"), user(" now"), talk.said("ok"))).count("Fix") == 1
+    assert text(pieces(user("Earlier"), talk.said("ok"))) == "Earlier\n\nok\n"
+
+
+def test_what_is_no_text_is_named_and_what_is_unknown_is_left_out() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
+    assert text(pieces(talk.update(acp.AGENT_CHUNK, content=image))) == "[image: image/png]\n"
+    assert text(pieces(talk.update("something_new", content="x"), talk.update(acp.AGENT_CHUNK, content=7))) == ""
+    assert text(pieces(talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
+
+
+def test_nothing_that_steers_a_terminal_comes_out() -> None:
+    options = {"options": [{"optionId": "x", "name": STEERING}], "toolCall": {"toolCallId": STEERING}}
+    found = pieces(
+        talk.prompt(STEERING),
+        talk.said(STEERING),
+        thought(STEERING),
+        call(STEERING, STEERING, title=STEERING),
+        talk.update("plan", entries=[{"content": STEERING, "status": STEERING}]),
+        talk.message({"id": 2, "method": acp.REQUEST_PERMISSION, "params": options}, Peer.AGENT),
+        talk.update(acp.CURRENT_MODE, currentModeId=STEERING),
+        talk.note("failed", message=STEERING),
+        talk.note("gap", reason=STEERING),
+        talk.answer(error={"code": 1, "message": STEERING}),
+        width=30,
+    )
+    assert len(found) > 10
+    assert all(piece.text.replace("\n", "").isprintable() for piece in found)
+
+
+def test_a_turn_that_is_shown_again_has_its_number_and_all_of_its_calls() -> None:
+    lines = [talk.prompt("go"), call("completed", title="Edit")]
+    streaming = Streaming(None)
+    first = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+    streaming.back_to(1)
+    again = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
+    assert text(again).strip() == text(first).strip()
