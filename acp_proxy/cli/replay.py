@@ -51,10 +51,10 @@ def replay(
 
 
 def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
+    typer.echo(terminal.line("  ".join(filter(None, (header.session, header.cwd, header.created_at)))), err=True)
     from rich.console import Console
 
     console = Console(highlight=False)
-    typer.echo(terminal.line("  ".join(filter(None, (header.session, header.cwd, header.created_at)))), err=True)
     with Keyboard(wanted=console.is_terminal) as keys:
         if keys.is_there:
             typer.echo("space: pause   n: next turn   p: previous turn   q: quit", err=True)

@@ -204,6 +204,21 @@ def test_when_the_input_ends_what_was_asked_is_answered_without_pauses(start: St
     assert editor.result_of(waiting) == CANCELLED
 
 
+def test_what_would_be_asked_after_the_input_ended_counts_as_cancelled(start: Start) -> None:
+    lines = [talk.prompt("go"), talk.said("Look"), asked(at=NIGHT), decided(at=NIGHT), talk.answer(at=NIGHT)]
+    editor = start(*lines, options=())
+    number = editor.start_prompt(editor.open(), "go")
+    editor.wait_for_text("Look")
+    assert editor.end() == 0
+    assert editor.result_of(number) == CANCELLED
+
+
+def test_what_came_the_next_morning_comes_right_behind_the_answer(start: Start) -> None:
+    editor = start(talk.prompt("go"), talk.said("ok"), talk.answer(), talk.info(title="Late", at=NIGHT), options=())
+    editor.prompt(editor.open(), "go")
+    assert editor.wait_for_update("session_info_update")["title"] == "Late"
+
+
 def test_the_same_talk_gives_the_same_bytes(tmp_path: Path) -> None:
     file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
     new = {"method": "session/new", "params": {"cwd": "/x", "mcpServers": []}}
@@ -236,6 +251,14 @@ def test_recorded_sessions_are_listed_loaded_and_deleted(start: Start, tmp_path:
 
 def session_lines(id: str) -> list[bytes]:
     return [talk.prompt(f"Who is {id}?", session=id), talk.said(f"I am {id}", session=id), talk.answer()]
+
+
+def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
+    editor = start(talk.prompt("go"), talk.said("Look"), talk.answer(at=NIGHT), options=())
+    number = editor.start_prompt(session := editor.open(), "go")
+    editor.wait_for_text("Look")
+    assert editor.request("session/delete", {"sessionId": session}) == {}
+    assert editor.result_of(number) == CANCELLED
 
 
 def test_a_session_goes_on_after_a_load_and_is_told_with_what_was_said_since(start: Start) -> None:
@@ -275,8 +298,8 @@ def test_modes_and_options_can_be_chosen_among_those_that_were_recorded(start: S
     assert editor.request("session/set_mode", {"sessionId": session, "modeId": "code"}) == {}
     chosen = {"sessionId": session, "configId": "sound", "type": "boolean", "value": True}
     assert editor.request("session/set_config_option", chosen) == {"configOptions": [sound | {"currentValue": True}]}
-    resumed = editor.request("session/resume", editor.place(session))
-    assert resumed["modes"]["currentModeId"] == "code"
+    modes = [editor.request("session/resume", editor.place(id))["modes"] for id in (session, editor.new_session())]
+    assert [each["currentModeId"] for each in modes] == ["code", "ask"]
     assert error_of(editor, "session/set_mode", {"sessionId": session, "modeId": "fly"}) == INVALID_PARAMS
     assert error_of(editor, "session/set_config_option", chosen | {"value": "loud"}) == INVALID_PARAMS
 
@@ -284,27 +307,26 @@ def test_modes_and_options_can_be_chosen_among_those_that_were_recorded(start: S
 PLACE: Mapping[str, Any] = {"cwd": "/x", "mcpServers": []}
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "code"),
-    [
-        ("initialize", {"protocolVersion": "1"}, INVALID_PARAMS),
-        ("session/new", {"mcpServers": []}, INVALID_PARAMS),
-        ("session/new", {"cwd": "here"}, INVALID_PARAMS),
-        ("session/load", PLACE, INVALID_PARAMS),
-        ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
-        ("session/prompt", prompt("x", "go"), NOT_FOUND),
-        ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # nobody has opened it
-        ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
-        ("session/list", {"cwd": "here"}, INVALID_PARAMS),
-        ("session/list", {"cursor": "x"}, INVALID_PARAMS),
-        ("session/unknown", {}, METHOD_NOT_FOUND),
-        ("session/list", [], INVALID_PARAMS),
-    ],
-)
-def test_what_makes_no_sense_is_refused(start: Start, method: str, params: Any, code: int) -> None:
+NONSENSE: list[tuple[str, Any, int]] = [
+    ("initialize", {"protocolVersion": "1"}, INVALID_PARAMS),
+    ("session/new", {"mcpServers": []}, INVALID_PARAMS),
+    ("session/new", {"cwd": "here"}, INVALID_PARAMS),
+    ("session/load", PLACE, INVALID_PARAMS),
+    ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
+    ("session/prompt", prompt("x", "go"), NOT_FOUND),
+    ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # nobody has opened it
+    ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
+    ("session/list", {"cwd": "here"}, INVALID_PARAMS),
+    ("session/list", {"cursor": "x"}, INVALID_PARAMS),
+    ("session/unknown", {}, METHOD_NOT_FOUND),
+    ("session/list", [], INVALID_PARAMS),
+]
+
+
+def test_what_makes_no_sense_is_refused(start: Start) -> None:
     editor = start(*TURN)
     editor.open()
-    assert error_of(editor, method, params) == code
+    assert [error_of(editor, method, params) for method, params, _ in NONSENSE] == [code for *_, code in NONSENSE]
 
 
 def test_lines_that_are_no_messages_are_refused_and_the_rest_is_answered(start: Start) -> None:
