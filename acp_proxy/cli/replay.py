@@ -137,7 +137,8 @@ class _Show:
         self._at += 1
 
     def _wait(self, seconds: float) -> str | None:
-        key = self._keys.wait(min(seconds, self._max_pause) / self._speed if self._speed else 0.0)
+        pause = min(seconds, self._max_pause) / self._speed if self._speed else 0.0
+        key = self._keys.wait(max(0.0, pause))  # in this order, no number is none
         while key == keyboard.PAUSE:
             key = self._keys.wait(None)
             if key == keyboard.PAUSE:

@@ -86,6 +86,7 @@ class Clock:
         (("--max-pause", "1000000"), [NIGHT, 1.0, 5.0]),
         (("--speed", "4"), [0.5, 0.25, 0.5]),
         (("--speed", "0"), []),
+        (("--speed", "nan"), []),
     ],
 )
 def test_pauses_are_the_recorded_ones_cut_and_made_faster(

@@ -272,6 +272,17 @@ def test_a_session_goes_on_after_a_load_and_is_told_with_what_was_said_since(sta
     assert "".join(texts(told[len(before) :])) == "".join(texts(live))
 
 
+def test_a_terminal_that_was_played_is_told_by_what_it_had_shown(start: Start) -> None:
+    content = [{"type": "terminal", "terminalId": "term-1"}]
+    played = talk.update("tool_call", toolCallId="t", title="Test", status="completed", content=content)
+    noted = talk.note("terminal", terminalId="term-1", output="1 passed")
+    editor = start(talk.prompt("go"), played, noted, talk.answer())
+    session = editor.open()
+    assert editor.prompt(session, "go")[0]["content"] == content
+    [_, told] = editor.load(session).updates
+    assert "1 passed" in told["content"][0]["content"]["text"]
+
+
 def test_a_resumed_session_is_not_told_and_can_be_prompted(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "resume-only"))
     assert offered(editor) == {"resume"}
