@@ -68,6 +68,7 @@ def recorded(header: Header, entries: Iterable[Entry]) -> Session:
 class Sessions:
     def __init__(self, found: Sequence[Session]) -> None:
         self._all = {session.id: session for session in found}
+        self._recorded = frozenset(self._all)
         self._made = 0
         self.turns: list[Turn] = [turn for session in found for turn in cut(session.id, session.entries)]
         self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
@@ -90,10 +91,10 @@ class Sessions:
         self._all.pop(id, None)
 
     def listed(self, cwd: str | None) -> list[dict[str, object]]:
-        """Those with a prompt, newest first."""
-        prompted = [session for session in self._all.values() if session.summary.prompts]
-        prompted.sort(key=lambda session: session.summary.updated or "", reverse=True)
-        rows = [session.info() for session in prompted]
+        """The recorded ones, and those that were prompted; newest first."""
+        shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
+        shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
+        rows = [session.info() for session in shown]
         return [row for row in rows if cwd is None or _same(str(row["cwd"]), cwd)]
 
 

@@ -22,10 +22,11 @@ def ids(sessions: Sessions, cwd: str | None = None) -> list[Any]:
 def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None:
     old = session(talk.prompt("Fix it", at=1), talk.answer(at=2), id="old")
     new = session(talk.prompt("Go on", at=5), talk.info(title="A title", at=6), talk.answer(at=7), id="new")
-    never = session(talk.note("opened", cwd="/x"), id="never prompted")
-    assert Sessions([old, new, never]).listed(None) == [
+    never = session(talk.note("opened", cwd="/x"), talk.said("told by a load"), id="never prompted")
+    assert Sessions([never, old, new]).listed(None) == [
         {"sessionId": "new", "cwd": talk.CWD, "title": "A title", "updatedAt": talk.time(7)},
         {"sessionId": "old", "cwd": talk.CWD, "title": "Fix it", "updatedAt": talk.time(2)},
+        {"sessionId": "never prompted", "cwd": "/x", "updatedAt": talk.time(0)},
     ]
 
 
