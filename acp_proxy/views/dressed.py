@@ -19,6 +19,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from acp_proxy.views import figures
+from acp_proxy.views.marks import mark
 from acp_proxy.views.showing import (
     NAMES,
     Change,
@@ -44,7 +45,6 @@ _LONGEST = 64 * 1024
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
 _AT_THE_END = re.compile(" +(?=\n)")  # who copies a line wants none of the spaces that fill it up
 _SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
-_MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
 _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 
 
@@ -113,8 +113,7 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
         case Steps():
             yield Text("Plan", "bold")
             for status, text in passage.steps:
-                mark, style = _MARKS.get(status, ("○", "none"))
-                yield Text.assemble("  ", (mark, style), " ", (line(text), "dim" if status == "completed" else ""))
+                yield Text.assemble("  ", mark(status), " ", (line(text), "dim" if status == "completed" else ""))
         case Remark():
             text = line(passage.text)
             yield Text(f"Error: {text}", "bold red") if passage.is_error else Text(text, "yellow")
@@ -122,8 +121,8 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
 
 def _tool(tool: Tool) -> Text:
     """One line, whatever its length: the end of a title is the first to go."""
-    mark, style = _MARKS.get(tool.status or "", ("○", "none"))
-    text = Text(no_wrap=True, overflow="ellipsis").append(f"{mark} ", style)
+    sign, style = mark(tool.status)
+    text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
     if tool.goes_on:
         text.append("later: ", "dim")
     if tool.status not in (None, "completed"):

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.views import conversation, terminal
+from acp_proxy.views import conversation, figures, terminal
+from acp_proxy.views.marks import mark
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
-PLAIN, QUIET, USER, GOOD, BAD = "", "dim", "bold cyan", "green", "red"
+PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
 """How a piece looks, in rich's words."""
 
-_STATUS = {
-    "pending": ("○", PLAIN),
-    "in_progress": ("◐", PLAIN),
-    "completed": ("●", GOOD),
-    "failed": ("✗", BAD),
-}
-_OTHER = ("○", PLAIN)
 _SPOKEN = {acp.USER_CHUNK: USER, acp.AGENT_CHUNK: PLAIN, acp.THOUGHT_CHUNK: QUIET}
 
 
@@ -88,8 +82,7 @@ class Streaming:
         text = "\n".join(map(conversation.words, said))
         self._echo = "".join(text.split())
         self._plan = {}
-        when = at[:16].replace("T", " ")
-        yield from self._line(f"turn {self._turn}, {when}", QUIET, ("prompt",), apart=True)
+        yield from self._line(f"Turn {self._turn} · {figures.local(at)}", TURN, ("prompt",), apart=True)
         yield from self._said(("prompt",), f"> {text}", USER)
 
     def _update(self, update: object) -> Iterator[Piece]:
@@ -115,28 +108,25 @@ class Streaming:
         if told == known:
             return
         self._calls[id] = told
-        status = told["status"] or "pending"
-        mark, look = _STATUS.get(status, _OTHER)
         again = self._is_open and self._block == ("call", id)
         if not again:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
-        yield Piece(
-            self._fitted(f"{mark} {terminal.line(told['title'] or id)}", f"  {terminal.line(status)}"), look, again
-        )
+        sign, look = mark(told["status"])
+        said = "" if told["status"] in (None, "completed") else f"{terminal.line(told['status'])}: "
+        yield Piece(self._fitted(f"{sign} {said}{terminal.line(told['title'] or id)}"), look, again)
         self._is_open = True
 
-    def _fitted(self, text: str, behind: str) -> str:
-        room = (self._width or 0) - cell_len(behind) - 1
-        if self._width is None or cell_len(text) <= room:
-            return text + behind
-        return set_cell_size(text, max(room - 1, 0)).rstrip() + "…" + behind
+    def _fitted(self, text: str) -> str:
+        """The end of a title is the first to go. The last column stays free: terminals differ in what follows on it."""
+        if self._width is None or cell_len(text) < self._width:
+            return text
+        return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
 
     def _planned(self, entries: object) -> Iterator[Piece]:
         steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _items(entries)}
         for content, status in steps.items():
             if self._plan.get(content) != status:
-                mark, _ = _STATUS.get(status, _OTHER)
-                yield from self._line(f"{mark} {content}", QUIET, ("plan",), apart=not self._is_at("plan"))
+                yield from self._line(f"{mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan"))
         self._plan = steps
 
     def _ask(self, entry: Entry, params: object) -> Iterator[Piece]:

@@ -55,7 +55,7 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
     result = shown(path, "--speed", "0")
     assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {talk.time(0)}\n")
     lines = result.stdout.splitlines()
-    assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ Edit  pending", "● Edit  completed"]
+    assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 
 
 def test_a_session_of_the_store_is_shown_packed_or_not(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     terminal.press("n")
     assert terminal.ended() == (0, True)
     assert "end" not in terminal.text
-    assert "begin 1. \r\n\r\nturn 2" in terminal.text
-    assert [terminal.text.count(f"turn {n},") for n in (1, 2, 3)] == [1, 1, 1]
+    assert "begin 1. \r\n\r\nTurn 2" in terminal.text
+    assert [terminal.text.count(f"Turn {n} ·") for n in (1, 2, 3)] == [1, 1, 1]
 
 
 def test_p_and_the_arrow_go_back_to_the_turn_before_and_from_the_first_to_its_beginning(
@@ -224,7 +224,7 @@ def test_p_and_the_arrow_go_back_to_the_turn_before_and_from_the_first_to_its_be
     terminal.wait_for("begin 3.")
     terminal.press("q")
     assert terminal.ended() == (0, True)
-    assert terminal.text.count("turn 1,") == 3
+    assert terminal.text.count("Turn 1 ·") == 3
 
 
 def test_space_pauses_and_goes_on(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -280,7 +280,7 @@ def test_keys_are_heard_again_after_the_shell_had_the_terminal(three_turns: Path
 def test_the_status_of_a_call_is_told_again_in_its_place(tmp_path: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, file(tmp_path, talk.prompt("go"), call("pending"), call("completed")))
     terminal.ended()
-    assert "○ Edit  pending\r\x1b[2K● Edit  completed\r\n" in terminal.text
+    assert "○ pending: Edit\r\x1b[2K✓ Edit\r\n" in terminal.text
 
 
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -290,5 +290,5 @@ def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path,
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)
     assert "\x1b[2mHm\x1b[0m" in coloured.styled
-    assert "\x1b[32m● Edit" in coloured.styled
+    assert "\x1b[32m✓ Edit" in coloured.styled
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain.styled)

@@ -1,7 +1,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from acp_proxy.views.streaming import BAD, GOOD, QUIET, USER, Piece, Streaming
+from acp_proxy.views import figures
+from acp_proxy.views.streaming import PLAIN, QUIET, USER, Piece, Streaming
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from tests.mock.recording import CANCELLED, asked, decided
@@ -35,9 +36,9 @@ def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update
 
 def test_words_appear_as_the_chunks_came_and_each_speaker_has_lines_of_its_own() -> None:
     found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
-    assert text(found) == f"turn 1, {talk.time(60)[:16].replace('T', ' ')}\n> Fix it\n\nHm.\n\nLooking.\n"
+    assert text(found) == f"Turn 1 · {figures.local(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
     assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
-    assert {"> Fix it": USER, "Hm": QUIET, "Look": ""}.items() <= looks(found).items()
+    assert {"> Fix it": USER, "Hm": QUIET, "Look": PLAIN}.items() <= looks(found).items()
 
 
 def test_messages_of_one_speaker_are_told_apart_by_their_ids() -> None:
@@ -57,25 +58,24 @@ def test_a_tool_call_is_one_line_that_is_told_again_as_its_status_changes() -> N
         talk.said("Done"),
     )
     assert [piece for piece in found if piece.again] == [
-        Piece("◐ Edit  in_progress", "", again=True),
-        Piece("● Edit  completed", GOOD, again=True),
+        Piece("▸ in_progress: Edit", "yellow", again=True),
+        Piece("✓ Edit", "green", again=True),
     ]
-    assert text(found) == "See\n\n○ Edit  pending\n◐ Edit  in_progress\n● Edit  completed\n\nDone\n"
+    assert text(found) == "See\n\n○ pending: Edit\n▸ in_progress: Edit\n✓ Edit\n\nDone\n"
 
 
 def test_a_call_whose_line_is_not_the_last_any_more_gets_another() -> None:
     found = pieces(call("pending", "a"), call("pending", "b"), call("failed", "a"), call("failed", "a"))
-    assert text(found) == "○ a  pending\n○ b  pending\n✗ a  failed\n"
+    assert text(found) == "○ pending: a\n○ pending: b\n✗ failed: a\n"
     assert not any(piece.again for piece in found)
-    assert looks(found)["✗ a  failed"] == BAD
+    assert looks(found)["✗ failed: a"] == "red"
 
 
-def test_the_line_of_a_call_fits_the_width_with_its_status() -> None:
+def test_the_line_of_a_call_fits_the_width_whatever_its_title() -> None:
     [piece] = [piece for piece in pieces(call("completed", title="編集 " * 30), width=40) if piece.text.strip()]
-    assert piece.text.startswith("● 編集 編集")
-    assert piece.text.endswith("…  completed")
-    wide = sum(2 if one in "編集" else 1 for one in piece.text)
-    assert 37 <= wide <= 39
+    assert piece.text.startswith("✓ 編集 編集")
+    assert piece.text.endswith("…")
+    assert 37 <= sum(2 if one in "編集" else 1 for one in piece.text) <= 39
 
 
 def test_of_a_plan_the_steps_that_changed_are_told() -> None:
@@ -83,11 +83,11 @@ def test_of_a_plan_the_steps_that_changed_are_told() -> None:
         return talk.update("plan", entries=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)])
 
     found = text(pieces(plan("in_progress", "pending"), plan("completed", "pending"), plan("completed", "pending")))
-    assert found == "◐ step 0\n○ step 1\n● step 0\n"
+    assert found == "▸ step 0\n○ step 1\n✓ step 0\n"
 
 
 def test_a_permission_is_told_with_what_was_chosen() -> None:
-    assert text(pieces(asked(), decided())) == "○ t  pending\n? Yes / Always / No\n→ Yes\n"
+    assert text(pieces(asked(), decided())) == "○ t\n? Yes / Always / No\n→ Yes\n"
     assert text(pieces(asked(), decided(CANCELLED))).endswith("→ cancelled\n")
     refused = talk.message({"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION)
     assert text(pieces(asked(), refused)).endswith("→ refused\n")

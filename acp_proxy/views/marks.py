@@ -1,0 +1,7 @@
+"""How the status of a tool call, or of a step of a plan, looks: a mark, and rich's words for its colour."""
+
+_MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
+
+
+def mark(status: str | None) -> tuple[str, str]:
+    return _MARKS.get(status or "", ("○", "none"))
