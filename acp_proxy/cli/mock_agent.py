@@ -16,7 +16,9 @@ def mock_agent(
         Literal["exact", "nearest", "next"],
         typer.Option(help="Which recorded turn answers a prompt: same words, most similar words, or simply the next."),
     ] = "nearest",
-    speed: Annotated[float, typer.Option(min=0, help="Times faster than it was; 0: as fast as possible.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(metavar="TIMES", min=0, help="So many times faster than it was; 0: as fast as possible.")
+    ] = 1.0,
     capabilities: Annotated[
         Literal["full", "resume-only", "none"],
         typer.Option(help="What it offers: list, load, resume and delete; resume alone; or nothing of these."),

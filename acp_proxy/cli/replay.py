@@ -26,9 +26,11 @@ _INTERRUPTED = 130  # as shells tell it
 
 def replay(
     session: recordings.RecordingArgument,
-    speed: Annotated[float, typer.Option(min=0, help="Times faster than it was; 0: all at once.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(metavar="TIMES", min=0, help="So many times faster than it was; 0: all at once.")
+    ] = 1.0,
     max_pause: Annotated[
-        float, typer.Option(min=0, help="No pause is longer than so many seconds (before it is made faster).")
+        float, typer.Option(metavar="SECONDS", min=0, help="No pause is longer (before it is made faster).")
     ] = MAX_PAUSE,
     store: StoreOption = "",
     agent: AgentOption = "",
