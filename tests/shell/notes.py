@@ -3,6 +3,7 @@
 import json
 import resource
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,12 +99,14 @@ def text_of(value: Any) -> str:
 def full_disk(after: int = 0) -> Iterator[None]:
     """No file of this process can grow past so many bytes."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a module would be taken for a whole one
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiles
         signal.signal(signal.SIGXFSZ, before)
 
 

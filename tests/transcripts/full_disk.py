@@ -31,12 +31,14 @@ def on_full_disk(job: str, path: Path, size: int) -> list[str]:
 
 @contextmanager
 def no_file_past(size: int) -> Iterator[None]:
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a module would be taken for a whole one
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiles
 
 
 def until_it_fails(write: Callable[[int], None]) -> None:

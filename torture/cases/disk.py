@@ -8,6 +8,7 @@ is missing without a note of a gap, and a note of a gap where nothing is missing
 
 import contextlib
 import errno
+import os
 import resource
 import shutil
 import sqlite3
@@ -43,8 +44,9 @@ class _Place:
     disk: Disk | None
 
     @property
-    def env(self) -> dict[str, str] | None:
-        return self.disk.env if self.disk is not None else None
+    def env(self) -> dict[str, str]:
+        """Of a compiled module Python would take what there was room for as the whole, in every later process."""
+        return (self.disk.env if self.disk is not None else {**os.environ}) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
