@@ -15,6 +15,7 @@ from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, 
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
+from acp_proxy.views.rows import values
 
 if TYPE_CHECKING:
     from acp_proxy.views.listing import Table
@@ -69,7 +70,7 @@ def _nothing(store: Store, *, narrowed: bool) -> str:
 
 
 def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
-    from acp_proxy.views import listing
+    from acp_proxy.views import listing  # no other command needs it
 
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None
@@ -82,10 +83,8 @@ def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str
 
 
 def _lines(rows: Iterator[Listed]) -> Iterator[str]:
-    from acp_proxy.views import listing
-
     while some := list(islice(rows, _TOGETHER)):
-        yield "".join(f"{listing.values(row)}\n" for row in some)
+        yield "".join(f"{values(row)}\n" for row in some)
 
 
 def _json(rows: Iterable[Listed]) -> Iterator[str]:

@@ -12,6 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 Say = Callable[[str], None]
 
@@ -46,17 +50,12 @@ def screen() -> Screen:
 @contextmanager
 def paged(target: Screen) -> Iterator[Say]:
     """Say something, a pager between; what is raised meanwhile is raised when that has been closed."""
-    from subprocess import PIPE, Popen  # only where there may be a pager
-
-    command = _pager() if target.is_able else []
-    pager = None
-    if command:
-        with suppress(OSError):  # it is not there: then without
-            pager = Popen(command, stdin=PIPE, env={"LESS": _LESS, "LV": "-c", **os.environ})
-    if pager is None or pager.stdin is None:
+    pager = _started(_pager() if target.is_able else [])
+    if pager is None:
         yield _say
         return
     into = pager.stdin
+    assert into is not None
 
     def say(text: str) -> None:
         into.write(text.encode("utf-8", "replace"))
@@ -71,6 +70,18 @@ def paged(target: Screen) -> Iterator[Say]:
         while pager.returncode is None:
             with suppress(KeyboardInterrupt):
                 pager.wait()
+
+
+def _started(command: list[str]) -> "Popen[bytes] | None":
+    """None where there is none."""
+    if not command:
+        return None
+    from subprocess import PIPE, Popen  # slow to import
+
+    try:
+        return Popen(command, stdin=PIPE, env={"LESS": _LESS, "LV": "-c", **os.environ})
+    except OSError:
+        return None
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
-from acp_proxy.views import figures, terminal
+from acp_proxy.views import figures, rows, terminal
 
 _CANDIDATES = 8
 
@@ -89,31 +90,21 @@ def kept(store: Store, agent: str) -> list[Listed]:
 
 def chosen(store: Store, wanted: str, agent: str) -> Listed:
     """The one session that is meant. Raises NoSuchSession."""
-    found = next(store.newest(agent), None) if wanted == "last" else None
-    rows = [found] if found is not None else store.meant(wanted, agent) if wanted != "last" else []
-    if not rows:
+    found = list(islice(store.newest(agent), 1)) if wanted == "last" else store.meant(wanted, agent)
+    if not found:
         raise NoSuchSession(f"no session {wanted!r}. See: acp-proxy sessions list")
-    if len({(row.agent, row.session) for row in rows}) > 1:
-        raise NoSuchSession(f"{wanted!r} could be any of:", *_candidates(store, rows))
-    return rows[0]
+    if len({(row.agent, row.session) for row in found}) > 1:
+        raise NoSuchSession(f"{wanted!r} could be any of:", *_candidates(store, found))
+    return found[0]
 
 
-def _candidates(store: Store, rows: list[Listed]) -> list[str]:
-    from acp_proxy.views import listing
-
-    one_each = list({(row.agent, row.session): row for row in reversed(rows)}.values())[::-1]
+def _candidates(store: Store, found: list[Listed]) -> list[str]:
+    one_each = list({(row.agent, row.session): row for row in reversed(found)}.values())[::-1]
     shown, more = one_each[:_CANDIDATES], len(one_each) - _CANDIDATES
-    lines = [f"  {one}" for one in listing.candidates(shown, short_ids(store, [row.session for row in shown]))]
+    lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, [row.session for row in shown]))]
     return [*lines, *([f"  and {more} more"] if more > 0 else []), "Give more of the id, or --agent."]
 
 
 def short_ids(store: Store, sessions: Sequence[str]) -> dict[str, str]:
     """The ids as they are shown: no longer than is needed to name one."""
-    known: dict[bytes, list[str]] = {}
-    for other in store.alike(sessions, figures.SHORTEST):
-        known.setdefault(_beginning(other), []).append(other)
-    return {session: figures.short(session, known.get(_beginning(session), ())) for session in sessions}
-
-
-def _beginning(session: str) -> bytes:
-    return session.encode("utf-8", "surrogatepass")[: figures.SHORTEST]
+    return figures.short(sessions, store.alike(sessions, figures.SHORTEST))

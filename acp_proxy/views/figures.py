@@ -1,5 +1,6 @@
 """Times, sizes and ids as people read them."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -48,10 +49,16 @@ def size(number: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
 
 
-def short(session: str, others: Iterable[str]) -> str:
-    """The beginning of an id that none of the others has."""
-    alike = max((_alike(session, other) for other in others if other != session), default=0)
-    return session[: max(SHORTEST, alike + 1)]
+def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """The beginnings of ids that no other id which is known has."""
+    wanted = list(sessions)
+    order = sorted({*wanted, *known})
+    shown = {}
+    for session in wanted:
+        at = bisect_left(order, session)
+        beside = order[max(at - 1, 0) : at] + order[at + 1 : at + 2]
+        shown[session] = session[: max(SHORTEST, *(_alike(session, other) + 1 for other in beside), 0)]
+    return shown
 
 
 def _alike(one: str, other: str) -> int:

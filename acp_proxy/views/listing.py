@@ -1,4 +1,4 @@
-"""The list of sessions: a table as wide as the terminal, or lines of tab-separated values for other programs.
+"""The list of sessions as a table, as wide as the terminal.
 
 Titles, ids and directories are somebody else's text: they are made printable, and what is measured differently by
 different terminals (joined emoji, their variants) is told in its plain form, so that columns stand where they should.
@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.views import figures
+from acp_proxy.views.rows import agent_name
 from acp_proxy.views.terminal import line
 
 _HEADINGS = {
@@ -92,26 +93,6 @@ class Table:
             if room <= 0:
                 break
         return _GAP.join(cells).rstrip()
-
-
-def values(row: Listed) -> str:
-    """One row for programs: id, title, agent, directory, time, turns, bytes; nothing is cut."""
-    texts = (row.session, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
-    return "\t".join(line(text) for text in texts)
-
-
-def agent_name(agent: str) -> str:
-    """An agent's folder without the hash at its end."""
-    return line(agent.rsplit("-", 1)[0])
-
-
-def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
-    """A line for each of several sessions that may be meant."""
-    width = max(len(ids[row.session]) for row in rows)
-    return [
-        f"{line(ids[row.session]).ljust(width)}  {agent_name(row.agent)}  {line(row.title or '(no title)')}"
-        for row in rows
-    ]
 
 
 def _values(row: Listed, ids: Mapping[str, str], look: Look, briefly: bool) -> dict[str, str]:

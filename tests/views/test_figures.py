@@ -64,4 +64,11 @@ def test_sizes_have_three_figures(number: int, said: str) -> None:
     ],
 )
 def test_an_id_is_shown_as_far_as_no_other_begins_so(session: str, others: list[str], said: str) -> None:
-    assert figures.short(session, others) == said
+    assert figures.short([session], others) == {session: said}
+
+
+def test_ids_are_told_apart_from_each_other_too() -> None:
+    ids = [f"session-{number:03}" for number in range(100)]
+    assert figures.short(ids, ids) == {id: id for id in ids}
+    assert figures.short(ids[:2], []) == {id: id for id in ids[:2]}
+    assert figures.short([], ids) == {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from acp_proxy.transcripts.index import Listed
-from acp_proxy.views import listing
+from acp_proxy.views import listing, rows
 from acp_proxy.views.listing import Look
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -44,10 +44,10 @@ ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
 
-def drawn(width: int, *rows: Listed, colours: bool = False) -> list[str]:
+def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
     look = Look(width, colours, NOW, "/home/me")
-    table = listing.table(rows or ROWS, IDS, look)
-    return [table.heading(), *table.lines(rows or ROWS, IDS)]
+    table = listing.table(some or ROWS, IDS, look)
+    return [table.heading(), *table.lines(some or ROWS, IDS)]
 
 
 def cells(text: str) -> int:
@@ -122,11 +122,11 @@ def test_colours_do_not_change_the_text() -> None:
 
 
 def test_lines_for_programs_are_whole() -> None:
-    assert listing.values(OTHER) == "\t".join(
+    assert rows.values(OTHER) == "\t".join(
         (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567")
     )
-    assert listing.values(NO_TITLE) == "abc\t\ta\t\t\t12\t34567"
-    assert listing.values(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
+    assert rows.values(NO_TITLE) == "abc\t\ta\t\t\t12\t34567"
+    assert rows.values(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
         "a       b c\N{REPLACEMENT CHARACTER}",
         "/x      y",
         "12",
@@ -145,8 +145,8 @@ def test_nothing_of_somebody_elses_text_steers_the_terminal(width: int) -> None:
     printed = [
         table.heading(),
         *table.lines([row], {text: text}),
-        listing.values(row),
-        *listing.candidates([row], {text: text}),
+        rows.values(row),
+        *rows.candidates([row], {text: text}),
     ]
     assert not set(HOSTILE) - set(" \t") & set("".join(printed))
     assert all(cells(one) <= width for one in printed[:2])
