@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.names import readable
 from acp_proxy.views.terminal import line
 
 
@@ -12,15 +13,10 @@ def values(row: Listed) -> str:
     return "\t".join(line(text) for text in texts)
 
 
-def agent_name(agent: str) -> str:
-    """An agent's folder without the hash at its end."""
-    return line(agent.rsplit("-", 1)[0])
-
-
 def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
     """A line for each of several sessions that may be meant."""
     width = max(len(ids[row.session]) for row in rows)
     return [
-        f"{line(ids[row.session]).ljust(width)}  {agent_name(row.agent)}  {line(row.title or '(no title)')}"
+        f"{line(ids[row.session]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
         for row in rows
     ]

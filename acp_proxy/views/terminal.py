@@ -7,6 +7,7 @@ import json
 import re
 
 from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.names import readable
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
@@ -40,5 +41,5 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 
 def heading(row: Listed) -> str:
-    what = (row.session, row.agent, row.cwd or "", row.updated)
+    what = (row.session, readable(row.agent), row.cwd or "", row.updated)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

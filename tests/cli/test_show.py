@@ -61,7 +61,7 @@ def asked(store: Store, *words: str) -> list[int]:
 
 
 def test_a_conversation_is_shown_in_order_with_its_title(store: Store) -> None:
-    path = store_session(
+    store_session(
         store,
         "s",
         ("Mend it\nplease", TURN),
@@ -71,9 +71,9 @@ def test_a_conversation_is_shown_in_order_with_its_title(store: Store) -> None:
     )
     assert (
         printed(store, "s")
-        == f"""\
+        == """\
 Mend it
-s  {path.parent.name}  /project  2023-11-14T22:13:20.000Z
+s  agent  /project  2023-11-14T22:13:20.000Z
 
 --- Turn 1, 2023-11-14T22:13:20.000Z ---
 

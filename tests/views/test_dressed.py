@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from acp_proxy.views.conversation import Call, Part, Said
 from acp_proxy.views.dressed import Dressed
@@ -237,3 +239,29 @@ def test_a_long_message_is_rendered_piece_by_piece_and_code_stays_together() -> 
 def test_what_is_no_prose_is_shown_as_it_is() -> None:
     text = "[" * 100_000
     assert plain(says(text)) == f"\nAgent\n  {text}\n"
+
+
+SIGNS = ["#", ">", "-", "1.", "```", "~~~", "`", "*", "**", "_", "~~", "[", "](", ")", "![", "|", "---", "===", "\\"]
+WORDS = [
+    "a",
+    "日本",
+    "<b>",
+    "</b>",
+    "<!--",
+    "-->",
+    "&amp;",
+    "&#27;",
+    "http://a",
+    "<http://a>",
+    "[a]:",
+    "[^1]",
+    "999999999.",
+]
+SPACES = [" ", "    ", "\n", "\n\n", "\t", "\r\n", "\n|-|-|\n", "\x1b[31m", "\u202e"]
+PIECES = [*SIGNS, *WORDS, *SPACES * 2]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(PIECES)).map("".join), st.sampled_from([1, 2, 7, 40]))
+def test_any_markdown_can_be_shown_at_any_width(text: str, width: int) -> None:
+    assert not set(CONTROLS) & set(plain(says(text), width))

@@ -39,7 +39,7 @@ OTHER = replace(
 WIDE = replace(
     ROW, session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
 )
-NO_TITLE = replace(ROW, session="abc", title=None, cwd=None, agent="a", updated="")
+NO_TITLE = replace(ROW, session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
 ROWS = [ROW, OTHER, WIDE, NO_TITLE]
 IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
 
@@ -125,7 +125,7 @@ def test_lines_for_programs_are_whole() -> None:
     assert rows.values(OTHER) == "\t".join(
         (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567")
     )
-    assert rows.values(NO_TITLE) == "abc\t\ta\t\t\t12\t34567"
+    assert rows.values(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567"
     assert rows.values(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
         "a       b c\N{REPLACEMENT CHARACTER}",
         "/x      y",
