@@ -9,6 +9,7 @@ import typer
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import UsageError
 from acp_proxy.transcripts.store import Store
+from acp_proxy.views import figures
 
 if TYPE_CHECKING:  # other commands need no zstd
     from acp_proxy.transcripts.packing import Made
@@ -74,11 +75,7 @@ def compact(
 
 
 def _figures(before: int, after: int) -> str:
-    return f"{_readable(before)} to {_readable(after)}, a {before / after:.1f}th"
-
-
-def _readable(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
+    return f"{figures.size(before)} to {figures.size(after)}, a {before / after:.1f}th"
 
 
 def _seconds(text: str) -> float:

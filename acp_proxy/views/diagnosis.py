@@ -10,6 +10,7 @@ from acp_proxy.diagnosis.store import Kept
 from acp_proxy.diagnosis.versions import PROGRAMS
 from acp_proxy.diagnosis.whole import Diagnosis
 from acp_proxy.editors.configured import Configuration
+from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
 _WIDTH = 14
@@ -78,14 +79,14 @@ def _store(kept: Kept) -> Iterator[tuple[str, str]]:
     if kept.off is not None:
         yield "recording", f"off: {kept.off}"
         return
-    yield "size", f"{readable(kept.size)}; files: {kept.files}"
+    yield "size", f"{figures.size(kept.size)}; files: {kept.files}"
     yield "agents", str(kept.agents)
     yield "sessions", str(kept.sessions) if kept.sessions is not None else "cannot be counted"
     for path, reason in kept.unreadable:
         yield "damage", f"{path}: {reason}"
     if not kept.unreadable:
         yield "damage", "none at a glance; to look at all of it: acp-proxy sessions verify"
-    yield "recording", f"possible{f', {readable(kept.free)} are free' if kept.free is not None else ''}"
+    yield "recording", f"possible{f', {figures.size(kept.free)} are free' if kept.free is not None else ''}"
 
 
 def _editor(found: Configuration) -> Iterator[str]:
@@ -175,10 +176,3 @@ def _agent_for_programs(found: Examined) -> dict[str, Any]:
         if found.load is not None
         else None,
     }
-
-
-def readable(size: int) -> str:
-    for unit, bytes in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= bytes:
-            return f"{size / bytes:.1f} {unit}"
-    return f"{size} bytes"

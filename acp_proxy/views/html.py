@@ -15,9 +15,10 @@ from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.calls import Change, Raw
 from acp_proxy.views.conversation import Call, Item, Note, Other, Plan, Said, Turn
 from acp_proxy.views.document import Choices, Head
+from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
 from acp_proxy.views.images import image_in
-from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, size, uri_of
+from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
 from acp_proxy.views.prose import html_of, link
 from acp_proxy.views.terminal import json_text
 from acp_proxy.wire import acp

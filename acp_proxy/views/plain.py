@@ -26,13 +26,6 @@ def one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def size(number: int) -> str:
-    """Bytes, as people read them."""
-    if number < 1000:
-        return f"{number} bytes"
-    return f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:.1f} MB"
-
-
 def shortened(path: str, cwd: str | None) -> str:
     """A path as it is best read: within the session's directory from there, else from the home directory."""
     path = one_line(path)

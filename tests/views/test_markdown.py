@@ -88,7 +88,7 @@ def test_images_and_resources_are_named() -> None:
     inside = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
     told = written(said("agent", "see", png, link, inside))
     assert told == (
-        "see\n\n*[image: image/png, 8 bytes]*\n\n``a`.py``\n\n"
+        "see\n\n*[image: image/png, 8 B]*\n\n``a`.py``\n\n"
         "<details><summary><code>file:///b.py</code></summary>\n\n```\nx = 1\n```\n\n</details>"
     )
 

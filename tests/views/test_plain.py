@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.views.plain import one_line, plain, shortened, size
+from acp_proxy.views.plain import one_line, plain, shortened
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,3 @@ def test_no_control_character_is_left_of_any_text(text: str) -> None:
 )
 def test_a_path_is_told_from_where_it_is_known(path: str, told: str) -> None:
     assert shortened(path, "/home/ada/notes/") == told
-
-
-def test_sizes_are_readable() -> None:
-    assert [size(1), size(999), size(10_240), size(2_500_000)] == ["1 bytes", "999 bytes", "10 kB", "2.5 MB"]
