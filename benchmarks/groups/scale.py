@@ -32,6 +32,10 @@ def run(effort: Effort) -> Iterator[Row]:
     }
     yield Reading("a turn", SECONDS, "p50", least).row(interleaved(turns, rounds, effort.chance), sized=True)
     commands: dict[str, Task] = {size: partial(listed, effort, root) for size, root in roots.items()}
+    newest: dict[str, Task] = {size: partial(listed, effort, root, "--limit", "30") for size, root in roots.items()}
+    yield Reading("acp-proxy sessions list, the newest 30", SECONDS, "started", least).row(
+        interleaved(newest, effort.rounds(7), effort.chance), sized=True
+    )
     yield Reading("acp-proxy sessions list, all of them", SECONDS, "started", least).row(
         interleaved(commands, effort.rounds(3), effort.chance), sized=True
     )

@@ -46,5 +46,5 @@ def waited(effort: Effort, *command: str) -> Numbers:
     return {"started": effort.client(["exit"], command)["wall"]}
 
 
-def listed(effort: Effort, store: Path) -> Numbers:
-    return waited(effort, effort.built.proxy, "sessions", "list", "--store", str(store))
+def listed(effort: Effort, store: Path, *options: str) -> Numbers:
+    return waited(effort, effort.built.proxy, "sessions", "list", "--store", str(store), *options)
