@@ -103,7 +103,7 @@ _PAGE = 4 * 1024 * 1024
 def turns(reading: Reading, session: str) -> Iterator[Turn]:
     """The turns of this session's transcript, oldest first. Raises OSError."""
     turn = Turn(0, "")
-    for part in _Parts(session, _also(reading)).read(reading.streams()):
+    for part in _Parts(session, reading.also).read(reading.streams()):
         match part:
             case Begun():
                 turn = Turn(part.number, part.at)
@@ -116,11 +116,7 @@ def turns(reading: Reading, session: str) -> Iterator[Turn]:
 
 def parts(reading: Reading, session: str) -> Iterator[Part]:
     """The same piece by piece, as soon as it is certain; a message may come in several. Raises OSError."""
-    return _Parts(session, _also(reading), _PAGE).read(reading.streams())
-
-
-def _also(reading: Reading) -> frozenset[str]:
-    return frozenset(reading.header.forked_from) if reading.header is not None else frozenset()
+    return _Parts(session, reading.also, _PAGE).read(reading.streams())
 
 
 class _Parts:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from acp_proxy.views.conversation import Call, Item, Note, Said, Turn, words
+from acp_proxy.views.conversation import Call, Ended, Item, Note, Said, Turn, words
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.titles import cleaned
@@ -68,7 +68,7 @@ def named(turns: Iterable[Turn]) -> Iterator[Turn]:
         yield turn
 
 
-def ending(turn: Turn) -> str | None:
+def ending(turn: Turn | Ended) -> str | None:
     """Why a turn ended, where it did not end as turns do."""
     if turn.error is not None:
         return f"The turn failed: {one_line(turn.error)}"

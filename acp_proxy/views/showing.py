@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.views import diffs
+from acp_proxy.views import diffs, document
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.views.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
-from acp_proxy.wire import acp, record
+from acp_proxy.wire import acp
 
 _DIFF_ROWS = 80  # about what a person reads at once; a file that was written whole may have thousands
 _TITLE_LENGTH = 500
-_USUAL_STOP = "end_turn"
+_MESSAGE = 1024 * 1024
+"""Characters of a message that are shown together; a longer one has a line break there that it did not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +115,26 @@ class _Showing:
         self._turn = 0
         self._is_prompted = False
         self._speaker: tuple[Speaker, str | None] | None = None
+        self._goes_on = False
+        self._texts: list[str] = []
+        self._size = 0
         self._titles: dict[str, str] = {}
 
     def passages(self, parts: Iterable[Part]) -> Iterator[Passage]:
         for part in parts:
+            if not isinstance(part, Said):
+                yield from self._spoken()
+                self._speaker = None
             if isinstance(part, Begun):
-                self._turn, self._is_prompted, self._speaker = part.number, part.prompted, None
+                self._turn, self._is_prompted = part.number, part.prompted
                 yield Heading(part.number, part.at)
             elif isinstance(part, Ended):
                 yield from self._ended(part)
             elif isinstance(part, Said):
                 yield from self._said(part)
             else:
-                self._speaker = None
                 yield from self._item(part)
+        yield from self._spoken()
 
     def _item(self, item: Item) -> Iterator[Passage]:
         match item:
@@ -136,21 +143,39 @@ class _Showing:
             case Plan():
                 yield Steps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
             case Note():
-                yield _remark(item)
+                yield Remark(False, document.note(item))
             case Other() if self._full:
                 yield Thing(None, acp.update_kind(item.update) or "an update of no kind", False)
                 yield Output("", _json(item.update))
 
     def _said(self, said: Said) -> Iterator[Passage]:
+        if (speaker := (said.speaker, said.id)) != self._speaker:
+            yield from self._spoken()
+            self._speaker, self._goes_on = speaker, False
         for block in said.blocks:
-            speaker = said.speaker, said.id
-            goes_on, self._speaker = self._speaker == speaker, speaker
             if acp.text(block, "type") == "text":
-                yield Words(said.speaker, acp.text(block, "text") or "", goes_on)
+                yield from self._speak(acp.text(block, "text") or "")
             else:
-                yield Thing(said.speaker, self._thing(block), goes_on)
+                yield from self._spoken()
+                yield Thing(said.speaker, self._thing(block), self._goes_on)
+                self._goes_on = True
                 if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
                     yield Output("", text)
+
+    def _speak(self, text: str) -> Iterator[Passage]:
+        """A message comes in pieces; but what a user attaches stands on lines of its own."""
+        if self._size > _MESSAGE:
+            yield from self._spoken()
+        is_users = self._speaker is not None and self._speaker[0] == "user"
+        if is_users and self._texts and not (text[:1].isspace() or self._texts[-1][-1:].isspace()):
+            self._texts.append("\n")
+        self._texts.append(text)
+        self._size += len(text)
+
+    def _spoken(self) -> Iterator[Passage]:
+        if self._speaker is not None and self._texts:
+            yield Words(self._speaker[0], "".join(self._texts), self._goes_on)
+            self._texts, self._size, self._goes_on = [], 0, True
 
     def _thing(self, block: Mapping[str, object]) -> str:
         how = f"; to save it: --turn {self._turn} --extract DIR" if attached(block) is not None else ""
@@ -190,14 +215,8 @@ class _Showing:
             yield Remark(True, ended.error)
         elif ended.stop is None and self._is_prompted:
             yield Remark(False, "This turn has no end: it is under way, or what ran it was ended.")
-        elif ended.stop not in (None, _USUAL_STOP):
-            yield Remark(False, f"The turn ended early: {ended.stop}")
-
-
-def _remark(note: Note) -> Remark:
-    if note.kind == record.HANDOVER:
-        return Remark(False, f"The conversation went on in a new session of the agent: {note.text}")
-    return Remark(False, f"Something is missing here, which could not be recorded ({note.text})")
+        elif (text := document.ending(ended)) is not None:
+            yield Remark(False, text)
 
 
 def _places(locations: object) -> list[str]:

@@ -98,7 +98,7 @@ Agent:
 User:
   more
 
-Note: Something is missing here, which could not be recorded (ENOSPC)
+Note: Something is missing here: the recording was interrupted (ENOSPC).
 
 Error: no login
 """

@@ -44,7 +44,7 @@ def everything() -> list[Part]:
             True,
         ),
         Said("agent", [{"type": "text", "text": PROSE}], "m1"),
-        Said("agent", [{"type": "text", "text": "more"}], "m1"),
+        Said("agent", [{"type": "text", "text": "\n\nmore"}], "m1"),
         Other({"sessionUpdate": "compaction_update", "before": 10}),
         Ended("end_turn", None),
         Begun(2, AT, prompted=True),

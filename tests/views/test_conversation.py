@@ -204,3 +204,14 @@ def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
             pieces.append(("", ""))
     reading.close()
     assert [piece for piece in pieces if piece[0]] == whole
+
+
+def test_a_fork_whose_header_is_broken_still_begins_with_its_parents_words(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store_session(store, "parent", ("one", [chunk("1")]))
+    agent = store.agents()[0]
+    store.begin(agent, record.Header("s", "/project", record.RECORDED, STAMP), fresh=False, parent="parent").close()
+    [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))
+    [turn] = read(store)
+    assert [said(item) for item in turn.items] == [("user", "one"), ("agent", "1")]

@@ -57,19 +57,21 @@ NARROW = """\
    def f(x):
        return x
 
+
   more
 
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
 ✗ \x1b[2mlater: \x1b[0mfailed: Read auth.py
 
-Something is missing here, which could
-not be recorded (ENOSPC)
+Something is missing here: the recording
+was interrupted (ENOSPC).
 
-The conversation went on in a new
-session of the agent: new-1
+The conversation goes on in a new
+session of the agent, which was given a
+record of it.
 
-The turn ended early: max_tokens
+The turn ended at the limit of tokens.
 
 \x1b[1;7mTurn 3 · 2026-11-20 09:15:02\x1b[0m
 
@@ -120,17 +122,19 @@ WIDE = """\
    \x1b[94mdef\x1b[0m\x1b[90m \x1b[0m\x1b[92mf\x1b[0m(x):
        \x1b[94mreturn\x1b[0m x
 
+
   more
 
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
 \x1b[31m✗ \x1b[0m\x1b[2mlater: \x1b[0m\x1b[31mfailed: \x1b[0mRead auth.py
 
-\x1b[33mSomething is missing here, which could not be recorded (ENOSPC)\x1b[0m
+\x1b[33mSomething is missing here: the recording was interrupted (ENOSPC).\x1b[0m
 
-\x1b[33mThe conversation went on in a new session of the agent: new-1\x1b[0m
+\x1b[33mThe conversation goes on in a new session of the agent, which was given a record\x1b[0m
+\x1b[33mof it.\x1b[0m
 
-\x1b[33mThe turn ended early: max_tokens\x1b[0m
+\x1b[33mThe turn ended at the limit of tokens.\x1b[0m
 
 \x1b[1;7mTurn 3 · 2026-11-20 09:15:02\x1b[0m
 

@@ -1,6 +1,6 @@
 """A conversation as plain text."""
 
-from acp_proxy.views.conversation import Begun, Call, Ended, Part, Said
+from acp_proxy.views.conversation import Begun, Call, Ended, Part, Said, Speaker
 from acp_proxy.views.lines import Lines
 from acp_proxy.views.showing import passages
 from tests.views.parts import AT, everything
@@ -45,17 +45,18 @@ Agent:
   def f(x):
       return x
   ```
+
   more
 
 --- Turn 2, 2026-11-20T09:15:02.123Z ---
 
 Tool, later: Read auth.py [failed]
 
-Note: Something is missing here, which could not be recorded (ENOSPC)
+Note: Something is missing here: the recording was interrupted (ENOSPC).
 
-Note: The conversation went on in a new session of the agent: new-1
+Note: The conversation goes on in a new session of the agent, which was given a record of it.
 
-Note: The turn ended early: max_tokens
+Note: The turn ended at the limit of tokens.
 
 --- Turn 3, 2026-11-20T09:15:02.123Z ---
 
@@ -97,10 +98,20 @@ def test_of_a_long_change_the_beginning_is_told_but_in_full() -> None:
     assert told([call], full=True).endswith("+998\n  +999\n")
 
 
-def test_a_messages_pieces_stand_below_one_name() -> None:
-    parts: list[Part] = [Said("agent", [{"type": "text", "text": text}], "m") for text in ("one", "two")]
-    other: list[Part] = [Said("agent", [{"type": "text", "text": "three"}], "n")]
-    assert told(parts + other) == "\nAgent:\n  one\n  two\n\nAgent:\n  three\n"
+def said(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
+    return [Said(speaker, [{"type": "text", "text": text}], id) for text in texts]
+
+
+def test_a_message_that_came_in_pieces_is_one() -> None:
+    assert told(said("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
+    assert told(said("agent", "one") + said("agent", "two", id="n")) == "\nAgent:\n  one\n\nAgent:\n  two\n"
+    assert told(said("thought", "one") + said("agent", "two")) == "\nThought:\n  one\n\nAgent:\n  two\n"
+
+
+def test_what_a_user_attaches_stands_on_a_line_of_its_own() -> None:
+    assert told(said("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
+    link: list[Part] = [Said("user", [{"type": "resource_link", "name": "a.py"}], "m")]
+    assert told(said("user", "see") + link + said("user", "now")) == "\nUser:\n  see\n  [link: a.py]\n  now\n"
 
 
 def test_nobody_can_put_words_into_anothers_mouth() -> None:
