@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import IO
 
 import typer
@@ -58,6 +57,8 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the name when it is whole."""
+    from tempfile import NamedTemporaryFile  # other commands write nothing
+
     file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False)  # noqa: SIM115
     try:
         with file:

@@ -1,0 +1,40 @@
+"""A session that was recorded here, exported, and imported elsewhere: it is listed and loaded there, and goes on."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from tests.end_to_end.proxied import Proxied, conversation
+
+
+def sessions(store: Path, *words: str) -> str:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("was_deleted", [False, True])
+def test_an_imported_session_is_listed_loaded_and_goes_on(proxied: Proxied, was_deleted: bool) -> None:
+    session = proxied.recorded("mend it", "and this")
+    with proxied.started("conversation") as editor:
+        [listed] = editor.sessions()
+        told = conversation(editor.load(session).updates)
+        assert editor.end() == 0
+    exported = proxied.base / "exported.jsonl"
+    sessions(proxied.store, "export", session, "--output", str(exported))
+    before = exported.read_bytes()
+    if was_deleted:
+        sessions(proxied.store, "delete", session, "--yes")
+    else:
+        proxied.store = proxied.base / "elsewhere"
+    with proxied.started("conversation") as editor:
+        assert editor.sessions() == []
+        sessions(proxied.store, "import", str(exported))  # while a proxy is at work there
+        assert editor.sessions() == [listed]
+        assert conversation(editor.load(session).updates) == told
+        editor.prompt(session, "go on")
+        assert editor.end() == 0
+    assert proxied.transcript(session).read_bytes().startswith(before)
+    assert "go on" in sessions(proxied.store, "export", session)
