@@ -64,6 +64,13 @@ class AlreadyThere(AcpProxyError):
         super().__init__(f"{path} is there already. Give another name, or --force to write over it.")
 
 
+class NotWritable(AcpProxyError):
+    """A place where no file can be made."""
+
+    def __init__(self, path: object, reason: str | None) -> None:
+        super().__init__(f"{path} cannot be written: {reason}. Choose another place with --output.")
+
+
 class NotImported(AcpProxyError):
     """A file that is no transcript, or one that cannot be taken in as it is."""
 

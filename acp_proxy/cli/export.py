@@ -114,7 +114,7 @@ class _Source:
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
     """Each in a file of its own; one that cannot be written does not keep the others from it."""
-    into.mkdir(parents=True, exist_ok=True)
+    writing.make_directory(into)
     written, failed = [], []
     for row in advancing(rows, "Exporting"):
         try:

@@ -9,7 +9,7 @@ from typing import IO
 
 import typer
 
-from acp_proxy.errors import AlreadyThere
+from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.views import terminal
 
 
@@ -27,8 +27,16 @@ def to_stdout(pieces: Iterable[bytes]) -> None:
         raise typer.Exit(1) from problem
 
 
+def make_directory(path: Path) -> None:
+    """Raises NotWritable."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise NotWritable(path, problem.strerror) from problem
+
+
 def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
-    """Raises OSError, AlreadyThere."""
+    """Raises AlreadyThere, NotWritable, and what the pieces raise."""
     if path.exists() and not path.is_file():  # a pipe, a terminal
         with path.open("wb") as file:
             file.writelines(pieces)
@@ -47,6 +55,8 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
         path.touch(exist_ok=False)
     except FileExistsError as problem:
         raise AlreadyThere(path) from problem
+    except OSError as problem:
+        raise NotWritable(path, problem.strerror) from problem
     try:
         yield
     except BaseException:
@@ -59,7 +69,10 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the name when it is whole."""
     from tempfile import NamedTemporaryFile  # other commands write nothing
 
-    file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False)  # noqa: SIM115
+    try:
+        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False)  # noqa: SIM115
+    except OSError as problem:
+        raise NotWritable(path, problem.strerror) from problem
     try:
         with file:
             yield file.file

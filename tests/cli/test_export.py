@@ -186,7 +186,30 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert hint in " ".join(result.stderr.replace("│", " ").split())
     assert run(store, "nobody").exit_code == 1
+    for force in ((), ("--force",)):
+        nowhere = run(store, "s", "-o", str(tmp_path / "no" / "where.md"), *force)
+        assert nowhere.exit_code == 1
+        assert "--output" in nowhere.stderr
+    (tmp_path / "file").write_text("mine")
+    assert "--output" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
     assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 1
+
+
+def test_a_terminal_is_told_how_far_many_have_come(store: Store, tmp_path: Path) -> None:
+    for number in range(3):
+        store_session(store, f"s{number}", ("one", TURN))
+    master, slave = pty.openpty()
+    words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
+    process = subprocess.Popen([sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    told = b""
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        while piece := _read(terminal.fileno()):
+            told += piece
+    results, _ = process.communicate(timeout=60)
+    assert b"Exporting" in told
+    assert len(results.splitlines()) == 3
+    assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""
 
 
 def test_nothing_steers_the_terminal_that_a_transcript_is_exported_to(store: Store) -> None:
