@@ -12,6 +12,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
@@ -20,6 +21,7 @@ from acp_proxy.views.highlighting import highlighted
 LIMIT = 64 * 1024
 """Characters of a message that are read as Markdown: there are texts whose reading takes the square of their length."""
 _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_ADDRESS = re.compile(r"""(https?://[^\s<>"'`]*[^\s<>"'`.,;:!?*_~()\[\]{}])""")
 _TOP_LEVEL = 3  # of headings in a message: the page and its turns have the first two
 _REL = 'rel="noopener noreferrer"'
 
@@ -43,10 +45,28 @@ def _markdown(breaks: bool) -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
     # What is no address of the web is no link, but its words are shown all the same: the renderer decides.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
+    markdown.core.ruler.push("linked", _say_what_is_linked)
     return markdown.enable(["table", "strikethrough"])
 
 
+def _say_what_is_linked(state: StateCore) -> None:
+    """Words and images within a link: nothing in them is a link of its own."""
+    for token in state.tokens:
+        depth = 0
+        for child in token.children or ():
+            depth += {"link_open": 1, "link_close": -1}.get(child.type, 0)
+            if depth:
+                child.meta["linked"] = True
+
+
 class _Renderer(RendererHTML):
+    def text(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
+        content = tokens[at].content
+        if "linked" in tokens[at].meta:
+            return escape(content)
+        parts = _ADDRESS.split(content)  # every other one is an address
+        return "".join(link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
+
     def link_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         address = str(tokens[at].attrGet("href") or "")
         if _WEB.match(address) is None:
@@ -60,8 +80,7 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         address = str(tokens[at].attrGet("src") or "")
         words = f"[image: {tokens[at].content or 'unnamed'}]"
-        inside_link = sum({"link_open": 1, "link_close": -1}.get(token.type, 0) for token in tokens[:at]) > 0
-        return f"<span>{escape(words)}</span>" if inside_link else link(address, words)
+        return f"<span>{escape(words)}</span>" if "linked" in tokens[at].meta else link(address, words)
 
     def fence(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
         return highlighted(tokens[at].content, tokens[at].info.split(maxsplit=1)[0] if tokens[at].info.strip() else "")

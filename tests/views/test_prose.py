@@ -80,6 +80,14 @@ def test_links_to_the_web_tell_it_nothing() -> None:
     assert 'href="mailto:a@example.org"' in html_of("<a@example.org>")
 
 
+def test_an_address_that_is_only_written_down_is_a_link_too() -> None:
+    linked = '<a href="https://example.org/a?b=1&amp;c" rel="noopener noreferrer">https://example.org/a?b=1&amp;c</a>'
+    assert html_of("See (https://example.org/a?b=1&c).") == f"<p>See ({linked}).</p>\n"
+    assert html_of("`https://example.org/`") == "<p><code>https://example.org/</code></p>\n"
+    assert html_of("[**https://example.org/**](https://example.com/)").count("<a ") == 1
+    assert html_of("xhttps:// http://. javascript://x") == "<p>xhttps:// http://. javascript://x</p>\n"
+
+
 def test_what_is_no_address_of_the_web_is_words() -> None:
     html = html_of("see [the file](/home/a/b.py#L3) and [x](javascript:alert(1))")
     assert "href" not in html
