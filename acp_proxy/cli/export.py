@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from acp_proxy import options
-from acp_proxy.cli import writing
+from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of, wrong_usage
+from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -31,26 +31,38 @@ _TOOLS = ("none", "summary", "full")
 
 def export(
     sessions: Annotated[
-        list[str] | None, typer.Argument(metavar="[SESSION]...", help="Ids, beginnings of them, or: last.")
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION", help="Ids, beginnings of them, or: last.", autocompletion=completing.sessions
+        ),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
     all_sessions: Annotated[bool, typer.Option("--all", help="Every session that is listed.")] = False,
     form: Annotated[
-        str, typer.Option("--format", help="md, html, json or jsonl. Default: as the file's name ends, else md.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="md, html, json or jsonl. Default: as the file's name ends, else md."
+        ),
     ] = "",
     output: Annotated[
-        str, typer.Option("--output", "-o", help="A file; a directory for several. Default: stdout.")
+        str, typer.Option("--output", "-o", metavar="PATH", help="A file; a directory for several. Default: stdout.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     tools: Annotated[
-        str, typer.Option("--tools", help="Tool calls: none, summary or full. Default: full; in md: summary.")
+        str,
+        typer.Option(
+            "--tools", metavar="HOW", help="Tool calls: none, summary or full. Default: full; in md: summary."
+        ),
     ] = "",
     thoughts: Annotated[
         bool | None, typer.Option("--thoughts/--no-thoughts", help="The agent's thoughts. Default: not in md.")
     ] = None,
     redact: Annotated[
-        str, typer.Option("--redact", help="Mask secrets; keys: known forms of keys; or a file of patterns: both.")
+        str,
+        typer.Option(
+            "--redact", metavar="keys|FILE", help="Mask known forms of keys; or those, and a file of patterns."
+        ),
     ] = "off",
 ) -> None:
     """Write conversations out, to share or to keep.
@@ -62,14 +74,15 @@ def export(
     Example: acp-proxy sessions export last --output session.html
     """
     several = all_sessions or len(sessions or ()) > 1
-    if bool(sessions) == all_sessions:
-        raise typer.BadParameter("name sessions, as in: acp-proxy sessions export last. Or say --all.")
-    if several and not output:
-        raise typer.BadParameter("several sessions need a directory: --output DIR")
-    form = _form(form, "" if several else output)
-    choices = _choices(form, tools, thoughts)
-    with explained():
+    with wrong_usage():
+        if bool(sessions) == all_sessions:
+            raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
+        if several and not output:
+            raise UsageError("several sessions need a directory: --output DIR")
+        form = _form(form, "" if several else output)
+        choices = _choices(form, tools, thoughts)
         masking = _masking(redact)
+    with explained():
         opened = Store(root_of(store))
         rows = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
         source, into = _Source(opened, form, choices, masking), Path(output).expanduser()
@@ -153,21 +166,21 @@ def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":
 
 
 def _form(given: str, output: str) -> str:
+    """Raises UsageError."""
     form = given or _SUFFIXES.get(Path(output).suffix.lower(), "md")
     if form not in _FORMATS:
-        raise typer.BadParameter(f"--format takes {', '.join(_FORMATS)}, not {form!r}")
+        raise UsageError(f"--format takes {', '.join(_FORMATS)}, not {form!r}")
     return form
 
 
 def _choices(form: str, tools: str, thoughts: bool | None) -> "Choices":
+    """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
     if form == _JSONL and (tools or thoughts is not None):
-        raise typer.BadParameter(
-            "a transcript (jsonl) is exported whole: --tools and --thoughts are for md, html, json"
-        )
+        raise UsageError("a transcript (jsonl) is exported whole: --tools and --thoughts are for md, html, json")
     if tools and tools not in _TOOLS:
-        raise typer.BadParameter(f"--tools takes {', '.join(_TOOLS)}, not {tools!r}")
+        raise UsageError(f"--tools takes {', '.join(_TOOLS)}, not {tools!r}")
     is_markdown = form == "md"  # what a reviewer reads: a pull request takes 64 KiB
     usual: Tools = "summary" if is_markdown else "full"
     return Choices(cast("Tools", tools) if tools else usual, not is_markdown if thoughts is None else thoughts)

@@ -7,24 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import typer
-
 from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.views import terminal
 
 
 def to_stdout(pieces: Iterable[bytes]) -> None:
     """The bytes as they are; to a terminal, without what could steer it."""
-    try:
-        if sys.stdout.isatty():
-            for piece in pieces:
-                sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
-        else:
-            sys.stdout.buffer.writelines(pieces)
-        sys.stdout.flush()
-    except BrokenPipeError as problem:  # who reads has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from problem
+    if sys.stdout.isatty():
+        for piece in pieces:
+            sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
+    else:
+        sys.stdout.buffer.writelines(pieces)
+    sys.stdout.flush()
 
 
 def make_directory(path: Path) -> None:

@@ -184,7 +184,7 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
     ):
         result = run(store, *words)
         assert result.exit_code == 2
-        assert hint in " ".join(result.stderr.replace("│", " ").split())
+        assert hint in result.stderr
     assert run(store, "nobody").exit_code == 1
     for force in ((), ("--force",)):
         nowhere = run(store, "s", "-o", str(tmp_path / "no" / "where.md"), *force)
@@ -192,7 +192,7 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
         assert "--output" in nowhere.stderr
     (tmp_path / "file").write_text("mine")
     assert "--output" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
-    assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 1
+    assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 2
 
 
 def test_a_terminal_is_told_how_far_many_have_come(store: Store, tmp_path: Path) -> None:
