@@ -39,10 +39,12 @@ _TOP_LEVEL = 2  # of headings: the turns'
 def document_of(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
     yield f"# {_escaped(head.heading)}\n\n"
     version = one_line(acp.text(head.agent, "version") or "")[:40]
-    facts = [f"{head.name} {version}".strip(), f"{day(head.created)} {clock_time(head.created)} UTC"]
+    facts = [_escaped(f"{head.name} {version}".strip())]
+    if day(head.created):
+        facts.append(f"{day(head.created)} {clock_time(head.created)} UTC")
     if head.cwd:
         facts.append(_code(shortened(head.cwd, None)))
-    yield " · ".join(_escaped(fact) if number < 2 else fact for number, fact in enumerate(facts)) + "\n"
+    yield " · ".join(facts) + "\n"
     for turn in document.named(turns):
         yield from _turn(turn, head, choices)
 

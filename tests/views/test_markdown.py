@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from acp_proxy.views import document, markdown
 from acp_proxy.views.conversation import Item, Note, Other, Plan
-from acp_proxy.views.document import Choices, Tools
+from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import HEAD, call, diff, everywhere, said, text, turn
 
 OURS = frozenset({"<details>", "<summary>", "</summary>", "<code>", "</code>", "</details>"})
@@ -66,6 +66,11 @@ def test_a_conversation_reads_like_a_page() -> None:
         "\n- [x] look\n- [ ] mend\n"
         "\n## 2. Thanks\n\nBye.\n\n> **The turn was cancelled.**\n"
     )
+
+
+def test_what_is_not_known_of_a_session_is_not_told() -> None:
+    nothing = Head("s", {}, None, None, "", "", "partial")
+    assert "".join(markdown.document_of(nothing, [], Choices())) == "# Conversation\n\nagent\n"
 
 
 def test_a_tool_call_in_full_can_be_folded() -> None:
