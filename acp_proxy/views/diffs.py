@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 _CONTEXT = 3
-_COMPARED = 20_000
+_COMPARED = 10_000
 """Lines of both sides that are compared line by line: a second at worst."""
 
 

@@ -1,19 +1,35 @@
-"""Code as HTML, coloured by classes whose colours the page has. Never raises, whatever the code and its language."""
+"""Code as HTML, coloured by classes whose colours the page has. Never raises, whatever the code and its language.
+
+Time is bounded: some languages' readers take the square of the length of what is made to be hard for them. Code that
+takes too long is told without colours, and so is that language from then on.
+"""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from html import escape
 
-from pygments import highlight
+import pygments
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+from pygments.token import _TokenType
 from pygments.util import ClassNotFound
 
-LIMIT = 64 * 1024
-"""Characters that are coloured: nobody reads more of it in colour, and some languages are slow to read."""
+LIMIT = 32 * 1024
+"""Characters that are coloured: nobody reads more of it in colour."""
+_LONGEST_LINE = 1000
+"""Characters: no line that people write is longer, and what is made by programs is not read in colour."""
+_PATIENCE = 1.0
+"""Seconds of work: a thousand times what code of this length takes."""
 _NAME = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
+_OPTIONS: Mapping[str, bool] = {"stripnl": False, "ensurenl": False}
+_slow: set[type[Lexer]] = set()
+
+
+class _TooSlow(Exception):
+    pass
 
 
 def highlighted(code: str, language: str) -> str:
@@ -27,9 +43,21 @@ def highlighted_file(code: str, path: str) -> str:
 
 
 def _coloured(code: str, lexer: Lexer | None) -> str:
-    if lexer is None or len(code) > LIMIT:
+    if lexer is None or type(lexer) in _slow or len(code) > LIMIT or max(map(len, code.split("\n"))) > _LONGEST_LINE:
         return escape(code)
-    return str(highlight(code, lexer, _formatter()))
+    try:
+        return str(pygments.format(_in_time(lexer.get_tokens(code)), _formatter()))
+    except _TooSlow:
+        _slow.add(type(lexer))
+        return escape(code)
+
+
+def _in_time(tokens: Iterable[tuple[_TokenType, str]]) -> Iterator[tuple[_TokenType, str]]:
+    until = time.process_time() + _PATIENCE
+    for token in tokens:
+        if time.process_time() > until:
+            raise _TooSlow
+        yield token
 
 
 @cache
@@ -54,6 +82,3 @@ def _lexer_for(path: str) -> Lexer | None:
 @cache
 def _formatter() -> HtmlFormatter[str]:
     return HtmlFormatter(nowrap=True)
-
-
-_OPTIONS: Mapping[str, bool] = {"stripnl": False, "ensurenl": False}
