@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,12 +21,19 @@ if TYPE_CHECKING:  # no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.index import Listed
     from acp_proxy.transcripts.reading import Reading
-    from acp_proxy.views.document import Choices, Head, Tools
+    from acp_proxy.views.document import Choices, Head
 
-_JSONL = "jsonl"
-_FORMATS = ("md", "html", "json", _JSONL)
-_SUFFIXES = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json", ".jsonl": _JSONL}
-_TOOLS = ("none", "summary", "full")
+_Format = Literal["md", "html", "json", "jsonl"]
+_Tools = Literal["none", "summary", "full"]
+_JSONL: _Format = "jsonl"
+_SUFFIXES: dict[str, _Format] = {
+    ".md": "md",
+    ".markdown": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".jsonl": _JSONL,
+}
 
 
 def export(
@@ -40,21 +47,15 @@ def export(
     agent: AgentOption = "",
     all_sessions: Annotated[bool, typer.Option("--all", help="Every session that is listed.")] = False,
     form: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="FORMAT", help="md, html, json or jsonl. Default: as the file's name ends, else md."
-        ),
-    ] = "",
+        _Format | None, typer.Option("--format", help="In which form. Default: as the file's name ends, else md.")
+    ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="PATH", help="A file; a directory for several. Default: stdout.")
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     tools: Annotated[
-        str,
-        typer.Option(
-            "--tools", metavar="HOW", help="Tool calls: none, summary or full. Default: full; in md: summary."
-        ),
-    ] = "",
+        _Tools | None, typer.Option(help="How much of tool calls. Default: full; in md: summary, a line each.")
+    ] = None,
     thoughts: Annotated[
         bool | None, typer.Option("--thoughts/--no-thoughts", help="The agent's thoughts. Default: not in md.")
     ] = None,
@@ -79,13 +80,13 @@ def export(
             raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
         if several and not output:
             raise UsageError("several sessions need a directory: --output DIR")
-        form = _form(form, "" if several else output)
-        choices = _choices(form, tools, thoughts)
+        chosen_form = form or _SUFFIXES.get("" if several else Path(output).suffix.lower(), "md")
+        choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
         opened = Store(root_of(store))
         rows = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
-        source, into = _Source(opened, form, choices, masking), Path(output).expanduser()
+        source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         if not output:
             with source.opened(rows[0]) as (_, pieces):
                 writing.to_stdout(pieces)
@@ -102,7 +103,7 @@ class _Source:
     """The sessions of a store, in the form that is wanted."""
 
     store: Store
-    form: str
+    form: _Format
     choices: "Choices"
     masking: "Masking | None"
 
@@ -165,25 +166,15 @@ def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":
     )
 
 
-def _form(given: str, output: str) -> str:
-    """Raises UsageError."""
-    form = given or _SUFFIXES.get(Path(output).suffix.lower(), "md")
-    if form not in _FORMATS:
-        raise UsageError(f"--format takes {', '.join(_FORMATS)}, not {form!r}")
-    return form
-
-
-def _choices(form: str, tools: str, thoughts: bool | None) -> "Choices":
+def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Choices":
     """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
-    if form == _JSONL and (tools or thoughts is not None):
+    if form == _JSONL and (tools is not None or thoughts is not None):
         raise UsageError("a transcript (jsonl) is exported whole: --tools and --thoughts are for md, html, json")
-    if tools and tools not in _TOOLS:
-        raise UsageError(f"--tools takes {', '.join(_TOOLS)}, not {tools!r}")
     is_markdown = form == "md"  # what a reviewer reads: a pull request takes 64 KiB
-    usual: Tools = "summary" if is_markdown else "full"
-    return Choices(cast("Tools", tools) if tools else usual, not is_markdown if thoughts is None else thoughts)
+    usual: _Tools = "summary" if is_markdown else "full"
+    return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)
 
 
 def _masking(redact: str) -> "Masking | None":

@@ -13,9 +13,7 @@ from acp_proxy.views import terminal
 
 
 def take_in(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Transcripts: .jsonl, or compressed .jsonl.zst.")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed .jsonl.zst.")],
     store: StoreOption = "",
     damaged: Annotated[
         bool, typer.Option("--damaged", help="Take also what has damaged lines, as it is; sessions repair mends it.")

@@ -178,8 +178,8 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
         ((), "export last"),
         (("s", "--all"), "--all"),
         (("--all",), "--output DIR"),
-        (("s", "--format", "pdf"), "md, html"),
-        (("s", "--tools", "some"), "none, summary, full"),
+        (("s", "--format", "pdf"), "'md', 'html'"),
+        (("s", "--tools", "some"), "'summary', 'full'"),
         (("s", "--format", "jsonl", "--tools", "none"), "whole"),
     ):
         result = run(store, *words)
