@@ -25,6 +25,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "Who answers session/delete; auto: the agent, where it can, and what is kept here goes too.",
     ),
     (
+        "delete-mode",
+        "ACP_PROXY_DELETE_MODE",
+        ("hard", "soft"),
+        "hard",
+        "What becomes of what is kept of a deleted session; soft: acp-proxy sessions restore brings it back.",
+    ),
+    (
         "resume",
         "ACP_PROXY_RESUME",
         _MODES,

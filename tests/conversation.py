@@ -21,6 +21,7 @@ from acp_proxy.core import answers
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Acting,
+    AmendList,
     Begin,
     BeginTurn,
     DecideNext,
@@ -40,7 +41,6 @@ from acp_proxy.core.effects import (
     ReleaseHeld,
     StartReplay,
     StopReplay,
-    StripDeleted,
     ToStderr,
     Warn,
 )
@@ -379,9 +379,9 @@ class Talk:
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]
-            case StripDeleted(data):
+            case AmendList(data):
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
-                return [Forward(Peer.CLIENT, answers.without(data, deleted))]
+                return [Forward(Peer.CLIENT, answers.amended(data, deleted))]
             case DeleteSession(session, asked):
                 self.stored[session] = Stored(deleted=True, held=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []

@@ -34,6 +34,23 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
     return [*sessions(context, incomplete), *((path, "") for path in _files(incomplete))]
 
 
+def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of what was deleted softly, the latest first, with the titles that the user gave."""
+    from acp_proxy.transcripts.keeping import kept  # no command needs it
+    from acp_proxy.transcripts.layout import Layout
+
+    try:
+        found = kept(Layout(_root(context)))
+    except OSError:
+        return []
+    last = [("last", "the latest")] if "last".startswith(incomplete) else []
+    return last + [
+        (each.session, _plain(each.title or ""))
+        for each in found
+        if each.session.startswith(incomplete) and _PLAIN.fullmatch(each.session)
+    ]
+
+
 def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
     def offered(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]

@@ -49,6 +49,8 @@ SessionArgument = Annotated[
         metavar="SESSION", help="An id, the beginning of one, or: last.", autocompletion=completing.sessions
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def root_of(given: str) -> Path:
@@ -58,13 +60,13 @@ def root_of(given: str) -> Path:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Errors that a person can mend are shown as they are, and end with 1."""
+    """Errors that a person can mend are shown as they are, and end with 1; a wrong command line with 2."""
     try:
         yield
     except AcpProxyError as problem:
         for number, text in enumerate(problem.args):
             typer.echo(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}", err=True)
-        raise typer.Exit(1) from problem
+        raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
     except BrokenPipeError:  # who reads the output has left; typer ends us without a word
         raise
     except OSError as problem:

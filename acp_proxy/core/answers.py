@@ -1,6 +1,6 @@
 """The answers that are ours, composed from what the store found. Pure: rows in, one line out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.core.effects import Forward
@@ -53,21 +53,40 @@ def session_info(row: Row, *, directories: bool) -> dict[str, object]:
     return info
 
 
-def without(raw: bytes, deleted: frozenset[str]) -> bytes:
-    """The agent's own list less what was deleted here; the same bytes where there is nothing to take out."""
-    value = acp.member(jsonrpc.parse(raw), "result") if deleted else None
+def amended(raw: bytes, deleted: Collection[str], title_of: Callable[[str], str | None] | None = None) -> bytes:
+    """The agent's own list less what was deleted here, and under the user's titles; every other byte stays.
+
+    ``title_of``: what the user calls a session, if anything; left out where none has such a title. Raises ValueError.
+    """
+    value = acp.member(jsonrpc.parse(raw), "result") if deleted or title_of is not None else None
     sessions = acp.member(value, "sessions")
     if not isinstance(sessions, list):
         return raw
-    gone = [acp.session_id(item) in deleted for item in sessions]
-    if not any(gone):
+    ids = [acp.session_id(item) for item in sessions]
+    gone = [id in deleted for id in ids]
+    titles = [title_of(id) if id is not None and title_of is not None else None for id in ids]
+    new = [None if title == acp.text(item, "title") else title for title, item in zip(titles, sessions, strict=True)]
+    if not any(gone) and not any(new):
         return raw
     text = splice.decode(raw)
     result = splice.members(text, splice.whole(text)[0])["result"]
     start, end = splice.members(text, result[0])["sessions"]
     spans = splice.elements(text, start)
-    kept = ",".join(text[a:b] for (a, b), out in zip(spans, gone, strict=True) if not out)
-    return splice.encode(splice.replaced(text, [((start, end), f"[{kept}]")]))
+    items = [_titled(text[a:b], title) if title else text[a:b] for (a, b), title in zip(spans, new, strict=True)]
+    changes = list(zip(spans, items, strict=True))
+    if any(gone):
+        kept = ",".join(item for item, out in zip(items, gone, strict=True) if not out)
+        changes = [((start, end), f"[{kept}]")]
+    return splice.encode(splice.replaced(text, changes))
+
+
+def _titled(item: str, title: str) -> str:
+    """One of the listed, with another title; every other byte stays."""
+    members, said = splice.members(item), jsonrpc.dump(title).decode()
+    if "title" in members:
+        return splice.replaced(item, [(members["title"], said)])
+    end = members["sessionId"][1]
+    return splice.replaced(item, [((end, end), f',"title":{said}')])
 
 
 def refusal(id: RequestId, code: int, message: str) -> Forward:

@@ -120,8 +120,8 @@ class ListSessions(Value):
     directories: bool
 
 
-class StripDeleted(Value):
-    """The agent's own list, for the client: less what was deleted here."""
+class AmendList(Value):
+    """The agent's own list, for the client: less what was deleted here, and under the user's titles."""
 
     raw: bytes
 
@@ -191,7 +191,7 @@ Acting = (
     | ToStderr
     | Warn
     | ListSessions
-    | StripDeleted
+    | AmendList
     | DeleteSession
     | FindSession
     | DecideNext

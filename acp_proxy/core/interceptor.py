@@ -11,6 +11,7 @@ from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Modes, Service
 from acp_proxy.core.effects import (
+    AmendList,
     DecideNext,
     DeleteSession,
     Effect,
@@ -21,7 +22,6 @@ from acp_proxy.core.effects import (
     KeepPiece,
     ListSessions,
     Recording,
-    StripDeleted,
     ToStderr,
     Warn,
 )
@@ -318,12 +318,12 @@ class Interceptor:
             return [*self._restores.answered(restore, line, message), *self._scribe.nothing_opens()]
         effects: list[Effect] = [*self._scribe.answered(found, message)]
         service = self._service
-        is_stripped = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
+        is_amended = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
                 return effects + self._initialized(line, message)
-            case acp.LIST if capabilities.LIST not in self._service.ours and is_stripped and message.error is None:
-                return [*effects, StripDeleted(line)]
+            case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
+                return [*effects, AmendList(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
                 effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]

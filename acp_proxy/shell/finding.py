@@ -15,10 +15,14 @@ from acp_proxy.transcripts.reading import Reading
 
 
 class Held:
-    """A transcript that may be told. ``also``: other ids under which entries of its session stand."""
+    """A transcript that may be told. ``also``: other ids under which entries of its session stand.
 
-    def __init__(self, recorder: Recorder, session: str, reading: Reading) -> None:
+    ``title``: what the user calls it.
+    """
+
+    def __init__(self, recorder: Recorder, session: str, reading: Reading, title: str | None) -> None:
         self.reading = reading
+        self.title = title
         self.also = reading.also
         self._recorder = recorder
         self._session = session
@@ -49,12 +53,13 @@ def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callabl
     request, session = wanted.request, wanted.session
 
     def look() -> Found | Held:
-        if session in recorder.store.deleted(recorder.agent):
+        state = recorder.store.state(recorder.agent)
+        if session in state.gone:
             return Found(request, deleted=True)
         if not wanted.reads:
             return Found(request)
         try:
-            return Held(recorder, session, recorder.store.read(recorder.agent, session))
+            return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
                 return Found(request, deleted=True)

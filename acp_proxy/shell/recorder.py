@@ -35,7 +35,8 @@ from acp_proxy.shell.files import Files, Known
 from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.shell.long_lines import LongLines
 from acp_proxy.transcripts.names import command_name
-from acp_proxy.transcripts.store import Deleted, Store
+from acp_proxy.transcripts.opening import Deleted
+from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
@@ -64,10 +65,13 @@ class Recorder:
         fsync: str,
         warn: Callable[[str], None],
         mask: Callable[[bytes], bytes] | None = None,
+        *,
+        deletes_softly: bool = False,
     ) -> None:
         """``agent``: the user's own name for the agent, if there is one. ``fsync``: turn, always or never.
 
-        ``mask``: takes whole entries, and returns them as they may be written down.
+        ``mask``: takes whole entries, and returns them as they may be written down. ``deletes_softly``: what is deleted
+        can be restored.
         """
         self.store = store
         self.fsync = fsync
@@ -79,6 +83,7 @@ class Recorder:
         self._told: dict[str, object] = {}
         self._warn = warn
         self._mask = mask
+        self._deletes_softly = deletes_softly
         self._warned = False
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
@@ -152,7 +157,7 @@ class Recorder:
             if known is not None:
                 self._files.close(known)
             try:
-                self.store.delete(self.agent, session)
+                self.store.delete(self.agent, session, soft=self._deletes_softly)
             except OSError as problem:
                 if known is not None:  # what follows is not kept until its next prompt, as if it were deleted
                     self._gaps.setdefault(session, _Gap(clock.stamp(time.time()), errno_name(problem), 0.0))

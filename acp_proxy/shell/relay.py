@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
+    AmendList,
     DecideNext,
     DeleteSession,
     Effect,
@@ -27,7 +28,6 @@ from acp_proxy.core.effects import (
     ReleaseHeld,
     StartReplay,
     StopReplay,
-    StripDeleted,
     ToStderr,
     Warn,
 )
@@ -217,8 +217,8 @@ class Relay:
                 self._warn(text)
             case ListSessions():
                 self._the_serving().list_sessions(effect)
-            case StripDeleted(raw):
-                return [Forward(Peer.CLIENT, self._the_serving().without_deleted(raw))]
+            case AmendList(raw):
+                return [Forward(Peer.CLIENT, self._the_serving().amended_list(raw))]
             case DeleteSession(session, request):
                 return self._the_serving().delete(session, request)
             case FindSession():
@@ -247,7 +247,7 @@ class Relay:
                 return self._decide(Found(request, trouble="ETIMEDOUT"))
             case DeleteSession(request=request) if request is not None:
                 return [answers.unreadable(request, "ETIMEDOUT")]
-            case StripDeleted(raw):
+            case AmendList(raw):
                 return [Forward(Peer.CLIENT, raw)]
             case _:
                 return []
@@ -312,7 +312,9 @@ class Relay:
 
         def found(complete: bool) -> list[Acting]:
             client, end = self._outputs[Peer.CLIENT], partial(self._end_replay, request)
-            self._replays[request] = Replay(wanted.session, held.reading, client, end, self._warn, telling=telling)
+            self._replays[request] = Replay(
+                wanted.session, held.reading, client, end, self._warn, telling=telling, title=held.title
+            )
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:

@@ -44,14 +44,19 @@ class Replay:
         warn: Callable[[str], None],
         *,
         telling: Callable[..., Telling],
+        title: str | None = None,
     ) -> None:
-        """``telling`` begins a new telling of this session, in the mode that it is given or else the user's."""
+        """``telling`` begins a new telling of this session, in the mode that it is given or else the user's.
+
+        ``title``: what the user calls it.
+        """
         self._session = session
         self._reading = reading
         self._client = client
         self._end = end
         self._warn = warn
         self._begin_telling = telling
+        self._title = title
         self._weigh: tuple[bytes, ...] | None = None
         self._brief: Brief | None = None
         self._stopped = False
@@ -105,7 +110,13 @@ class Replay:
         brief = "" if self._brief is None or self._brief.is_empty else self._brief.text()
         with self._client.lock:
             self._take_locked()
-            self._end(Ended(_states(self._session, telling, summary) if ours else [], ours, brief))
+            self._end(Ended(self._states(telling, summary) if ours else [], ours, brief))
+
+    def _states(self, telling: Telling, summary: Summary) -> list[bytes]:
+        """The latest state of the session, and the title that a list shows."""
+        info = summary.info() | ({"title": self._title} if self._title is not None else {})
+        named = [answers.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
+        return [*telling.states(), *named]
 
     def _is_fuller(self, theirs: Told) -> bool:
         """Whether ours has all of theirs, and more: by messages, else by the pieces in which they were streamed."""
@@ -152,10 +163,3 @@ def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:
     if isinstance(line, Lines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []
-
-
-def _states(session: str, telling: Telling, summary: Summary) -> list[bytes]:
-    """The latest state of the session, and the title that a list shows."""
-    info = summary.info()
-    named = [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
-    return [*telling.states(), *named]

@@ -78,7 +78,10 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
     opening.join(STALL_SECONDS)
     match found:
         case [Store() as store]:
-            return Recorder(store, command, given["agent-id"] or None, given["fsync"], warn, mask)
+            softly = given["delete-mode"] == "soft"
+            return Recorder(
+                store, command, given["agent-id"] or None, given["fsync"], warn, mask, deletes_softly=softly
+            )
         case [StoreRefused() as problem]:
             warn(f"nothing is recorded: {problem}")
         case _:

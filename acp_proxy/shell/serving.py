@@ -63,10 +63,11 @@ class Serving:
         except Unreadable as problem:
             return answers.unreadable(wanted.request, problem.name).data
 
-    def without_deleted(self, raw: bytes) -> bytes:
+    def amended_list(self, raw: bytes) -> bytes:
         recorder = self._recorder
         try:
-            return answers.without(raw, recorder.at_store(lambda: recorder.store.deleted(recorder.agent)))
+            state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
+            return answers.amended(raw, state.gone, state.title if state.titles else None)
         except (OSError, ValueError, RecursionError):
             return raw
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
-from acp_proxy.transcripts import access
+from acp_proxy.transcripts import access, deleting
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
@@ -89,11 +89,7 @@ class Catalog:
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
-            index.remove(agent, name)
-            if index.lasts and index.clear_log():
-                self._layout.unmark(agent, name)
-                if self._layout.exists(agent, name):  # it has come to life meanwhile
-                    self._layout.mark(agent, name)
+            self._forget(index, agent, [name])
             return
         except (OSError, NewerFormat):
             return  # it stays marked; what can be read is served
@@ -109,6 +105,19 @@ class Catalog:
             pass  # it stays marked, as above
         finally:
             reading.close()
+
+    def forget(self, agent: str, names: list[str]) -> None:
+        """Take deleted transcripts out of the index; where that cannot be, their marks stay. Raises Unreadable."""
+        self.tell(lambda index: self._forget(index, agent, names))
+
+    def _forget(self, index: Index, agent: str, names: list[str]) -> None:
+        index.remove(agent, *names)
+        if not index.lasts or not index.clear_log():
+            return
+        for name in names:
+            self._layout.unmark(agent, name)
+            if self._layout.exists(agent, name):  # it has come to life meanwhile
+                self._layout.mark(agent, name)
 
     def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
@@ -172,22 +181,20 @@ class Catalog:
         sessions = self._layout.journal(agent).deleted()
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
-            names = {file_name(session): session for session in sessions}
-            left = [name for name in names if self._layout.exists(agent, name)]
-            if left and not self._removed(agent, {name: names[name] for name in left}):
-                return list(names)
-            known = self._gone[agent] = sessions, list(names)
+            names = [file_name(session) for session in sessions]
+            if not self._is_finished(agent):
+                return names
+            known = self._gone[agent] = sessions, names
         return known[1]
 
-    def _removed(self, agent: str, left: dict[str, str]) -> bool:
+    def _is_finished(self, agent: str) -> bool:
         """Finish deletes that a crash has cut short; False where they have to be looked at again."""
-        known = self._layout.journal(agent)
+        if not deleting.unfinished(self._layout, agent):
+            return True
         try:
-            with known.alone(wait=False):
-                deleted = known.deleted()
-                for name, session in left.items():
-                    if session in deleted:
-                        self._layout.remove(agent, name)
+            with self._layout.journal(agent).alone(wait=False):
+                for session in deleting.unfinished(self._layout, agent):
+                    deleting.finish(self._layout, agent, session)
         except OSError:  # one is being deleted or lifted at this moment, or cannot be removed
             return False
         return True

@@ -18,7 +18,7 @@ from acp_proxy.wire.value import Value
 _MANY = 100
 """More than anybody chooses from."""
 _QUERY = """
-SELECT session, info FROM transcripts
+SELECT agent, name, session, info FROM transcripts
 WHERE agent >= ?1 AND substr(agent, 1, length(?1)) = ?1 AND substr(session, 1, length(?2)) = ?2
 ORDER BY updated DESC, session DESC LIMIT ?3
 """
@@ -49,13 +49,14 @@ def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
             if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                 return []
             found = index.execute(_QUERY, (agent.lower(), beginning.encode(), _MANY)).fetchall()
-        return list(_seen(found))
+        return list(_seen(Layout(root), found))
     except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
         return []
 
 
-def _seen(rows: list[tuple[Any, Any]]) -> Iterator[Seen]:
-    for session, info in rows:
+def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[Seen]:
+    for agent, name, session, info in rows:
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
-            yield Seen(session.decode(), known["title"] or "")
+            title = layout.journal(agent).state().titles.get(name)  # the user's own
+            yield Seen(session.decode(), title or known["title"] or "")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from acp_proxy.errors import NotImported
-from acp_proxy.transcripts import access, journal
+from acp_proxy.transcripts import access, deleting, journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, is_ours, unfinished
 from acp_proxy.transcripts.packed import Packed, pieces, written
@@ -75,7 +75,8 @@ def take_in(layout: Layout, path: Path, prepare: Callable[[Path], None], stamp: 
             known = layout.journal(agent)
             if header.session in known.deleted():
                 with known.alone():
-                    layout.remove(agent, name)  # what a crash in the middle of the delete left
+                    if header.session in known.deleted():
+                        deleting.finish(layout, agent, header.session)  # what a crash in the middle of it left
             elif layout.exists(agent, name):
                 _compare(source, into, header)
                 return Taken(agent, header.session, prompts, is_new=False)

@@ -1,9 +1,11 @@
 """Where everything lies in a store's directory. Names of agents and sessions are file names here, never ids."""
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from acp_proxy.errors import StoreRefused
 from acp_proxy.transcripts import access, names
 from acp_proxy.transcripts.journal import Journal
 from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinished
@@ -17,6 +19,7 @@ class Layout:
         self.transcripts = root / "transcripts"
         self.unindexed = root / "unindexed"
         self.backups = root / "backups"
+        self.deleted = root / "deleted"
         self.index = root / "index.sqlite3"
         self.format = root / "format"
         self.compacted = root / "compacted"
@@ -31,8 +34,19 @@ class Layout:
         for directory in (self.transcripts, self.unindexed):
             access.make_inner_directory(directory)
             access.check_inside(directory)
+        if self.deleted.is_dir():
+            access.check_inside(self.deleted)
         for agent in self.agents():
             access.check_link(self.transcript(agent, JOURNAL))
+
+    def make_folder(self, folder: Path) -> None:
+        """An agent's. The store may be gone since, or something else be in its place. Raises OSError."""
+        try:
+            access.prepare(self.root)
+            for directory in (folder.parent, folder):
+                access.make_inner_directory(directory)
+        except StoreRefused as problem:
+            raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
 
     def agents(self) -> list[str]:
         try:
@@ -45,26 +59,35 @@ class Layout:
 
     def names(self, agent: str) -> list[str]:
         """Every transcript of an agent, superseded ones too; what others put there is not ours."""
-        try:
-            with os.scandir(self.transcripts / agent) as found:
-                return sorted({name for file in found if (name := names.transcript_in(file.name)) is not None})
-        except (FileNotFoundError, PermissionError):
-            return []
+        return _names_in(self.transcripts / agent)
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them
         when they were repaired. Each as it is called when it is not packed."""
         if names is None:
-            folders = (self.transcripts, self.backups)
+            folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
         found = {self.transcript(agent, name) for agent, name in chosen}
         for agent, name in chosen:
             found.update(_files(self.backups / agent, f"{name}*"))
+            found.update(self.kept(agent, each) for each in self.kept_of(agent, name))
         return sorted(found)
 
     def transcript(self, agent: str, name: str) -> Path:
         return self.transcripts / agent / (name + SUFFIX)
+
+    def kept(self, agent: str, name: str) -> Path:
+        """Where a softly deleted transcript lies."""
+        return self.deleted / agent / (name + SUFFIX)
+
+    def kept_names(self, agent: str) -> list[str]:
+        """Every softly deleted transcript of an agent."""
+        return _names_in(self.deleted / agent)
+
+    def kept_of(self, agent: str, name: str) -> list[str]:
+        """What was softly deleted of one transcript: more than once, where it lived again in between."""
+        return [each for each in self.kept_names(agent) if names.kept_name(each) == name]
 
     def journal(self, agent: str) -> Journal:
         return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
@@ -100,17 +123,61 @@ class Layout:
         """Where a file is copied to before it is mended."""
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
+    def journal_backups(self, agent: str) -> list[Path]:
+        return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
+
+    def move_backups(self, agent: str, name: str, after: str) -> None:
+        """They go with their transcript, which has another name now. Raises OSError."""
+        for path in list((self.backups / agent).glob(f"{name}.*")):
+            path.replace(path.with_name(after + path.name.removeprefix(name)))
+
     def remove(self, agent: str, name: str) -> None:
-        """A transcript and its backups; itself last, since what is left of it has the rest removed. Raises OSError."""
+        """A transcript, its backups, and what was softly deleted of it. Raises OSError.
+
+        Itself last, since what is left of it has the rest removed.
+        """
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
-        path = self.transcript(agent, name)
-        for form in (unfinished(path), unfinished(packed(path)), packed(path), path):
-            form.unlink(missing_ok=True)
+        for kept in self.kept_of(agent, name):
+            self.remove_kept(agent, kept)
+        _remove(self.transcript(agent, name))
+
+    def remove_kept(self, agent: str, name: str) -> None:
+        """A softly deleted transcript and its backups. Raises OSError."""
+        for path in (self.backups / agent).glob(f"{name}.*"):
+            path.unlink(missing_ok=True)
+        _remove(self.kept(agent, name))
+
+    def sizes(self, agent: str) -> dict[str, int]:
+        """What transcripts take on the disk, with their backups, softly deleted ones too; by name. Raises OSError."""
+        sizes: dict[str, int] = {}
+        for folder in (self.transcripts, self.deleted, self.backups):
+            try:
+                with os.scandir(folder / agent) as found:
+                    for file in found:
+                        name = file.name.partition(".")[0]
+                        sizes[name] = sizes.get(name, 0) + file.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:  # or deleted in this moment
+                continue
+        return sizes
 
     def discard_index(self) -> None:
         for suffix in ("", "-wal", "-shm"):
             self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted({name for file in found if (name := names.transcript_in(file.name)) is not None})
+    except (FileNotFoundError, PermissionError):
+        return []
+
+
+def _remove(path: Path) -> None:
+    """Every form of a transcript, the plain one last."""
+    for form in (unfinished(path), unfinished(packed(path)), packed(path), path):
+        form.unlink(missing_ok=True)
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:

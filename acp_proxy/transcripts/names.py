@@ -15,13 +15,14 @@ except ImportError:  # an interpreter that was built without
 _SLUG_LENGTH = 40
 _HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
 ASIDE = "~"
-"""Stands before the number of a transcript that was set aside, since its id was given to another session."""
+"""Stands before the number of a transcript that was set aside, since its id was given to another session; and before
+the time (all digits) at which one was deleted softly."""
 SUFFIX = ".jsonl"
 PACKED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
 """Stands behind the name of a file that is being packed or unpacked."""
 
-_OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)?")
+_OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)*")
 
 
 def file_name(text: str) -> str:
@@ -42,9 +43,30 @@ def packed(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(SUFFIX) + PACKED_SUFFIX)
 
 
+def plain(path: Path) -> Path:
+    """Where a transcript lies that is not packed."""
+    return path.with_name(path.name.removesuffix(PACKED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
+
+
 def unfinished(path: Path) -> Path:
     """What a packed or unpacked form is called until it is whole."""
     return path.with_name(path.name + UNFINISHED)
+
+
+def kept_as(name: str, stamp: str) -> str:
+    """What a transcript is called while it is deleted softly, by the time of that."""
+    return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
+
+
+def kept_name(name: str) -> str:
+    """What a softly deleted transcript was called before."""
+    return name.rpartition(ASIDE)[0]
+
+
+def kept_at(name: str) -> str:
+    """The time in the name of a softly deleted transcript, as the protocol writes times."""
+    at = name.rpartition(ASIDE)[2].rjust(17, "0")
+    return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
 
 
 def transcript_in(file: str) -> str | None:

@@ -146,12 +146,11 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise _NotNow
 
 
-def unpack(layout: Layout, agent: str, name: str) -> bool:
-    """Make it plain again; False where it is so already, or is not there. Raises OSError.
+def unpack(layout: Layout, agent: str, path: Path) -> bool:
+    """Make a transcript plain again; False where it is so already, or is not there. Raises OSError.
 
     Of a damaged one, what can be read is followed by a note of the gap, and the damaged file goes to the backups.
     """
-    path = layout.transcript(agent, name)
     source, new = packed(path), unfinished(path)
     with layout.journal(agent).alone(), ExitStack() as stack:
         if os.path.lexists(path):
@@ -162,7 +161,8 @@ def unpack(layout: Layout, agent: str, name: str) -> bool:
         except FileNotFoundError:
             return False
         stack.callback(os.close, fd)
-        layout.mark(agent, name)
+        if path == layout.transcript(agent, path.stem):
+            layout.mark(agent, path.stem)
         reading = Packed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -175,7 +175,7 @@ def unpack(layout: Layout, agent: str, name: str) -> bool:
             os.close(out)
         new.replace(path)
         _sync(path.parent)
-        _put_away(layout, agent, name, source) if reading.is_damaged else source.unlink()
+        _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
         return True
 
 
@@ -191,17 +191,21 @@ def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
 
 
 def clear(layout: Layout, agent: str) -> None:
-    """Remove what crashes have left in an agent's folder. Raises OSError (BlockingIOError: somebody is at work)."""
-    if any(_leftovers(layout, agent)):
-        with access.alone_in(layout.transcripts / agent), layout.journal(agent).alone():
-            for path in _leftovers(layout, agent):
-                path.unlink(missing_ok=True)
+    """Remove what crashes have left in an agent's folders. Raises OSError (BlockingIOError: somebody is at work)."""
+    for folder in (layout.transcripts / agent, layout.deleted / agent):
+        if any(_leftovers(folder)):
+            with access.alone_in(folder), layout.journal(agent).alone():
+                for path in _leftovers(folder):
+                    path.unlink(missing_ok=True)
 
 
-def _leftovers(layout: Layout, agent: str) -> list[Path]:
+def _leftovers(folder: Path) -> list[Path]:
     """Forms that were not finished, and packed ones of what is plain again."""
-    with os.scandir(layout.transcripts / agent) as found:
-        files = {file.name: Path(file.path) for file in found}
+    try:
+        with os.scandir(folder) as found:
+            files = {file.name: Path(file.path) for file in found}
+    except FileNotFoundError:
+        return []
     return [
         path
         for file, path in files.items()

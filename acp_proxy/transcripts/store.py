@@ -6,7 +6,6 @@ went wrong there). Files are the truth; the index is brought up to date before i
 """
 
 import contextlib
-import errno
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -17,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.errors import NewerFormat, StoreRefused, Unreadable, errno_name
-from acp_proxy.transcripts import access, journal
+from acp_proxy.transcripts import access, deleting, opening
+from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import ASIDE, file_name, packed
+from acp_proxy.transcripts.names import file_name, packed, plain
 from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.transcript import Transcript, copy_transcript
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 
@@ -32,19 +32,12 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.catalog import Catalog
     from acp_proxy.transcripts.importing import Taken
     from acp_proxy.transcripts.index import Listed, Page
+    from acp_proxy.transcripts.keeping import Kept
     from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
     from acp_proxy.transcripts.verifying import Finding
 
 FORMAT = 1
-_TRIES = 100  # a file that is deleted, made or packed at the same moment is looked for again
-
-
-class Deleted(FileNotFoundError):
-    """The session, or the file that it was written to, was deleted; nothing is written until it lives again."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(errno.ENOENT, "it was deleted", str(path))
 
 
 class Store:
@@ -91,54 +84,23 @@ class Store:
         ``fresh``: the agent has just made this session; an older one of the same id is set aside. ``parent``: a session
         whose transcript a new one begins with. Raises Deleted where a session that is not new was deleted.
         """
-        path = self._path(agent, header.session)
-        if parent is None and not fresh:
-            return self._resume(agent, path, header)
-        self.lift(agent, header.session)
-        self._make_folder(path.parent)
-        while True:
-            self._set_aside(agent, path)
-            if parent is not None:
-                self._copy(self._path(agent, parent), path, header)
-            try:
-                transcript = Transcript(path, header)
-            except FileNotFoundError:  # it was the other process's, as below, and is set aside already
-                if path.parent.is_dir():
-                    continue
-                raise
-            if transcript.is_begun or parent is not None:
-                return transcript
-            transcript.close()  # of another process whose agent gave out the same id at the same moment
+        return opening.begin(self._layout, agent, header, fresh=fresh, parent=parent)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """The file that was open before, also where it was set aside. Raises Deleted where it is gone."""
-        path = self._path(agent, session)
-        for candidate in _named_after(path):
-            with contextlib.suppress(FileNotFoundError):
-                unpacked = self._unpack(agent, candidate)
-                transcript = Transcript(candidate)
-                if transcript.is_known_as(identity, unpacked=unpacked):
-                    return transcript
-                transcript.close()
-        raise Deleted(path)
+        return opening.reopen(self._layout, agent, session, identity)
 
     def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
         """The index has not seen all of this session (in this file of it): leave a mark that outlives us."""
         self._layout.mark(agent, transcript.path.stem if transcript is not None else file_name(session))
 
-    def delete(self, agent: str, session: str) -> None:
-        """Remove the transcript and its backups, for good; it stays known as deleted. Raises OSError.
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
+        """Remove the transcript and its backups, for good or so that they can be restored. Raises OSError.
 
-        Whatever ends this half-way, who next asks the index finishes it.
+        It stays known as deleted. Whatever ends this half-way, who next asks the index finishes it.
         """
-        path = self._path(agent, session)
-        self._make_folder(path.parent)
-        with contextlib.suppress(OSError):  # it only makes the index look sooner
-            self._layout.mark(agent, path.stem)
-        known = self._layout.journal(agent)
-        with known.alone():
-            known.append(journal.DELETED, session, _now())
-            self._layout.remove(agent, path.stem)
+        self._layout.make_folder(self._path(agent, session).parent)
+        deleting.delete(self._layout, agent, session, soft=soft)
 
     def sync_deletes(self, agent: str) -> None:
         """What was deleted stays so after a power loss. Raises OSError."""
@@ -146,16 +108,14 @@ class Store:
 
     def lift(self, agent: str, session: str) -> None:
         """A deleted session lives again; said before its new file is made, so that nobody removes that one."""
-        if session not in self.deleted(agent):
-            return
-        known = self._layout.journal(agent)
-        with known.alone():
-            if session in known.deleted():
-                self._layout.remove(agent, file_name(session))  # what a crash in the middle of the delete left
-                known.append(journal.LIFTED, session, _now())
+        deleting.lift(self._layout, agent, session)
 
     def deleted(self, agent: str) -> frozenset[str]:
-        return self._layout.journal(agent).deleted()
+        return self.state(agent).gone
+
+    def state(self, agent: str) -> State:
+        """What users and editors have said of an agent's sessions: what is deleted, and titles. Raises OSError."""
+        return self._layout.journal(agent).state()
 
     def read(self, agent: str, session: str) -> Reading:
         """Open a transcript to be replayed. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
@@ -165,7 +125,10 @@ class Store:
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> "Page":
         """One page of an agent's sessions. Raises InvalidCursor, Unreadable."""
-        return self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
+        from acp_proxy.transcripts.keeping import titled
+
+        page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
+        return replace(page, rows=list(titled(self._layout, page.rows)))
 
     def sessions(self) -> "list[Listed]":
         """Every session of every agent with a prompt, newest first. Raises Unreadable."""
@@ -176,16 +139,19 @@ class Store:
 
         Raises Unreadable, also later on.
         """
+        from acp_proxy.transcripts.keeping import titled
         from acp_proxy.transcripts.newest import newest
 
-        return newest(self._catalog.ask, self._wanted(agent, cwd, since))
+        return titled(self._layout, newest(self._catalog.ask, self._wanted(agent, cwd, since)))
 
     def meant(self, beginning: str, agent: str = "") -> "list[Listed]":
         """The sessions of exactly this id, else those whose ids begin so, newest first. Raises Unreadable."""
+        from acp_proxy.transcripts.keeping import titled
         from acp_proxy.transcripts.newest import meant
 
         wanted = self._wanted(agent)
-        return self._catalog.ask(lambda index: meant(index, wanted, beginning), *wanted.agents)
+        found = self._catalog.ask(lambda index: meant(index, wanted, beginning), *wanted.agents)
+        return list(titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
@@ -203,21 +169,7 @@ class Store:
 
     def forget(self, agent: str, session: str) -> None:
         """Take a deleted session out of the index; where that cannot be, its mark stays. Raises Unreadable."""
-        self._catalog.tell(lambda index: self._catalog.bring_in(index, agent, file_name(session)))
-
-    def remove(self, listed: "Listed") -> None:
-        """Delete this one for good, also where its id belongs to a newer one by now.
-
-        Raises OSError, and Unreadable where the index learns of it with the next list.
-        """
-        if listed.name == file_name(listed.session):
-            self.delete(listed.agent, listed.session)
-            self.sync_deletes(listed.agent)
-        else:
-            self._layout.mark(listed.agent, listed.name)
-            with self._layout.journal(listed.agent).alone():
-                self._layout.remove(listed.agent, listed.name)
-        self._catalog.tell(lambda index: self._catalog.bring_in(index, listed.agent, listed.name))
+        self._catalog.forget(agent, [file_name(session)])
 
     def redactable(self, chosen: "list[Listed] | None") -> list[Path]:
         """The files in which what was said in these sessions lies, or in all of them."""
@@ -237,7 +189,7 @@ class Store:
                 if path.is_relative_to(self._layout.backups):  # a damaged one: nothing in it can be masked
                     packed(path).unlink()
                     return found
-                self._unpack(path.parent.name, path)
+                opening.make_plain(self._layout, path.parent.name, path)
             return redact_file(path, masking, dry=False)
 
     def renew(self, chosen: "list[Listed] | None") -> None:
@@ -245,6 +197,60 @@ class Store:
         names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else _names(chosen)
         for agent, each in names.items():
             self._catalog.renew(agent, each)
+
+    # --- whole sessions
+
+    def rename(self, listed: "Listed", title: str | None) -> None:
+        """Under this title it is listed from now on, by running proxies too; None: under its own.
+
+        Raises OSError (FileNotFoundError: it was deleted).
+        """
+        deleting.set_title(self._layout, listed.agent, listed.session, listed.name, title)
+
+    def remove(self, listed: "Listed", *, soft: bool = False) -> None:
+        """Delete this one, also where its id belongs to a newer one by now. ``soft``: it can be restored.
+
+        Raises OSError, and Unreadable where the index learns of it with the next list.
+        """
+        if listed.name == file_name(listed.session):
+            self.delete(listed.agent, listed.session, soft=soft)
+        else:
+            deleting.remove_superseded(self._layout, listed.agent, listed.session, listed.name, soft=soft)
+        self.sync_deletes(listed.agent)
+        self._catalog.forget(listed.agent, [listed.name])
+
+    def kept(self) -> "list[Kept]":
+        """What was deleted softly, the latest first. Raises OSError."""
+        from acp_proxy.transcripts.keeping import kept
+
+        return kept(self._layout)
+
+    def look(self, kept: "Kept") -> "Listed":
+        """What a list would say of it. Raises OSError, NewerFormat."""
+        from acp_proxy.transcripts.keeping import look
+
+        return look(self._layout, kept)
+
+    def restore(self, kept: "Kept") -> "Listed":
+        """Bring it back.
+
+        Raises OSError, NewerFormat, and Unreadable where the index learns of it with the next list.
+        """
+        from acp_proxy.transcripts.keeping import restore
+
+        restored = restore(self._layout, kept)
+        self._catalog.tell(lambda index: self._catalog.bring_in(index, restored.agent, restored.name))
+        return restored
+
+    def remove_kept(self, kept: "Kept") -> None:
+        """Delete for good what was deleted softly. Raises OSError."""
+        deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
+        with contextlib.suppress(Unreadable):  # it is in no row, but perhaps in what is left of one
+            self._catalog.ask(lambda index: index.clear_log(), kept.agent)
+
+    def transcripts(self) -> list[tuple[str, str]]:
+        """Agents and names of all transcripts."""
+        return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
 
     # --- packing
 
@@ -257,7 +263,7 @@ class Store:
         for agent in self.agents():
             with contextlib.suppress(OSError):  # somebody is at it, or it is gone
                 packing.clear(self._layout, agent)
-        return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
+        return self.transcripts()
 
     def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":
         """Pack a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
@@ -310,8 +316,8 @@ class Store:
         elif finding.path == self._layout.index:
             self._catalog.rebuild()
         elif finding.name:
-            path = self._layout.transcript(finding.agent, finding.name)
-            unpacked = self._unpack(finding.agent, path)
+            path = plain(finding.path)
+            unpacked = opening.make_plain(self._layout, finding.agent, path)
             copy = self._layout.backup(finding.agent, finding.name, _now())
             if not mending.mend_transcript(path, copy):
                 copy = None
@@ -348,7 +354,7 @@ class Store:
         """
         from acp_proxy.transcripts import importing
 
-        taken = importing.take_in(self._layout, path, self._make_folder, _now(), damaged=damaged)
+        taken = importing.take_in(self._layout, path, self._layout.make_folder, _now(), damaged=damaged)
         if taken.is_new:
             with contextlib.suppress(Unreadable):  # then its mark stays
                 self.bring_in(taken.agent, taken.session)
@@ -370,67 +376,6 @@ class Store:
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))
 
-    def _resume(self, agent: str, path: Path, header: Header) -> Transcript:
-        """The transcript of a session that is not new. It may be deleted or packed in this very moment."""
-        for _ in range(_TRIES):
-            if header.session in self.deleted(agent):
-                break
-            self._make_folder(path.parent)
-            self._unpack(agent, path)
-            with contextlib.suppress(FileNotFoundError):
-                return Transcript(path, header)
-        raise Deleted(path)
-
-    def _unpack(self, agent: str, path: Path) -> bool:
-        """Make a transcript plain that was packed; whether it was. Raises OSError."""
-        if not os.path.lexists(packed(path)):
-            return False
-        from acp_proxy.transcripts.packing import unpack
-
-        return unpack(self._layout, agent, path.stem)
-
-    def _make_folder(self, folder: Path) -> None:
-        """An agent's folder. The store may be gone since, or something else be in its place. Raises OSError."""
-        try:
-            access.prepare(self.root)
-            for directory in (folder.parent, folder):
-                access.make_inner_directory(directory)
-        except StoreRefused as problem:
-            raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
-
-    def _copy(self, parent: Path, path: Path, header: Header) -> None:
-        """Begin a transcript with what the parent's holds by now, if there is one; as complete as that is."""
-        try:
-            reading = Reading(parent)
-        except (FileNotFoundError, NewerFormat):
-            return
-        try:
-            known = reading.header
-            if known is not None:
-                ids = [known.session, *known.forked_from]
-                copy_transcript(reading, path, replace(header, origin=known.origin, forked_from=ids))
-        finally:
-            reading.close()
-
-    def _set_aside(self, agent: str, path: Path) -> None:
-        """What there is of an older session of this id gets another name, which no other process takes as well."""
-        if not _holds_something(path) and not os.path.lexists(packed(path)):
-            return
-        with self._layout.journal(agent).alone():  # it is not packed meanwhile
-            number = 1
-            while os.path.lexists(packed(aside := path.with_stem(f"{path.stem}~{number}"))) or not _take(aside):
-                number += 1
-            try:
-                path.replace(aside)
-                packed(path).unlink(missing_ok=True)  # what a crash left
-            except FileNotFoundError:  # another process was quicker, or it is packed
-                aside.unlink(missing_ok=True)
-                if not os.path.lexists(packed(path)):
-                    return
-                packed(path).replace(packed(aside))
-            self._layout.mark(agent, aside.stem)
-            self._layout.mark(agent, path.stem)
-
     def _check_format(self) -> None:
         path = self._layout.format
         try:
@@ -442,33 +387,6 @@ class Store:
             return
         with os.fdopen(fd, "w") as file:
             file.write(f"{FORMAT}\n")
-
-
-def _named_after(path: Path) -> Iterator[Path]:
-    """A session's file, then those that were set aside. They are looked for last: a file only ever goes that way."""
-    yield path
-    try:
-        found_there = os.listdir(path.parent)
-    except FileNotFoundError:
-        return
-    aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{ASIDE}")}
-    yield from (path.with_stem(name) for name in sorted(aside))
-
-
-def _holds_something(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except FileNotFoundError:
-        return False
-
-
-def _take(path: Path) -> bool:
-    """Make an empty file; False where there is one of this name."""
-    try:
-        os.close(access.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
 
 
 def _names(chosen: "list[Listed]") -> dict[str, list[str]]:

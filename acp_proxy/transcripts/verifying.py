@@ -30,7 +30,7 @@ PACKED_DAMAGE = "damaged compression"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 
 _FOR_OTHERS = 0o077
-_OURS = frozenset({"transcripts", "unindexed", "backups", "format", "compacted", "index.sqlite3"})
+_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compacted", "index.sqlite3"})
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
@@ -64,6 +64,7 @@ class Inspection:
             for path in sorted(folder.iterdir()):
                 yield from self._file(agent, path)
             yield from self._marks(agent)
+            yield from self._kept(agent)
         yield from self._index((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
@@ -100,6 +101,14 @@ class Inspection:
             if name not in gone and not self._layout.exists(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
 
+    def _kept(self, agent: str) -> Iterator[Finding]:
+        """What was deleted softly: it may be restored."""
+        folder = self._layout.deleted / agent
+        if folder.is_dir():
+            yield from _mode(folder)
+            for path in sorted(folder.iterdir()):
+                yield from self._file(agent, path)
+
     # --- files
 
     def _file(self, agent: str, path: Path) -> Iterator[Finding]:
@@ -127,7 +136,7 @@ class Inspection:
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
-        reading = Reading(self._layout.transcript(agent, name))
+        reading = Reading(names.plain(path))
         try:
             reading.settle()
             header = remade(reading) if reading.header is None else None

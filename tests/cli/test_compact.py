@@ -73,7 +73,7 @@ def test_only_what_is_meant_is_compressed(store: Store) -> None:
 @pytest.mark.parametrize("words", [("--older-than", "soon"), ("--older-than", "7"), ("--min-size", "much")])
 def test_what_cannot_be_meant_is_refused(store: Store, words: tuple[str, str]) -> None:
     result = run(store, "compact", *words)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert words[0] in result.output
 
 

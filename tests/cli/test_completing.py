@@ -52,7 +52,7 @@ def words(line: str) -> list[str]:
     return [each[0] for each in offered(line)]
 
 
-@pytest.mark.parametrize("command", ["show", "delete", "compact", "redact", "verify", "repair"])
+@pytest.mark.parametrize("command", ["show", "rename", "delete", "compact", "redact", "verify", "repair"])
 def test_sessions_are_offered_newest_first_with_their_titles(store: Store, command: str) -> None:
     assert offered(f"sessions {command} ") == [
         ["last", "the newest"],
@@ -73,6 +73,26 @@ def test_files_are_offered_beside_sessions_where_one_may_be_meant(
     assert words(f"{command} aa") == ["aab-2", "aaa-1", "aa-folder/", "aa.jsonl"]
     assert words(f"{command} aa-folder/") == ["aa-folder/old.jsonl.zst"]
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
+
+
+def test_a_title_of_the_users_is_offered_in_place_of_the_other(store: Store) -> None:
+    [row] = [row for row in store.sessions() if row.session == "aaa-1"]
+    store.rename(row, "Mine")
+    assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
+
+
+def test_what_can_be_restored_is_offered_the_latest_first(store: Store) -> None:
+    assert words("sessions restore aa") == []
+    for session in ("aaa-1", "aab-2"):
+        [row] = [row for row in store.sessions() if row.session == session]
+        store.rename(row, "Mine")
+        store.remove(row, soft=True)
+    assert offered("sessions restore ") == [["last", "the latest"], ["aab-2", "Mine"], ["aaa-1", "Mine"]]
+    assert words("sessions restore aaa") == ["aaa-1"]
+    assert words("sessions show aa") == []
+    (store.root / "transcripts" / row.agent / "state.jsonl").unlink()
+    (store.root / "transcripts" / row.agent / "state.jsonl").mkdir()
+    assert words("sessions restore aaa") == []
 
 
 def test_sessions_are_offered_by_their_beginning_and_agent(store: Store) -> None:

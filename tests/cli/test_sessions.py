@@ -197,7 +197,11 @@ def spoiled(store: Store) -> None:
         ("show", "id"),
         ("show", f"nobody{STEERING}"),
         ("delete", "last", "--yes"),
+        ("delete", "last", "--soft", "--yes"),
         ("delete", "id"),
+        ("rename", "last", "--clear"),
+        ("rename", "last", f"Mend{STEERING}it"),
+        ("restore", f"nobody{STEERING}"),
     ],
 )
 def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[str, ...]) -> None:
@@ -206,7 +210,19 @@ def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[st
     text = result.stdout + result.stderr
     assert text
     assert not NEVER_PRINTED & set(text)
-    assert "Mend" in text or result.exit_code == 1
+    assert "Mend" in text or "--yes" in words or result.exit_code == 1
+
+
+def test_nothing_that_steers_a_terminal_is_printed_of_what_was_deleted_softly(store: Store) -> None:
+    spoiled(store)
+    printed(store, "rename", "last", f"Mend{STEERING}it")
+    assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
+    listed, told = printed(store, "restore"), printed(store, "restore", "--json")
+    asked = run(store, "delete", "id1", answer="n\n")
+    restored = run(store, "restore", "last").stderr
+    for text in (listed, told, asked.stdout, restored):
+        assert "Mend" in text
+        assert not NEVER_PRINTED & set(text)
 
 
 def test_what_is_not_printed_is_seen_to_be_missing(store: Store) -> None:

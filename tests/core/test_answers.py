@@ -114,7 +114,7 @@ def test_what_was_deleted_is_taken_out_and_the_rest_keeps_its_bytes() -> None:
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
-    assert answers.without(raw, frozenset({"b"})) == (
+    assert answers.amended(raw, frozenset({"b"})) == (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
     )
@@ -122,7 +122,7 @@ def test_what_was_deleted_is_taken_out_and_the_rest_keeps_its_bytes() -> None:
 
 def test_all_of_them_can_be_taken_out() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
-    assert answers.without(raw, frozenset({"a", "b", "z"})) == line(page())
+    assert answers.amended(raw, frozenset({"a", "b", "z"})) == line(page())
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_all_of_them_can_be_taken_out() -> None:
 )
 def test_where_nothing_was_deleted_a_list_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
-    assert answers.without(raw, frozenset({"gone", "s"})) == raw
-    assert answers.without(raw, frozenset()) == raw
+    assert answers.amended(raw, frozenset({"gone", "s"})) == raw
+    assert answers.amended(raw, frozenset()) == raw
 
 
 def test_a_session_is_known_by_the_last_of_its_ids() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
-    assert answers.without(raw, frozenset({"a"})) == (
+    assert answers.amended(raw, frozenset({"a"})) == (
         b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
     )
 
@@ -157,16 +157,76 @@ sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}
 def test_only_what_was_deleted_is_missing(text: str) -> None:
     raw = text.encode() + b"\n"
     before = json.loads(raw)["result"]["sessions"]
-    after = answers.without(raw, frozenset("ac"))
+    after = answers.amended(raw, frozenset("ac"))
     kept = [session for session in before if session["sessionId"] not in "ac"]
     assert json.dumps(json.loads(after)["result"]["sessions"]) == json.dumps(kept)
     assert (after == raw) is (kept == before)
 
 
+# The user's titles in it.
+
+MINE = {"a": "Mine", "b": 'with "quotes" and é'}
+
+
+def test_a_title_of_the_users_is_put_in_the_place_of_the_agents_and_the_rest_keeps_its_bytes() -> None:
+    raw = (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "x\\u0041", "n":1.0}, '
+        b'{"cwd":"/","sessionId":"b" }, '
+        b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
+    )
+    assert answers.amended(raw, frozenset(), MINE.get) == (
+        b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "Mine", "n":1.0}, '
+        b'{"cwd":"/","sessionId":"b","title":"with \\"quotes\\" and \xc3\xa9" }, '
+        b'{"sessionId":"c","title":"theirs","big":123456789012345678901} ], "nextCursor":"\\u0063"}}\r\n'
+    )
+
+
+def test_titles_are_put_in_where_others_are_taken_out() -> None:
+    raw = line(page({"sessionId": "a"}, {"sessionId": "gone", "title": "x"}, {"sessionId": "b", "title": None}))
+    listed = json.loads(answers.amended(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
+    assert listed == [{"sessionId": "a", "title": "Mine"}, {"sessionId": "b", "title": MINE["b"]}]
+
+
+def test_of_two_titles_the_last_is_the_one_that_counts() -> None:
+    raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
+    assert answers.amended(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        page({"sessionId": "a", "title": "Mine"}),
+        page({"sessionId": "c", "title": "theirs"}),
+        page(None, 3, "s", [], {}, {"sessionId": 5}, {"sessionId": None}),
+        result(1, None),
+        result(1, {"sessions": {"sessionId": "a"}}),
+    ],
+)
+def test_where_no_title_is_another_a_list_passes_byte_for_byte(said: dict[str, Any]) -> None:
+    raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
+    assert answers.amended(raw, frozenset(), MINE.get) == raw
+
+
+@given(
+    spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})), texts
+)
+def test_only_titles_of_the_users_are_another(text: str, title: str) -> None:
+    raw = text.encode() + b"\n"
+    mine = {"a": title, "b": "Mine"}
+    before = json.loads(raw)["result"]["sessions"]
+    after = json.loads(answers.amended(raw, frozenset("c"), mine.get))["result"]["sessions"]
+    expected = [
+        session | ({"title": mine[session["sessionId"]]} if mine.get(session["sessionId"]) else {})
+        for session in before
+        if session["sessionId"] != "c"
+    ]
+    assert json.dumps(after, sort_keys=True) == json.dumps(expected, sort_keys=True)
+
+
 @given(values)
 def test_a_list_of_any_shape_can_be_looked_into(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
-    answers.without(raw, frozenset({"a"}))
+    answers.amended(raw, frozenset({"a"}))
 
 
 # Refusals, and updates of ours.

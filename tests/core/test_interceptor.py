@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import DeleteSession, EndTurn, Forward, Identify, Keep, ListSessions, StripDeleted
+from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, Identify, Keep, ListSessions
 from acp_proxy.core.events import Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.wire.jsonrpc import Peer
@@ -383,7 +383,7 @@ def test_the_agents_own_list_comes_without_what_was_deleted_here() -> None:
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
     assert talk.client(asked).to_agent == line(asked)
     step = talk.agent(listing(1, "a", "gone", "b"))
-    assert step.asked == [StripDeleted(line(listing(1, "a", "gone", "b")))]
+    assert step.asked == [AmendList(line(listing(1, "a", "gone", "b")))]
     assert step.to_client.endswith(line(listing(1, "a", "b")))
 
 

@@ -39,9 +39,9 @@ class HangingStore(Store):
         self.wait()
         return _Hanging(super().reopen(agent, session, identity), self)
 
-    def delete(self, agent: str, session: str) -> None:
+    def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
         self.wait()
-        super().delete(agent, session)
+        super().delete(agent, session, soft=soft)
 
     def read(self, agent: str, session: str) -> Reading:
         self.wait()

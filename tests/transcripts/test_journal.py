@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.journal import DELETED, LIFTED, Journal
+from acp_proxy.transcripts.journal import DELETED, LIFTED, RESTORED, TITLED, Journal
+from acp_proxy.transcripts.names import file_name, kept_as
 from tests.strategies import texts
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
@@ -179,3 +180,109 @@ def test_no_descriptor_stays_open(journal: Journal) -> None:
     after = os.dup(0)
     os.close(after)
     assert after == before
+
+
+# Soft deletes.
+
+
+def test_a_softly_deleted_session_is_deleted_and_where_it_lies_is_known(journal: Journal) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    journal.append(DELETED, "a", talk.time(1), transcript=kept)
+    journal.append(DELETED, "b", talk.time(1))
+    assert journal.deleted() == {"a", "b"}
+    assert journal.state().deleted == {"a": kept, "b": None}
+    journal.append(RESTORED, "a", talk.time(2))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(3), transcript=kept)
+    journal.append(DELETED, "a", talk.time(4))
+    assert journal.state().deleted == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
+def test_what_is_no_name_of_ours_is_no_event(journal: Journal, name: str) -> None:
+    journal.append(DELETED, "a", talk.time(1), transcript=name)
+    journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
+    assert journal.deleted() == frozenset()
+    assert journal.state().titles == {}
+
+
+# Titles.
+
+
+def title(journal: Journal, session: str, text: str | None, **more: str) -> None:
+    journal.append(TITLED, session, talk.time(1), **more, title=text)
+
+
+def test_the_last_title_counts_until_it_is_taken_away_or_its_session_deleted(journal: Journal, path: Path) -> None:
+    title(journal, "a", "first")
+    title(journal, "a", "second")
+    title(journal, "b", "other")
+    assert (journal.state().title("a"), journal.state().title("b"), journal.state().title("c")) == (
+        "second",
+        "other",
+        None,
+    )
+    title(journal, "a", None)
+    assert journal.state().title("a") is None
+    journal.append(DELETED, "b", talk.time(2))
+    journal.append(LIFTED, "b", talk.time(3))
+    assert Journal(path).state().titles == {}
+
+
+def test_a_title_may_be_of_a_transcript_that_was_set_aside(journal: Journal) -> None:
+    aside = f"{file_name('a')}~1"
+    title(journal, "a", "the older", transcript=aside)
+    title(journal, "a", "the newer")
+    journal.append(DELETED, "a", talk.time(2))
+    assert journal.state().titles == {aside: "the older"}
+
+
+def test_what_is_no_title_takes_the_title_away(journal: Journal, path: Path) -> None:
+    title(journal, "a", "mine")
+    with path.open("ab") as file:
+        file.write(b'{"at":"","event":"titled","sessionId":"a","title":7}\n')
+    assert journal.state().titles == {}
+
+
+@pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
+def test_titles_are_erased_where_they_lie_and_every_other_event_stays(
+    journal: Journal, path: Path, between: bytes
+) -> None:
+    title(journal, "a", "the words")
+    journal.append(DELETED, "b", talk.time(1))
+    title(journal, "c", "others")
+    title(journal, "a", "more words")
+    journal.append(DELETED, "a", talk.time(1))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
+    size = path.stat().st_size
+    with journal.alone():
+        journal.erase_titles([file_name("a")])
+    assert path.stat().st_size == size
+    assert b"words" not in path.read_bytes()
+    for known in (journal, Journal(path)):
+        assert known.deleted() == {"a", "b"}
+        assert known.state().titles == {file_name("c"): "others"}
+        assert known.state().titled == {file_name("c")}
+    before = path.read_bytes()
+    journal.erase_titles([file_name("a")])
+    assert path.read_bytes() == before
+
+
+def test_half_a_title_is_erased_with_the_others(journal: Journal, path: Path) -> None:
+    title(journal, "a", "the words")
+    with path.open("ab") as file:
+        file.write(path.read_bytes()[:-4])
+    journal.append(DELETED, "a", talk.time(1))
+    assert path.read_bytes().count(b"the wo") == 2
+    journal.erase_titles([file_name("a")])
+    assert b"the wo" not in path.read_bytes()
+    assert journal.deleted() == {"a"}
+
+
+def test_titles_are_erased_while_others_append(path: Path) -> None:
+    run_together(("rename", path, "one", "100"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"two-{number}" for number in range(200)} | {
+        f"one-{number}" for number in range(100)
+    }
+    assert Journal(path).state().titled == frozenset()
+    assert b"secret" not in path.read_bytes()

@@ -9,8 +9,9 @@ import pytest
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts import packing
 from acp_proxy.transcripts.names import PACKED_SUFFIX, file_name, packed, unfinished
+from acp_proxy.transcripts.opening import Deleted
 from acp_proxy.transcripts.packing import Made, Terms
-from acp_proxy.transcripts.store import Deleted, Store
+from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from tests.transcripts import talk
 from tests.transcripts.cold import AGENT, AT_ONCE, age, content, kept, pack, packed_now, path

@@ -12,8 +12,9 @@ import pytest
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.opening import Deleted
 from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.store import Deleted, Store
+from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from acp_proxy.transcripts.journal import DELETED, Journal
+from acp_proxy.transcripts.journal import DELETED, TITLED, Journal
+from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import PARTIAL, Header
@@ -62,6 +63,18 @@ def delete(path: Path, writer: str, count: int) -> None:
         journal.append(DELETED, f"{writer}-{number}", talk.time(number))
 
 
+def rename(path: Path, writer: str, count: int) -> None:
+    """Titles to one journal, each taken out of it again when its session is deleted."""
+    journal = Journal(path)
+    for number in range(count):
+        session = f"{writer}-{number}"
+        with journal.alone():
+            journal.append(TITLED, session, talk.time(number), title=f"secret {session}")
+        journal.append(DELETED, session, talk.time(number))
+        with journal.alone():
+            journal.erase_titles([file_name(session)])
+
+
 def keep(path: Path, writer: str, count: int) -> None:
     """Sessions of one store, each brought in and listed at once."""
     store = Store(path)
@@ -85,7 +98,7 @@ def main() -> None:
     job, path, writer, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
-    jobs = {"append": append, "delete": delete, "keep": keep, "renew": renew}
+    jobs = {"append": append, "delete": delete, "keep": keep, "rename": rename, "renew": renew}
     jobs[job](Path(path), writer, int(count))
 
 

@@ -159,7 +159,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     while not ended.is_set():
         for agent, name in store.compactable():
             if not layout.is_marked(agent, name) and store.compact(agent, name, Terms(min_size=1, older_than=0.0)):
-                packing.unpack(layout, agent, name)
+                packing.unpack(layout, agent, layout.transcript(agent, name))
                 store.sessions()
                 changes[0] += 1
 

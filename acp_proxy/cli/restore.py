@@ -1,0 +1,124 @@
+"""``acp-proxy sessions restore``: brings back what was deleted softly."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from acp_proxy.cli import completing
+from acp_proxy.cli.screen import screen
+from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, root_of
+from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
+from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.keeping import Kept
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from acp_proxy.views import figures, terminal
+
+
+def restore(
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="Ids, beginnings of them, or: last. Default: none, --list.",
+            show_default=False,
+            autocompletion=completing.deleted,
+        ),
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    listing: Annotated[bool, typer.Option("--list", help="Only list what can be restored.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring back sessions that were deleted softly, or list them.
+
+    The latest delete is listed first. Deleted softly is what sessions delete --soft and an editor behind
+    run --delete-mode soft delete.
+
+    Example: acp-proxy sessions restore last
+    """
+    with explained():
+        opened = Store(root_of(store))
+        if listing or not sessions:
+            _list(opened, matching(opened.kept(), "", agent), as_json)
+            return
+        meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
+        restored = [_restored(opened, each) for each in meant.values()]
+    if as_json:
+        typer.echo(
+            terminal.json_text(
+                [{"sessionId": row.session, "agent": row.agent, "transcript": row.name} for row in restored], indent=2
+            )
+        )
+
+
+def matching(kept: Iterable[Kept], wanted: str, agent: str) -> list[Kept]:
+    """Those whose id is this, or else begins with it."""
+    found = [each for each in kept if each.agent.startswith(agent.lower()) and each.session.startswith(wanted)]
+    return [each for each in found if each.session == wanted] or found
+
+
+def _chosen(store: Store, wanted: str, agent: str) -> Kept:
+    """The latest of the one session that is meant. Raises NoSuchSession."""
+    found = matching(store.kept(), "" if wanted == "last" else wanted, agent)
+    if not found:
+        raise NoSuchSession(f"nothing of {wanted!r} can be restored. See: acp-proxy sessions restore --list")
+    if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
+        raise NoSuchSession(f"{wanted!r} could be any of:", *_lines(store, found), "Give more of the id, or --agent.")
+    return found[0]
+
+
+def _restored(store: Store, kept: Kept) -> Listed:
+    row = store.look(kept)
+    try:
+        row = store.restore(kept)
+    except Unreadable:
+        typer.echo("The index cannot be written to now: it learns of the session with the next list.", err=True)
+    typer.echo(terminal.line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
+    if row.name != file_name(row.session):
+        typer.echo("Its id belongs to a newer session: editors are shown that one, sessions list has both.", err=True)
+    return row
+
+
+def _list(store: Store, kept: list[Kept], as_json: bool) -> None:
+    if as_json:
+        values = [_for_programs(each, row) for each, row in _looked_at(store, kept)]
+        typer.echo(terminal.json_text(values, indent=2))
+    elif not kept:
+        typer.echo("Nothing was deleted softly. See: acp-proxy sessions delete --help", err=True)
+    else:
+        for text in _lines(store, kept):
+            typer.echo(text)
+
+
+def _lines(store: Store, kept: list[Kept]) -> list[str]:
+    from acp_proxy.views.meant import Row, lines
+
+    ids = figures.short((each.session for each in kept), ())
+    rows = [
+        Row(each.at, each.agent, ids[each.session], row.title, row.size)
+        for each, row in _looked_at(store, kept)
+    ]
+    target = screen()
+    return list(lines(rows, target.width if target.is_terminal else None))
+
+
+def _looked_at(store: Store, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
+    for each in kept:
+        with suppress(OSError, NewerFormat):  # sessions verify says what is wrong with it
+            yield each, store.look(each)
+
+
+def _for_programs(kept: Kept, row: Listed) -> dict[str, Any]:
+    return {
+        "sessionId": kept.session,
+        "agent": kept.agent,
+        "cwd": row.cwd,
+        "title": row.title,
+        "deletedAt": kept.at,
+        "updatedAt": row.updated,
+        "bytes": row.size,
+        "transcript": kept.name,
+    }

@@ -1,0 +1,44 @@
+"""The real commands over a store, as typer's runner has them."""
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+
+
+def run(store: Store, *words: str, answer: str | None = None) -> Result:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=answer)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def told(store: Store, *words: str) -> Any:
+    """What a program reads."""
+    return json.loads(printed(store, *words, "--json"))
+
+
+def refused(store: Store, *words: str) -> tuple[int, str]:
+    """The exit code and the one line on stderr of a command that prints nothing."""
+    result = run(store, *words)
+    assert result.stdout == ""
+    assert result.stderr.startswith("acp-proxy: ")
+    return result.exit_code, result.stderr
+
+
+def titles(store: Store) -> list[str]:
+    return [row["title"] for row in told(store, "list")]
+
+
+def words_in(store: Store, words: str) -> list[str]:
+    """The files of a store in which these words are."""
+    files = [path for path in store.root.rglob("*") if path.is_file()]
+    return [str(path) for path in files if words.encode() in path.read_bytes()]

@@ -1,0 +1,71 @@
+"""A title of the user's own wins until it is taken away, or its session is deleted."""
+
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.stored import store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    named = {"sessionUpdate": "session_info_update", "title": "The agent's"}
+    store_session(store, "named", ("mend it", [named]), at=2000.0)
+    store_session(store, "unnamed", ("break it", []), at=1000.0)
+    return store
+
+
+def test_the_users_title_is_shown_in_place_of_the_agents_and_of_the_prompts(store: Store) -> None:
+    assert titles(store) == ["The agent's", "break it"]
+    assert printed(store, "rename", "named", "Mine") == "Mine\n"
+    assert printed(store, "rename", "un", "Mine too") == "Mine too\n"
+    assert titles(store) == ["Mine", "Mine too"]
+    assert "Mine too" in printed(store, "list")
+    assert printed(store, "show", "named").startswith("Mine\n")
+    assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stdout
+
+
+def test_clear_gives_the_agents_title_back(store: Store) -> None:
+    printed(store, "rename", "named", "Mine")
+    assert printed(store, "rename", "named", "--clear") == "The agent's\n"
+    assert titles(store) == ["The agent's", "break it"]
+    assert words_in(store, "Mine") == []
+    assert printed(store, "rename", "named", "--clear") == "The agent's\n"
+
+
+def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -> None:
+    printed(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
+    assert titles(store)[0] == "two lines[2J and a tab"
+    printed(store, "rename", "named", "word " * 1000)
+    assert len(titles(store)[0]) <= 500
+    assert titles(store)[0].endswith("…")
+
+
+@pytest.mark.parametrize(
+    "words", [("named",), ("named", " \n"), ("named", "\x1b"), ("named", ""), ("named", "x", "--clear")]
+)
+def test_what_is_no_title_changes_nothing(store: Store, words: tuple[str, ...]) -> None:
+    code, said = refused(store, "rename", *words)
+    assert code == 2
+    assert "--clear" in said
+    assert titles(store) == ["The agent's", "break it"]
+
+
+def test_a_session_that_is_not_there_is_named(store: Store) -> None:
+    code, said = refused(store, "rename", "nobody", "Mine")
+    assert (code, "nobody" in said) == (1, True)
+
+
+def test_the_words_of_all_titles_go_with_the_session(store: Store) -> None:
+    for title in ("First words", "Second words"):
+        printed(store, "rename", "named", title)
+    printed(store, "rename", "unnamed", "Other words")
+    assert words_in(store, "First words")
+    printed(store, "delete", "named", "--yes")
+    assert words_in(store, "First words") == words_in(store, "Second words") == []
+    assert titles(store) == ["Other words"]
+    assert printed(store, "verify") == "Nothing is damaged.\n"
+    assert [row["sessionId"] for row in told(store, "list")] == ["unnamed"]

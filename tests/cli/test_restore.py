@@ -1,0 +1,116 @@
+"""Soft deletes from the terminal, and what brings a session back."""
+
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.stored import EPOCH, store_session
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    for number, name in enumerate(("abc-1", "abc-2", "xyz")):
+        store_session(store, name, (f"the words of {name}", []), at=EPOCH + number)
+    return store
+
+
+def test_several_sessions_are_deleted_at_once_after_one_question(store: Store) -> None:
+    result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
+    assert result.exit_code == 1
+    assert "Delete these 2?" in result.stdout
+    assert len(titles(store)) == 3
+    assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
+    assert titles(store) == ["the words of xyz"]
+
+
+def test_one_that_is_not_there_deletes_none(store: Store) -> None:
+    assert run(store, "delete", "abc-1", "nobody", "--yes").exit_code == 1
+    assert len(titles(store)) == 3
+
+
+def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
+    printed(store, "rename", "abc-1", "Mine")
+    result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
+    assert "sessions restore" in result.stdout
+    assert titles(store) == ["the words of abc-2"]
+    for words in ([], ["--list"], ["abc-1", "--list"]):
+        second, first = printed(store, "restore", *words).splitlines()
+        assert "abc-1 " in first
+        assert first.endswith("  Mine")
+        assert second.endswith("  the words of xyz")
+    assert [(row["sessionId"], row["title"], row["cwd"]) for row in told(store, "restore")] == [
+        ("xyz", "the words of xyz", "/project"),
+        ("abc-1", "Mine", "/project"),
+    ]
+    assert "Mine" in run(store, "restore", "abc").stderr
+    assert sorted(titles(store)) == ["Mine", "the words of abc-2"]
+    [restored] = told(store, "restore", "last")
+    assert restored["sessionId"] == "xyz"
+    assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
+    result = run(store, "restore")
+    assert (result.exit_code, result.stdout, "--help" in result.stderr) == (0, "", True)
+    assert told(store, "restore") == []
+
+
+def test_what_was_deleted_softly_is_deleted_for_good_by_its_id(store: Store) -> None:
+    printed(store, "rename", "abc-1", "The words of mine")
+    printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
+    assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
+    assert run(store, "delete", "abc", "--yes").exit_code == 1
+    assert "words of mine" in run(store, "delete", "abc-1", answer="n\n").stdout
+    assert len(told(store, "restore")) == 2
+    printed(store, "delete", "abc-1", "--yes")
+    assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []
+    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-2"]
+    assert run(store, "delete", "abc-1", "--yes").exit_code == 1
+
+
+def test_a_prefix_of_what_is_kept_never_means_what_was_deleted_softly(store: Store) -> None:
+    store_session(store, "abc-3", ("more", []))
+    printed(store, "delete", "abc-3", "--soft", "--yes")
+    assert run(store, "delete", "abc", "--yes").exit_code == 1
+    assert len(titles(store)) == 3
+    assert len(told(store, "restore")) == 1
+
+
+def test_what_cannot_be_restored_is_named(store: Store) -> None:
+    printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
+    code, said = refused(store, "restore", "xyz")
+    assert (code, "--list" in said) == (1, True)
+    code, said = refused(store, "restore", "abc")
+    assert (code, "abc-1 " in said, "abc-2 " in said) == (1, True, True)
+    code, said = refused(store, "restore", "abc-1", "--agent", "other")
+    assert code == 1
+    assert len(told(store, "restore")) == 2
+
+
+def test_a_session_whose_id_lives_again_comes_back_beside_it(store: Store) -> None:
+    printed(store, "delete", "xyz", "--soft", "--yes")
+    store_session(store, "xyz", ("newer words", []), at=EPOCH + 100)
+    result = run(store, "restore", "xyz")
+    assert "newer session" in result.stderr
+    assert titles(store)[:2] == ["newer words", "the words of xyz"]
+
+
+def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 20
+    store_session(store, "leaky", (f"my key is {key}", []))
+    printed(store, "delete", "leaky", "xyz", "--soft", "--yes")
+    [path] = (store.root / "deleted").glob("*/xyz-*.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"at":"torn')
+    assert "torn" in run(store, "verify").stdout
+    assert run(store, "repair").exit_code == 0
+    assert printed(store, "verify") == "Nothing is damaged.\n"
+    printed(store, "redact")
+    assert words_in(store, key) == []
+    other = "sk-ant-api03-" + "c3D4" * 20
+    store_session(store, "leaky", (f"my key is {other}", []))
+    printed(store, "delete", "leaky", "--soft", "--yes")
+    store_session(store, "leaky", ("harmless", []))
+    printed(store, "redact", "leaky")
+    assert words_in(store, other) == []
+    printed(store, "restore", "leaky", "xyz")
+    assert "the words of xyz" in titles(store)

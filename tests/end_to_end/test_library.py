@@ -1,0 +1,191 @@
+"""What a user does to sessions from the terminal, as editors see it on the wire: titles, soft deletes, restores."""
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from acp_proxy.cli.app import app
+from acp_proxy.demo.client import RequestFailed
+from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
+
+SOFT = ("--delete-mode", "soft")
+LISTS = ("--capabilities", "list,load")
+
+
+def sessions(proxied: Proxied, *words: str) -> str:
+    """`acp-proxy sessions`, while editors are open."""
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(proxied.store)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def told_titles(editor: Editor) -> list[Any]:
+    updates = [line.message.get("params", {}).get("update", {}) for line in editor.lines]
+    return [update["title"] for update in updates if "title" in update and "toolCallId" not in update]
+
+
+def words_in(proxied: Proxied, words: str) -> list[str]:
+    files = [path for path in proxied.store.rglob("*") if path.is_file()]
+    return [str(path) for path in files if words.encode() in path.read_bytes()]
+
+
+# Titles.
+
+
+def test_a_title_of_the_users_is_in_the_next_list_and_told_behind_a_load(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    with proxied.started() as editor:
+        assert [one["title"] for one in editor.sessions()] == ["mend it"]
+        sessions(proxied, "rename", session, "The\nlogin \x1b[2J")
+        assert [one["title"] for one in editor.sessions()] == ["The login [2J"]
+        editor.load(session)
+        assert told_titles(editor) == ["The login [2J"]
+        editor.prompt(session, "another")
+        assert [one["title"] for one in editor.sessions()] == ["The login [2J"]
+        sessions(proxied, "rename", session, "--clear")
+        assert [one["title"] for one in editor.sessions()] == ["mend it"]
+
+
+def test_a_title_of_the_users_wins_over_the_agents(proxied: Proxied) -> None:
+    with proxied.started("title") as editor:
+        session = editor.new_session()
+        editor.prompt(session, "mend it")
+        [before] = [one["title"] for one in editor.sessions()]
+        assert before != "mend it"
+        sessions(proxied, "rename", session, "Mine")
+        editor.prompt(session, "and again")
+        assert [one["title"] for one in editor.sessions()] == ["Mine"]
+
+
+def test_a_title_of_the_users_is_put_into_the_agents_own_list_and_nothing_else_changes(proxied: Proxied) -> None:
+    with proxied.started(agent=LISTS) as editor:
+        first, other = editor.new_session(), editor.new_session()
+        for session in (first, other):
+            editor.prompt(session, f"mend {session}")
+        raw = raw_list(editor)
+        sessions(proxied, "rename", first, 'Mine "too"')
+        before = json.dumps(f"mend {first}").encode()
+        assert raw.count(before) == 1
+        assert raw_list(editor) == raw.replace(before, b'"Mine \\"too\\""')
+        sessions(proxied, "delete", other, "--yes")
+        [left] = editor.sessions()
+        assert (left["sessionId"], left["title"]) == (first, 'Mine "too"')
+        sessions(proxied, "rename", first, "--clear")
+        assert editor.sessions()[0]["title"] == f"mend {first}"
+    with proxied.started(options=("--list", "agent"), agent=LISTS) as editor:
+        sessions(proxied, "rename", first, "Mine")
+        assert raw_list(editor) == raw
+
+
+def raw_list(editor: Editor) -> bytes:
+    """The line of the agent's, its id made the same."""
+    number = editor.start_request("session/list", {})
+    editor.result_of(number)
+    [line] = [line.raw for line in editor.lines if line.message.get("id") == number]
+    return line.replace(b'"id":%d' % number, b'"id":0').replace(b'"id": %d' % number, b'"id": 0')
+
+
+def test_the_words_of_a_title_go_with_a_delete_on_the_wire(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    sessions(proxied, "rename", session, "A secret title")
+    assert words_in(proxied, "A secret title")
+    with proxied.started() as editor:
+        editor.request("session/delete", {"sessionId": session})
+        assert editor.sessions() == []
+    assert words_in(proxied, "A secret title") == []
+    assert words_in(proxied, "mend it") == []
+
+
+# Soft deletes.
+
+
+def test_what_was_deleted_softly_is_deleted_for_the_editor_until_it_is_restored(proxied: Proxied) -> None:
+    session = proxied.recorded("mend it")
+    with proxied.started(options=SOFT) as editor:
+        live = texts(editor.load(session).updates)
+        for _ in range(2):
+            assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert editor.sessions() == []
+        with pytest.raises(RequestFailed) as refusal:
+            editor.request("session/load", editor.place(session))
+        assert refusal.value.code == NOT_FOUND
+        assert proxied.transcripts() == []
+        assert session[:8] in sessions(proxied, "restore")
+        sessions(proxied, "restore", session)
+        [row] = editor.sessions()
+        assert (row["sessionId"], row["title"]) == (session, "mend it")
+        assert texts(editor.load(session).updates) == live
+        editor.prompt(session, "once more")
+        assert editor.end() == 0
+    header, *lines = entries(proxied.transcript(session))
+    assert header["origin"] == "recorded"
+    assert [line for line in lines if line.get("note", {}).get("type") == "gap"] == []
+    assert sum(line.get("message", {}).get("method") == "session/prompt" for line in lines) == 2
+
+
+def test_a_prompt_after_a_soft_delete_begins_anew_and_both_can_be_had(proxied: Proxied) -> None:
+    with proxied.started(options=SOFT) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "first words")
+        sessions(proxied, "rename", session, "The first")
+        editor.request("session/delete", {"sessionId": session})
+        editor.prompt(session, "later words")
+        [row] = editor.sessions()
+        assert (row["title"], row["cwd"]) == ("later words", str(proxied.project))
+        sessions(proxied, "restore", session)
+        assert [one["title"] for one in editor.sessions()] == ["later words"]
+        titles = [row["title"] for row in json.loads(sessions(proxied, "list", "--json"))]
+        assert sorted(titles) == ["The first", "later words"]
+        editor.prompt(session, "still here")
+        assert editor.end() == 0
+    origins = {entries(path)[0]["origin"] for path in proxied.transcripts()}
+    assert origins == {"recorded", "partial"}
+    assert sessions(proxied, "verify") == "Nothing is damaged.\n"
+
+
+def test_a_turn_during_which_its_session_is_deleted_softly_leaves_a_gap_when_it_is_restored(proxied: Proxied) -> None:
+    permission = Permission()
+    script = {"turns": [[say("before"), ASK, say("granted")]]}
+    with proxied.started(script, options=SOFT, on_request=permission) as editor:
+        session = editor.new_session()
+        number = editor.start_prompt(session, "count")
+        editor.wait_for_method("session/request_permission")
+        editor.request("session/delete", {"sessionId": session})
+        permission.grant()
+        editor.result_of(number)
+        sessions(proxied, "restore", session)
+        assert editor.end() == 0
+    gaps = [line["note"] for line in entries(proxied.transcript(session)) if line.get("note", {}).get("type") == "gap"]
+    assert [gap["reason"] for gap in gaps] == ["deleted"]
+
+
+def test_a_hard_delete_takes_what_was_deleted_softly_before(proxied: Proxied) -> None:
+    session = proxied.recorded("some secret words")
+    sessions(proxied, "rename", session, "A secret title")
+    sessions(proxied, "delete", session, "--soft", "--yes")
+    assert words_in(proxied, "secret")
+    with proxied.started() as editor:
+        assert editor.request("session/delete", {"sessionId": session}) == {}
+        assert editor.sessions() == []
+    assert words_in(proxied, "secret") == []
+
+
+def test_an_id_that_is_given_again_after_a_soft_delete_is_a_new_session(proxied: Proxied) -> None:
+    script: dict[str, Any] = {"sessionIds": "counting", "turns": [[{"stop": "end_turn"}]]}
+    with proxied.started(script, options=SOFT) as editor:
+        session = editor.new_session()
+        editor.prompt(session, "first words")
+        sessions(proxied, "rename", session, "The first")
+        editor.request("session/delete", {"sessionId": session})
+        assert editor.end() == 0
+    proxied.memory = proxied.base / "another memory"
+    with proxied.started(script, options=SOFT) as editor:
+        assert editor.new_session() == session
+        editor.prompt(session, "other words")
+        assert [one["title"] for one in editor.sessions()] == ["other words"]
+        sessions(proxied, "restore", "last")
+        assert [one["title"] for one in editor.sessions()] == ["other words"]
+    titles = [row["title"] for row in json.loads(sessions(proxied, "list", "--json"))]
+    assert sorted(titles) == ["The first", "other words"]
