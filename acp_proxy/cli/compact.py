@@ -1,21 +1,17 @@
 """``acp-proxy sessions compact``: stores large, cold transcripts compressed."""
 
 import json
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from acp_proxy.cli import amounts
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
-from acp_proxy.errors import UsageError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures
 
 if TYPE_CHECKING:  # other commands need no zstd
     from acp_proxy.transcripts.packing import Made
-
-_UNITS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
-_SIZES = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 
 def compact(
@@ -44,7 +40,11 @@ def compact(
     made: list[Made] = []
     failed: list[str] = []
     with explained():
-        terms = Terms(min_size=_size(min_size), older_than=_seconds(older_than), dry=dry_run)
+        terms = Terms(
+            min_size=amounts.size("--min-size", min_size),
+            older_than=amounts.seconds("--older-than", older_than),
+            dry=dry_run,
+        )
         opened = Store(root_of(store))
         rows = kept(opened, agent) if agent else None
         if sessions:
@@ -76,19 +76,3 @@ def compact(
 
 def _figures(before: int, after: int) -> str:
     return f"{figures.size(before)} to {figures.size(after)}, a {before / after:.1f}th"
-
-
-def _seconds(text: str) -> float:
-    """Raises UsageError."""
-    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if match is None:
-        raise UsageError(f"--older-than takes a number and s, m, h or d, as in 7d, not {text!r}")
-    return float(int(match[1]) * _UNITS[match[2]])
-
-
-def _size(text: str) -> int:
-    """Raises UsageError."""
-    match = re.fullmatch(r"([0-9]{1,12})([km]?)", text.lower())
-    if match is None:
-        raise UsageError(f"--min-size takes a number of bytes, or one with K or M behind it, not {text!r}")
-    return int(match[1]) * _SIZES[match[2]]

@@ -34,8 +34,8 @@ def restore(
 ) -> None:
     """Bring back sessions that were deleted softly, or list them.
 
-    The latest delete is listed first. Deleted softly is what sessions delete --soft and an editor behind
-    run --delete-mode soft delete.
+    The latest delete is listed first. Deleted softly is what sessions delete --soft, sessions prune --soft, and an
+    editor behind run --delete-mode soft delete.
 
     Example: acp-proxy sessions restore last
     """
@@ -97,10 +97,7 @@ def _lines(store: Store, kept: list[Kept]) -> list[str]:
     from acp_proxy.views.meant import Row, lines
 
     ids = figures.short((each.session for each in kept), ())
-    rows = [
-        Row(each.at, each.agent, ids[each.session], row.title, row.size)
-        for each, row in _looked_at(store, kept)
-    ]
+    rows = [Row(each.at, each.agent, ids[each.session], row.title, row.size) for each, row in _looked_at(store, kept)]
     target = screen()
     return list(lines(rows, target.width if target.is_terminal else None))
 

@@ -9,6 +9,8 @@ from acp_proxy.cli.export import export
 from acp_proxy.cli.importing import take_in
 from acp_proxy.cli.listing import list_sessions
 from acp_proxy.cli.order import Sessions
+from acp_proxy.cli.path import path
+from acp_proxy.cli.prune import prune
 from acp_proxy.cli.redact import redact
 from acp_proxy.cli.rename import rename
 from acp_proxy.cli.restore import restore
@@ -24,5 +26,7 @@ app.command()(show)
 app.command()(rename)
 app.command()(delete)
 app.command()(restore)
+app.command()(prune)
+app.command()(path)
 app.command()(damage.verify)
 app.command()(damage.repair)

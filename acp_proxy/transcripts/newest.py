@@ -76,6 +76,12 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     return [text(session) for (session,) in found]
 
 
+def everything(index: Index) -> list[Listed]:
+    """Every session, also those without a prompt; newest first."""
+    found = index.select(f"SELECT {_COLUMNS} FROM transcripts ORDER BY updated DESC, session DESC", ())
+    return [listed(row, "") for row in found]
+
+
 def _whole(ask: Ask, stream: _Stream, wanted: Wanted, page: list[Listed]) -> Iterator[Listed]:
     size = _FIRST
     while True:

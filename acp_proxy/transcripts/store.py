@@ -8,7 +8,7 @@ went wrong there). Files are the truth; the index is brought up to date before i
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.keeping import Kept
     from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
+    from acp_proxy.transcripts.pruning import Candidate
     from acp_proxy.transcripts.verifying import Finding
 
 FORMAT = 1
@@ -248,9 +249,48 @@ class Store:
         with contextlib.suppress(Unreadable):  # it is in no row, but perhaps in what is left of one
             self._catalog.ask(lambda index: index.clear_log(), kept.agent)
 
+    def candidates(self, *, deleted: bool = False) -> "list[Candidate]":
+        """What may be pruned, the newest first: every session, or what was deleted softly.
+
+        Raises OSError, Unreadable.
+        """
+        from acp_proxy.transcripts import pruning
+        from acp_proxy.transcripts.keeping import titled
+        from acp_proxy.transcripts.newest import everything
+
+        if deleted:
+            self._catalog.ask(lambda index: None, *self.agents())  # of which nothing is left in the index then
+            return pruning.of_kept(self._layout, self.kept())
+        rows = self._catalog.ask(everything, *self.agents())
+        return pruning.of_listed(self._layout, titled(self._layout, rows))
+
+    def prune(self, candidates: "Iterable[Candidate]", *, soft: bool) -> "Iterator[tuple[Candidate, str | None]]":
+        """Delete them one by one; of each, why it was not, if so. The index learns of them at the end.
+
+        Raises Unreadable where it learns of them with the next list.
+        """
+        from acp_proxy.transcripts import pruning
+
+        gone: dict[str, list[str]] = {}
+        try:
+            for candidate in candidates:
+                trouble = pruning.delete(self._layout, candidate, soft=soft)
+                if trouble is None:
+                    gone.setdefault(candidate.agent, []).append(candidate.name)
+                yield candidate, trouble
+        finally:
+            for agent, names in gone.items():
+                self.sync_deletes(agent)
+                self._catalog.forget(agent, names)
+
     def transcripts(self) -> list[tuple[str, str]]:
         """Agents and names of all transcripts."""
         return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
+
+    def path(self, listed: "Listed") -> Path:
+        """The file of its transcript as it lies."""
+        path = self._layout.transcript(listed.agent, listed.name)
+        return path if os.path.lexists(path) or not os.path.lexists(packed(path)) else packed(path)
 
     # --- packing
 

@@ -1,5 +1,7 @@
 """Soft deletes from the terminal, and what brings a session back."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,19 @@ def test_a_session_whose_id_lives_again_comes_back_beside_it(store: Store) -> No
     result = run(store, "restore", "xyz")
     assert "newer session" in result.stderr
     assert titles(store)[:2] == ["newer words", "the words of xyz"]
+
+
+def test_who_reads_may_have_enough(store: Store) -> None:
+    for number in range(50):
+        store_session(store, f"many-{number}", (f"{number}", []))
+    printed(store, "prune", "--keep", "0", "--soft", "--yes")
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "restore", "--store", str(store.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"doctor" not in process.stderr.read()
+    assert process.returncode == 1
 
 
 def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) -> None:

@@ -202,6 +202,9 @@ def spoiled(store: Store) -> None:
         ("rename", "last", "--clear"),
         ("rename", "last", f"Mend{STEERING}it"),
         ("restore", f"nobody{STEERING}"),
+        ("prune", "--keep", "0", "--dry-run"),
+        ("prune", "--keep", "0", "--dry-run", "--json"),
+        ("prune", "--keep", "0", "--yes"),
     ],
 )
 def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[str, ...]) -> None:

@@ -189,3 +189,18 @@ def test_an_id_that_is_given_again_after_a_soft_delete_is_a_new_session(proxied:
         assert [one["title"] for one in editor.sessions()] == ["other words"]
     titles = [row["title"] for row in json.loads(sessions(proxied, "list", "--json"))]
     assert sorted(titles) == ["The first", "other words"]
+
+
+def test_a_session_that_an_editor_has_open_is_never_pruned(proxied: Proxied) -> None:
+    old = proxied.recorded("long ago")
+    with proxied.started() as editor:
+        session = editor.new_session()
+        editor.prompt(session, "just now")
+        told = json.loads(sessions(proxied, "prune", "--keep", "0", "--yes", "--json"))
+        assert [one["sessionId"] for one in told["sessions"]] == [old]
+        assert [(one["sessionId"], one["reason"]) for one in told["left"]] == [(session, "in use")]
+        editor.prompt(session, "still here")
+        assert [one["sessionId"] for one in editor.sessions()] == [session]
+        assert editor.end() == 0
+    assert len(json.loads(sessions(proxied, "prune", "--keep", "0", "--yes", "--json"))["sessions"]) == 1
+    assert proxied.transcripts() == []

@@ -1,0 +1,27 @@
+"""Times and sizes as they are written on a command line."""
+
+import re
+
+from acp_proxy.errors import UsageError
+
+_SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def seconds(option: str, text: str) -> float:
+    """Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if match is None:
+        raise UsageError(f"{option} takes a number and s, m, h or d, as in 7d, not {text!r}")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+def size(option: str, text: str) -> int:
+    """``5GB`` is 5,000,000,000 bytes; ``5G`` and ``5GiB`` are 5 times 1024 cubed. Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,12})([kmgt]?)(i?b)?", text.lower())
+    if match is None:
+        raise UsageError(
+            f"{option} takes a number of bytes, or one with K, M, G or T behind it, as in 5GB, not {text!r}"
+        )
+    base, power = 1000 if match[3] == "b" else 1024, _POWERS[match[2]]
+    return int(int(match[1]) * base**power)

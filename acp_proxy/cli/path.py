@@ -1,0 +1,36 @@
+"""``acp-proxy sessions path``: where the store, or a session's transcript, lies."""
+
+from typing import Annotated
+
+import typer
+
+from acp_proxy.cli import completing
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of
+from acp_proxy.transcripts.store import Store
+
+
+def path(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="An id, the beginning of one, or: last. Default: the store.",
+            autocompletion=completing.sessions,
+        ),
+    ] = None,
+    store: StoreOption = "",
+    agent: AgentOption = "",
+) -> None:
+    """Print where the store lies, or the file of a session.
+
+    A transcript that ends in .zst is compressed: zstdcat shows it.
+
+    Example: acp-proxy sessions path last
+    """
+    with explained():
+        root = root_of(store)
+        if session is None:
+            typer.echo(root)
+            return
+        opened = Store(root)
+        typer.echo(opened.path(chosen(opened, session, agent)))

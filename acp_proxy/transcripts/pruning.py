@@ -1,0 +1,90 @@
+"""Which sessions are pruned, and how each is: whole, and never one that somebody has open.
+
+Each limit is a promise about what is left, so a session goes if any of them says so. Choosing is pure.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from acp_proxy.errors import errno_name
+from acp_proxy.transcripts import deleting
+from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.keeping import Kept
+from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.wire.value import Value
+
+IN_USE = "in use"
+
+
+class Limits(Value):
+    """``before``: a time; nothing older is left. ``keep``: so many sessions are. ``size``: bytes that they may take."""
+
+    before: str | None = None
+    keep: int | None = None
+    size: int | None = None
+
+
+class Candidate(Value):
+    """``at``: when it was used last, or deleted. ``size``: bytes on the disk. ``counts``: it was prompted once."""
+
+    agent: str
+    name: str
+    session: str
+    at: str
+    size: int
+    title: str | None
+    counts: bool = True
+    is_kept: bool = False
+    """It was deleted softly."""
+
+
+def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Those that go, of these, which begin with the newest. They are in the same order."""
+    count = size = 0
+    gone = []
+    for candidate in candidates:
+        count += candidate.counts
+        size += candidate.size
+        is_old = limits.before is not None and candidate.at < limits.before
+        is_many = limits.keep is not None and (count > limits.keep or (count == limits.keep and not candidate.counts))
+        is_much = limits.size is not None and size > limits.size
+        if is_old or is_many or is_much:
+            gone.append(candidate)
+    return gone
+
+
+def of_listed(layout: Layout, rows: Iterable[Listed]) -> list[Candidate]:
+    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    return [
+        Candidate(row.agent, row.name, row.session, row.updated, size, row.title, counts=row.prompts > 0)
+        for row in rows
+        if (size := sizes.get(row.agent, {}).get(row.name)) is not None
+    ]
+
+
+def of_kept(layout: Layout, kept: Iterable[Kept]) -> list[Candidate]:
+    sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
+    return [
+        Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
+        for each in kept
+        if (size := sizes.get(each.agent, {}).get(each.name)) is not None
+    ]
+
+
+def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
+    """Why it was not, if so: somebody has it open, or an errno's name."""
+    agent, session, name = candidate.agent, candidate.session, candidate.name
+    path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
+    try:
+        with deleting.unused(path) as is_unused:
+            if not is_unused:
+                return IN_USE
+            if candidate.is_kept:
+                deleting.remove_kept(layout, agent, session, name)
+            elif name == file_name(session):
+                deleting.delete(layout, agent, session, soft=soft)
+            else:
+                deleting.remove_superseded(layout, agent, session, name, soft=soft)
+    except OSError as problem:
+        return errno_name(problem)
+    return None

@@ -1,0 +1,41 @@
+"""Times and sizes are read as people write them."""
+
+import pytest
+
+from acp_proxy.cli import amounts
+from acp_proxy.errors import UsageError
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0s", 0), ("90m", 5400), ("12h", 43_200), ("7d", 604_800)])
+def test_a_time_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+    assert amounts.seconds("--older-than", text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("12B", 12),
+        ("64K", 64 * 1024),
+        ("1m", 1024**2),
+        ("5GB", 5_000_000_000),
+        ("5GiB", 5 * 1024**3),
+        ("2T", 2 * 1024**4),
+        ("3kb", 3000),
+    ],
+)
+def test_a_size_has_powers_of_1024_or_of_1000_where_it_says_bytes(text: str, size: int) -> None:
+    assert amounts.size("--max-size", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1w", "1 d", "1.5h", "٣d", "9999999d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--older-than"):
+        amounts.seconds("--older-than", text)
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "1.5G", "1X", "5 GB", "٣"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--max-size"):
+        amounts.size("--max-size", text)

@@ -1,0 +1,122 @@
+"""Pruning says what it would do, asks, and leaves alone what is in use."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Transcript
+from tests.cli.commands import printed, refused, run, titles, told, words_in
+from tests.stored import chunk, store_session
+
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    for days in (1, 10, 100):
+        store_session(store, f"s{days}", (f"{days} days", [chunk("x" * 1000)]), at=time.time() - days * DAY)
+    store_session(store, "other", ("200 days", []), agent="other", at=time.time() - 200 * DAY)
+    return store
+
+
+def test_a_dry_run_shows_all_that_would_go_and_changes_nothing(store: Store) -> None:
+    shown = printed(store, "prune", "--older-than", "90d", "--dry-run").splitlines()
+    assert [line.rsplit("  ", 1)[1] for line in shown[:-1]] == ["100 days", "200 days"]
+    assert all(" kB " in line or " B " in line for line in shown)
+    assert shown[-1].startswith("2 sessions, ")
+    assert shown[-1].endswith(" would be deleted.")
+    assert len(titles(store)) == 4
+
+
+def test_it_asks_and_deletes_for_good(store: Store) -> None:
+    assert run(store, "prune", "--keep", "2", answer="n\n").exit_code == 1
+    assert len(titles(store)) == 4
+    result = run(store, "prune", "--keep", "2", answer="y\n")
+    assert result.exit_code == 0
+    assert "Delete these 2 sessions" in result.stdout
+    assert "for good?" in result.stdout
+    assert titles(store) == ["1 days", "10 days"]
+    assert words_in(store, "100 days") == []
+    assert told(store, "restore") == []
+
+
+def test_every_limit_holds_for_what_is_left(store: Store) -> None:
+    size = sum(path.stat().st_size for path in store.root.glob("transcripts/*/s1-*.jsonl"))
+    limits = ["--older-than", "150d", "--keep", "3", "--max-size", f"{size + 1}"]
+    assert [row["sessionId"] for row in told(store, "prune", *limits, "--dry-run")["sessions"]] == [
+        "s10",
+        "s100",
+        "other",
+    ]
+    assert told(store, "prune", *limits[:4], "--dry-run")["sessions"][0]["sessionId"] == "other"
+    assert told(store, "prune", "--max-size", "5GB", "--dry-run")["sessions"] == []
+
+
+def test_limits_may_be_about_one_agent_alone(store: Store) -> None:
+    assert "2 sessions deleted" not in printed(store, "prune", "--keep", "1", "--agent", "agent", "--yes")
+    assert titles(store) == ["1 days", "200 days"]
+
+
+def test_what_is_pruned_softly_comes_back_or_is_pruned_for_good_later(store: Store) -> None:
+    printed(store, "prune", "--keep", "2", "--soft", "--yes")
+    assert titles(store) == ["1 days", "10 days"]
+    assert len(told(store, "restore")) == 2
+    assert told(store, "prune", "--deleted", "--older-than", "1d", "--dry-run")["sessions"] == []
+    printed(store, "restore", "s100")
+    result = told(store, "prune", "--deleted", "--keep", "0", "--yes")
+    [one] = result["sessions"]
+    assert (one["sessionId"], one["updatedAt"], result["dryRun"]) == ("other", None, False)
+    assert one["deletedAt"] is not None
+    assert told(store, "restore") == []
+    assert len(titles(store)) == 3
+
+
+def test_what_is_in_use_is_left_alone_and_said(store: Store) -> None:
+    [path] = store.root.glob("transcripts/*/s100-*.jsonl")
+    transcript = Transcript(path)
+    result = run(store, "prune", "--keep", "2", "--yes")
+    assert (result.exit_code, result.stdout.startswith("1 session, ")) == (0, True)
+    assert "s100: is in use" in result.stderr
+    assert titles(store) == ["1 days", "10 days", "100 days"]
+    assert told(store, "prune", "--keep", "2", "--yes")["left"][0]["reason"] == "in use"
+    transcript.close()
+    printed(store, "prune", "--keep", "2", "--yes")
+    assert titles(store) == ["1 days", "10 days"]
+
+
+def test_what_cannot_be_deleted_is_named_and_ends_with_1(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("acp_proxy.transcripts.layout.Layout.remove", refuse)
+    result = run(store, "prune", "--keep", "3", "--yes")
+    assert result.exit_code == 1
+    assert "other: not deleted (EACCES)" in result.stderr
+
+
+def test_nothing_to_prune_asks_nothing(store: Store) -> None:
+    assert printed(store, "prune", "--keep", "10") == "0 sessions deleted.\n"
+    assert told(store, "prune", "--keep", "10", "--yes")["sessions"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "--older-than"),
+        (["--older-than", "soon"], "--older-than"),
+        (["--max-size", "much"], "--max-size"),
+        (["--keep", "1", "--deleted", "--soft"], "--soft"),
+        (["--keep", "1", "--json"], "--yes"),
+    ],
+)
+def test_what_cannot_be_meant_deletes_nothing(store: Store, words: list[str], said: str) -> None:
+    code, message = refused(store, "prune", *words)
+    assert (code, said in message) == (2, True)
+    assert len(titles(store)) == 4
+
+
+def test_a_negative_number_is_refused(store: Store) -> None:
+    assert run(store, "prune", "--keep", "-1").exit_code == 2
