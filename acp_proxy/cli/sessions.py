@@ -15,6 +15,7 @@ from acp_proxy.cli.redact import redact
 from acp_proxy.cli.rename import rename
 from acp_proxy.cli.restore import restore
 from acp_proxy.cli.show import show
+from acp_proxy.cli.stats import stats
 
 app = typer.Typer(help="List, show and delete what is kept.", cls=Sessions, no_args_is_help=True, rich_markup_mode=None)
 app.command()(redact)
@@ -27,6 +28,7 @@ app.command()(rename)
 app.command()(delete)
 app.command()(restore)
 app.command()(prune)
+app.command()(stats)
 app.command()(path)
 app.command()(damage.verify)
 app.command()(damage.repair)

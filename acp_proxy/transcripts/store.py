@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
     from acp_proxy.transcripts.pruning import Candidate
+    from acp_proxy.transcripts.usage import AgentUsed
     from acp_proxy.transcripts.verifying import Finding
 
 FORMAT = 1
@@ -286,6 +287,12 @@ class Store:
     def transcripts(self) -> list[tuple[str, str]]:
         """Agents and names of all transcripts."""
         return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
+
+    def usage(self, transcripts: Iterable[tuple[str, str]]) -> "tuple[dict[str, AgentUsed], list[str]]":
+        """What was used, by agent; and the transcripts that could not be read, and why. Raises OSError."""
+        from acp_proxy.transcripts.usage import of_all
+
+        return of_all(self._layout, transcripts)
 
     def path(self, listed: "Listed") -> Path:
         """The file of its transcript as it lies."""

@@ -1,0 +1,128 @@
+"""What was used, month by month: a table with bars for a terminal, and a line for each month elsewhere."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.bar import Bar
+from rich.cells import cell_len
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.usage import AgentUsed, Used, totals
+from acp_proxy.views import figures, terminal
+
+_BAR_WIDTH = 20
+_MONTH_WIDTH = len("  2026-11")
+_WIDEST = 1000  # columns: no table is
+_ROOM_FOR_BARS = 90  # columns that a terminal has to have
+_NOTHING = "-"
+_COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
+
+
+def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
+    """For people: one block of months per agent, the newest first, with bars of its turns; and the sum of all."""
+    table = _table(agents, has_bars=console.width >= _ROOM_FOR_BARS)
+    if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
+        console.print(table)
+    else:  # half a figure would be another one
+        for line in lines(agents):
+            console.print(line, markup=False, highlight=False)
+
+
+def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
+    months = {
+        folder: [(month, used, _figures(used, agent.tokens(used))) for month, used in _months(agent)]
+        for folder, agent in agents.items()
+    }
+    most = max((used.turns for each in months.values() for _, used, _ in each), default=0)
+    total = _figures(*totals(agents))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", min_width=_MONTH_WIDTH)  # the only one that gives way to a narrow terminal
+    rows = [total, *(row for each in months.values() for *_, row in each)]
+    for at, name in enumerate(_COLUMNS):
+        table.add_column(name, justify="right", no_wrap=True, min_width=max(cell_len(row[at]) for row in rows))
+    for folder, each in months.items():
+        table.add_row(Text(_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
+        for month, used, row in each:
+            bar = [Bar(max(most, 1), 0, used.turns, width=_BAR_WIDTH, color="cyan")] if has_bars else []
+            table.add_row(f"  {month}", *row, *bar)
+    table.add_row(Text("all", style="bold"), *total)
+    return table
+
+
+def lines(agents: Mapping[str, AgentUsed]) -> Iterator[str]:
+    """The same where nobody sees columns: each month with its agent, every figure with what it is."""
+    for folder, agent in agents.items():
+        for month, used in _months(agent):
+            yield _line(_name(folder), month, used, agent.tokens(used))
+    total, tokens = totals(agents)
+    yield _line("all", "", total, tokens)
+
+
+def for_programs(agents: Mapping[str, AgentUsed]) -> dict[str, object]:
+    total, tokens = totals(agents)
+    return {
+        "agents": [
+            {
+                "agent": folder,
+                "months": [{"month": month, **_values(used, agent.tokens(used))} for month, used in _months(agent)],
+                "total": _values(agent.total, agent.tokens(agent.total)),
+            }
+            for folder, agent in agents.items()
+        ],
+        "total": _values(total, tokens),
+    }
+
+
+def _months(agent: AgentUsed) -> list[tuple[str, Used]]:
+    return sorted(agent.months.items(), reverse=True)
+
+
+def _line(name: str, month: str, used: Used, tokens: int | None) -> str:
+    parts = [name, month, _counted(used.sessions, "session"), _counted(used.turns, "turn")]
+    parts += [_counted(tokens, "token")] if tokens is not None else []
+    parts += [f"{used.context} in context"] if used.context is not None else []
+    parts += [_money(used)] if used.cost else []
+    return "  ".join(part for part in [*parts, figures.size(used.bytes)] if part)
+
+
+def _figures(used: Used, tokens: int | None) -> list[str]:
+    counted = (used.sessions, used.turns, tokens, used.context)
+    return [*(_short(each) for each in counted), _money(used) or _NOTHING, figures.size(used.bytes)]
+
+
+def _values(used: Used, tokens: int | None) -> dict[str, object]:
+    return {
+        "sessions": used.sessions,
+        "turns": used.turns,
+        "tokens": tokens,
+        "contextTokens": used.context,
+        "cost": {currency: round(amount, 6) for currency, amount in sorted(used.cost.items())},
+        "bytes": used.bytes,
+    }
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _short(number: int | None) -> str:
+    if number is None:
+        return _NOTHING
+    if number < 10_000:
+        return f"{number:,}"
+    return f"{number / 1e3:.0f}k" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+
+
+def _money(used: Used) -> str:
+    return " + ".join(f"{_amount(amount)} {terminal.line(unit)}" for unit, amount in sorted(used.cost.items()))
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.4f}"
+
+
+def _name(folder: str) -> str:
+    return terminal.line(readable(folder))

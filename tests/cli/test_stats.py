@@ -1,0 +1,153 @@
+"""What was used, by agent and month: for people with bars, for pipes line by line, for programs as JSON."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.shell import output
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, run, told
+from tests.stored import EPOCH, chunk, store_session
+
+MONTH = 30 * 24 * 60 * 60
+
+
+def usage(used: int, amount: float, currency: str = "USD") -> dict[str, Any]:
+    cost = {"amount": amount, "currency": currency}
+    return {"sessionUpdate": "usage_update", "used": used, "size": 200_000, "cost": cost}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    store_session(store, "a", ("one", [usage(1200, 0.5)]), ("two", [usage(1500, 1.25)]), agent="claude", at=EPOCH)
+    store_session(store, "b", ("three", [usage(900, 0.001, "EUR")]), agent="claude", at=EPOCH + MONTH)
+    store_session(store, "c", ("four", [chunk("no usage")]), agent="漢字 agent", at=EPOCH)
+    sizes = {"a": 1000, "b": 2_000_000, "c": 3_000}
+    for path in store.root.glob("transcripts/*/?-*.jsonl"):  # figures that do not change with the format
+        data = path.read_bytes()
+        path.write_bytes(data + b" " * (sizes[path.name[0]] * 10 - len(data) - 1) + b"\n")
+    return store
+
+
+PIPED = """\
+agent  2023-11  1 session  1 turn  30.0 kB
+claude  2023-12  1 session  1 turn  900 in context  0.0010 EUR  20.0 MB
+claude  2023-11  1 session  2 turns  1500 in context  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+"""
+
+WIDE = """\
+           sessions  turns  tokens  context                   cost     size
+agent
+  2023-11         1      1       -        -                      -  30.0 kB  ██████████
+claude
+  2023-12         1      1       -      900             0.0010 EUR  20.0 MB  ██████████
+  2023-11         1      2       -    1,500               1.25 USD  10.0 kB  ████████████████████
+all               3      4       -    2,400  0.0010 EUR + 1.25 USD  20.0 MB
+"""
+
+NARROW = "".join(f"{line.rstrip(' █')}\n" for line in WIDE.splitlines())
+
+TOO_NARROW = """\
+agent  2023-11  1 session  1 turn  30.0 kB
+claude  2023-12  1 session  1 turn  900 in
+context  0.0010 EUR  20.0 MB
+claude  2023-11  1 session  2 turns  1500 in
+context  1.25 USD  10.0 kB
+all  3 sessions  4 turns  2400 in context
+0.0010 EUR + 1.25 USD  20.0 MB
+"""
+
+
+def test_a_pipe_gets_a_line_for_each_month_and_each_figure_says_what_it_is(store: Store) -> None:
+    assert printed(store, "stats") == PIPED
+
+
+def test_programs_read_every_figure(store: Store) -> None:
+    value = told(store, "stats")
+    assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]
+    assert value["agents"][1]["months"][1] == {
+        "month": "2023-11",
+        "sessions": 1,
+        "turns": 2,
+        "tokens": None,
+        "contextTokens": 1500,
+        "cost": {"USD": 1.25},
+        "bytes": 10_000,
+    }
+    assert value["total"]["turns"] == 4
+    assert value["total"]["cost"] == {"USD": 1.25, "EUR": 0.001}
+    assert told(store, "stats", "--agent", "cl")["total"]["turns"] == 3
+
+
+def test_where_nothing_is_kept_that_is_said(tmp_path: Path) -> None:
+    result = run(Store(tmp_path / "empty"), "stats")
+    assert (result.exit_code, result.stdout, "acp-proxy run" in result.stderr) == (0, "", True)
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> None:
+    [path] = store.root.glob("transcripts/*/b-*.jsonl")
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    result = run(store, "stats")
+    assert (result.exit_code, "2 sessions" in result.stdout) == (1, True)
+    assert "sessions verify" in result.stderr
+
+
+def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> str:
+    """What is written to a terminal of that width."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
+    env: Mapping[str, str] = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
+        os.close(theirs)
+        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    return text.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(110, WIDE), (76, NARROW), (45, TOO_NARROW)])
+def test_a_terminal_gets_a_table_that_fits_with_bars_where_there_is_room(
+    store: Store, columns: int, expected: str
+) -> None:
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(store, columns, "stats"))
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert lines == expected.splitlines()
+    assert all(len(line) <= columns for line in lines)
+
+
+def test_colours_are_for_terminals_that_want_them(store: Store) -> None:
+    assert "\x1b[36" in on_terminal(store, 110, "stats", TERM="xterm-256color", COLORTERM="")
+    assert "\x1b[36" not in on_terminal(store, 110, "stats", NO_COLOR="1")
+
+
+def test_how_far_long_work_is_is_said_on_a_terminals_stderr(store: Store) -> None:
+    ours, theirs = pty.openpty()
+    command = [
+        sys.executable,
+        "-m",
+        "acp_proxy",
+        "sessions",
+        "prune",
+        "--keep",
+        "0",
+        "--yes",
+        "--store",
+        str(store.root),
+    ]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True) as process:
+        os.close(theirs)
+        said = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+        assert process.stdout is not None
+        assert process.stdout.read().startswith("3 sessions, ")
+    os.close(ours)
+    assert "Deleting" in said
