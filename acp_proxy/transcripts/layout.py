@@ -10,6 +10,7 @@ from acp_proxy.transcripts import access, names
 from acp_proxy.transcripts.journal import Journal
 from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinished
 
+FORMAT = 1
 JOURNAL = "state"
 
 
@@ -47,6 +48,18 @@ class Layout:
                 access.make_inner_directory(directory)
         except StoreRefused as problem:
             raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
+
+    def check_format(self) -> None:
+        """Raises StoreRefused, OSError."""
+        try:
+            fd = access.open_private(self.format, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            text = self.format.read_text(encoding="utf-8", errors="replace").strip()
+            if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
+                raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.") from None
+            return
+        with os.fdopen(fd, "w") as file:
+            file.write(f"{FORMAT}\n")
 
     def agents(self) -> list[str]:
         try:

@@ -16,13 +16,31 @@ from tempfile import TemporaryDirectory
 
 from acp_proxy.redaction.masking import Change, Masking, changed
 from acp_proxy.redaction.spread import Spread
-from acp_proxy.transcripts.access import open_private, read_at, write_at
+from acp_proxy.transcripts import names, opening
+from acp_proxy.transcripts.access import alone_in, open_private, read_at, write_at
+from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.reading import Line, Reading, to_read
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 
 _READ_SIZE = 64 * 1024
+
+
+def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+    """The same, of a file that may be packed: it is made plain. Raises OSError, NewerFormat."""
+    if dry:
+        return redact_file(path, masking, dry=True)
+    with alone_in(path.parent, wait=True):  # it is not packed meanwhile
+        if not os.path.lexists(path):
+            found = redact_file(path, masking, dry=True)
+            if not found:
+                return found
+            if path.is_relative_to(layout.backups):  # a damaged one: nothing in it can be masked
+                names.packed(path).unlink()
+                return found
+            opening.make_plain(layout, path.parent.name, path)
+        return redact_file(path, masking, dry=False)
 
 
 def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:

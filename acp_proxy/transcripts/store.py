@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.errors import NewerFormat, StoreRefused, Unreadable, errno_name
+from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts import access, deleting, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, packed, plain
+from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock
@@ -39,8 +39,6 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.usage import AgentUsed
     from acp_proxy.transcripts.verifying import Finding
 
-FORMAT = 1
-
 
 class Store:
     def __init__(self, root: Path) -> None:
@@ -50,7 +48,7 @@ class Store:
         access.prepare(root)
         try:
             self._layout.prepare()
-            self._check_format()
+            self._layout.check_format()
         except OSError as problem:
             reason = problem.strerror or type(problem).__name__
             raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
@@ -179,20 +177,9 @@ class Store:
 
     def redact(self, path: Path, masking: "Masking", *, dry: bool) -> "Counter[str]":
         """How often which rule found something in one of these files. Raises OSError, NewerFormat."""
-        from acp_proxy.transcripts.redacting import redact_file
+        from acp_proxy.transcripts.redacting import redact
 
-        if dry:
-            return redact_file(path, masking, dry=True)
-        with access.alone_in(path.parent, wait=True):  # it is not packed meanwhile
-            if not os.path.lexists(path):
-                found = redact_file(path, masking, dry=True)
-                if not found:
-                    return found
-                if path.is_relative_to(self._layout.backups):  # a damaged one: nothing in it can be masked
-                    packed(path).unlink()
-                    return found
-                opening.make_plain(self._layout, path.parent.name, path)
-            return redact_file(path, masking, dry=False)
+        return redact(self._layout, path, masking, dry=dry)
 
     def renew(self, chosen: "list[Listed] | None") -> None:
         """The index of these sessions, or of all of them, made anew. Raises OSError, Unreadable."""
@@ -332,17 +319,9 @@ class Store:
 
     def damaged(self) -> list[tuple[Path, str]]:
         """Transcripts that cannot be opened, and why."""
-        found = []
-        for agent in self.agents():
-            for name in self._layout.names(agent):
-                path = self._layout.transcript(agent, name)
-                try:
-                    Reading(path).close()
-                except OSError as problem:
-                    found.append((path, errno_name(problem)))
-                except NewerFormat as problem:
-                    found.append((path, str(problem)))
-        return found
+        from acp_proxy.transcripts.verifying import unreadable
+
+        return list(unreadable(self._layout.transcript(agent, name) for agent, name in self.transcripts()))
 
     def verify(self, *transcripts: tuple[str, str]) -> "Iterator[Finding]":
         """What is wrong with these (agent, name), or with anything in the store; nothing is changed. Raises OSError."""
@@ -353,28 +332,9 @@ class Store:
 
     def repair(self, finding: "Finding") -> Path | None:
         """Mend the whole file of a finding; where its copy is, if it was changed. Raises OSError, AcpProxyError."""
-        from acp_proxy.transcripts import mending, verifying
+        from acp_proxy.transcripts.repairing import repair
 
-        copy = None
-        if finding.kind == verifying.MODE:
-            access.make_private(finding.path)
-        elif finding.path == self._layout.index and finding.name:
-            self._catalog.renew(finding.agent, [finding.name])
-        elif finding.path == self._layout.index:
-            self._catalog.rebuild()
-        elif finding.name:
-            path = plain(finding.path)
-            unpacked = opening.make_plain(self._layout, finding.agent, path)
-            copy = self._layout.backup(finding.agent, finding.name, _now())
-            if not mending.mend_transcript(path, copy):
-                copy = None
-            if copy is not None or unpacked:
-                self._catalog.renew(finding.agent, [finding.name])
-        else:
-            copy = self._layout.backup(finding.agent, finding.path.stem, _now())
-            if not mending.mend_journal(finding.path, copy):
-                copy = None
-        return copy
+        return repair(self._layout, self._catalog, finding, _now())
 
     def sync(self, agent: str, session: str) -> None:
         """What was written of a session is on the disk when this returns. Raises OSError."""
@@ -422,18 +382,6 @@ class Store:
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))
-
-    def _check_format(self) -> None:
-        path = self._layout.format
-        try:
-            fd = access.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        except FileExistsError:
-            text = path.read_text(encoding="utf-8", errors="replace").strip()
-            if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
-                raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.") from None
-            return
-        with os.fdopen(fd, "w") as file:
-            file.write(f"{FORMAT}\n")
 
 
 def _names(chosen: "list[Listed]") -> dict[str, list[str]]:

@@ -51,6 +51,17 @@ class Finding:
         return self.todo != NOTHING
 
 
+def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
+    """Those transcripts that cannot be opened, and why."""
+    for path in paths:
+        try:
+            Reading(path).close()
+        except OSError as problem:
+            yield path, errno_name(problem)
+        except NewerFormat as problem:
+            yield path, str(problem)
+
+
 class Inspection:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
