@@ -115,7 +115,7 @@ class _Source:
             stack.callback(reading.close)
             reading.settle()
             if self.masking is not None:
-                reading, title = stack.enter_context(self.store.masked(reading, self.masking))
+                reading, title = stack.enter_context(self.store.masked(row, reading, self.masking))
             yield title, self._pieces(_head(row, title, reading), reading)
 
     def _pieces(self, head: "Head", reading: "Reading") -> Iterable[bytes]:

@@ -65,7 +65,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[tuple[int, int], State] | None = None
+        self._known: tuple[tuple[int, int, int], State] | None = None
 
     @contextmanager
     def alone(self, *, wait: bool = True) -> Iterator[None]:
@@ -108,7 +108,7 @@ class Journal:
             found = os.stat(self._path)
         except FileNotFoundError:
             return _NOTHING
-        now = found.st_ino, found.st_size
+        now = found.st_ino, found.st_size, found.st_mtime_ns
         if self._known is None or self._known[0] != now:
             self._known = now, _folded(self._events())
         return self._known[1]

@@ -82,6 +82,7 @@ class Layout:
             return sorted({path for folder in folders for path in _files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
         found = {self.transcript(agent, name) for agent, name in chosen}
+        found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # titles of the user's
         for agent, name in chosen:
             found.update(_files(self.backups / agent, f"{name}*"))
             found.update(self.kept(agent, each) for each in self.kept_of(agent, name))

@@ -21,7 +21,7 @@ from acp_proxy.transcripts.access import alone_in, open_private, read_at, write_
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.reading import Line, Reading, to_read
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.wire import record
+from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.framing import LineFramer
 
 _READ_SIZE = 64 * 1024
@@ -63,10 +63,10 @@ def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
 
 
 @contextmanager
-def masked(reading: Reading, masking: Masking) -> Iterator[tuple[Reading, str | None]]:
+def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tuple[Reading, str | None]]:
     """A copy of a transcript, masked as its file would be, and its title; it is gone afterwards.
 
-    Raises OSError, NewerFormat.
+    ``title``: the user's, if there is one. Raises OSError, NewerFormat.
     """
     with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / reading.path.name
@@ -76,9 +76,14 @@ def masked(reading: Reading, masking: Masking) -> Iterator[tuple[Reading, str | 
         redact_file(path, masking, dry=False)
         copy = Reading(path)
         try:
-            yield copy, _title(copy)
+            yield copy, _title(copy) if title is None else _masked_text(title, masking)
         finally:
             copy.close()
+
+
+def _masked_text(text: str, masking: Masking) -> str | None:
+    line = jsonrpc.dump({"title": text})
+    return acp.text(jsonrpc.parse(changed(line, masking.changes(line))), "title")
 
 
 def _title(reading: Reading) -> str | None:

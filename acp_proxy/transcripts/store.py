@@ -348,11 +348,13 @@ class Store:
         """Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
 
-    def masked(self, reading: Reading, masking: "Masking") -> "AbstractContextManager[tuple[Reading, str | None]]":
+    def masked(
+        self, listed: "Listed", reading: Reading, masking: "Masking"
+    ) -> "AbstractContextManager[tuple[Reading, str | None]]":
         """A copy of what is read, masked, and its title, for as long as it is used. Raises OSError, NewerFormat."""
         from acp_proxy.transcripts.redacting import masked
 
-        return masked(reading, masking)
+        return masked(reading, masking, self.state(listed.agent).titles.get(listed.name))
 
     def take_in(self, path: Path, *, damaged: bool = False) -> "Taken":
         """Import an exported transcript; ``damaged``: also if something in it cannot be read.

@@ -172,6 +172,17 @@ def test_secrets_are_masked_also_where_they_are_spread(store: Store, tmp_path: P
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_a_title_of_the_users_is_exported_masked_where_that_is_asked_for(store: Store, form: str) -> None:
+    store_session(store, "s", ("one", TURN))
+    [row] = store.sessions()
+    store.rename(row, f"Mine with {TOKEN}")
+    assert TOKEN[4:] in printed(store, "s", "--format", form)
+    told = printed(store, "s", "--format", form, "--redact", "keys")
+    assert "Mine with " in told
+    assert TOKEN[4:] not in told
+
+
 def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     for words, hint in (

@@ -127,5 +127,8 @@ def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) 
     store_session(store, "leaky", ("harmless", []))
     printed(store, "redact", "leaky")
     assert words_in(store, other) == []
+    printed(store, "rename", "leaky", f"titled {other}")
+    printed(store, "redact", "leaky")
+    assert words_in(store, other) == []
     printed(store, "restore", "leaky", "xyz")
     assert "the words of xyz" in titles(store)
