@@ -25,6 +25,9 @@ from acp_proxy.wire import jsonrpc
 STDIN, STDOUT = 0, 1
 _FIRST_ANSWER_SECONDS = 1.0
 """What is not needed yet would compete with the first exchange: its import waits for that, for so long at most."""
+_FIRST_LOAD_SECONDS = 0.05
+"""An editor that opens a session does so at once: what only waits for the end is not imported beside that. A moment: what
+it takes is not to fall into the first turn."""
 _WARNING = 2000  # characters: it may quote a session's id, which may be megabytes
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
@@ -50,9 +53,13 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
         replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
         idle_seconds=IDLE_SECONDS if given["compact"] == "daily" else None,
     )
+    is_ending = threading.Event()
+    relay.notify = is_ending.set
     relay.start()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     from acp_proxy.shell import finding, replaying  # noqa: F401 - for loads: not later, when an upgrade may have replaced them
+
+    is_ending.wait(_FIRST_LOAD_SECONDS)
     from acp_proxy.shell.supervise import supervise
 
     return supervise(agent, relay, options.seconds(given["grace"]))
