@@ -120,14 +120,13 @@ class Reading:
         known, framer, at, end = Streams(), LineFramer(), start, start
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
-            lines, next = framer.take(data).split(b"\n"), 0
-            lines.pop()
+            lines, next = framer.feed(data), 0
             while next < len(lines):
                 if (stream := known.stream(lines, next)) is not None:
                     next, number, end = next + stream.count, number + stream.count, end + stream.size
                     yield Lines(number - 1, end, stream)
                     continue
-                line = lines[next] + b"\n"
+                line = lines[next]
                 next, number, end = next + 1, number + 1, end + len(line)
                 found = list(self._said(number - 1, end, line))
                 known.last = line, found[0].entry if len(found) == 1 else None

@@ -6,7 +6,7 @@ certain to be one of them is left to ``record``, which reads any line. Pure; nev
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from operator import itemgetter
 
 import orjson
 
@@ -17,27 +17,46 @@ from acp_proxy.wire.record import Entry
 _SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
 _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_BETWEEN = b",\n"  # no JSON string has a newline in it: texts between newlines are a string each, or no strings
+_BETWEEN = b'",\n'  # no JSON string has a newline in it: texts between newlines are a string each, or no strings
 _FEW, _MANY = 16, 1024
 """Lines that are looked at in one go: few at first, since what follows on a single chunk is often something else."""
+_WIDTH = 24
+_TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
+"""Where it stands in a line."""
+_starts = itemgetter(slice(_TIME[1]))
+_TIMES = re.compile(rb"(?:%b[ !#-\[\]-~]{%d})+" % (re.escape(record.ENTRY_START), _WIDTH))
 
 
-@dataclass(frozen=True, slots=True)
 class Stream:
-    """Such entries, one behind the other, their newlines left out. ``size``: bytes that they take, with newlines.
+    """Such entries, one behind the other, as lines."""
 
-    ``at``: the last one's time. ``text``: all texts joined. ``messages``: the exact messages, as lines.
-    """
-
-    lines: list[bytes]
-    size: int
-    at: str
-    text: str
-    messages: bytes
+    def __init__(self, lines: list[bytes], text: str, ends: bytes, pattern: "_Pattern") -> None:
+        """``text``: all texts joined. ``ends``: of each line what stands from its text on."""
+        self.lines = lines
+        self.text = text
+        self._ends = ends
+        self._pattern = pattern
 
     @property
     def count(self) -> int:
         return len(self.lines)
+
+    @property
+    def size(self) -> int:
+        """Bytes that they take."""
+        return len(self._ends) + self.count * self._pattern.start
+
+    @property
+    def at(self) -> str:
+        """The last one's time."""
+        return self.lines[-1][slice(*_TIME)].decode()
+
+    @property
+    def messages(self) -> bytes:
+        """The exact messages, as lines."""
+        before, after = self._pattern.before, self._pattern.after
+        told = (before + self._ends).replace(self._pattern.tail, after + before)
+        return told[: -len(before)]
 
     def entries(self) -> Iterator[Entry]:
         """Each by itself."""
@@ -56,11 +75,11 @@ class Streams:
         self._many = _FEW
 
     def stream(self, lines: list[bytes], at: int) -> Stream | None:
-        """Some of the lines, from one on, that go on as the last one did; lines have no newline here."""
+        """Some of the lines, from one on, that go on as the last one did; each ends in its newline."""
         line, entry = self.last
         if line is not self._looked_at:
             self._looked_at, self._many = line, _FEW
-            self._pattern = _pattern(line[:-1], entry, lines[at]) if entry is not None else None
+            self._pattern = _pattern(line, entry, lines[at]) if entry is not None else None
         if self._pattern is None or not self._pattern.begins(lines[at]):
             return None
         found = self._pattern.stream(lines[at : at + self._many])
@@ -71,57 +90,56 @@ class Streams:
 class _Pattern:
     """What the lines of a stream have in common with the one that it begins with: all but time and text."""
 
-    def __init__(self, line: bytes, time: tuple[int, int], text: tuple[int, int], message: int) -> None:
-        """Where the time, and the text with its quotes, stand in the line; where its message begins."""
-        (start_of_time, self._time), (self._start, end) = time, text
-        self._end = end - len(line)
-        self._head, self._tail = line[self._time : self._start + 1], line[end - 1 :]
-        self._before, self._after = line[message : self._start], line[end:-1] + b"\n"
-        self._around = message + len(b"}")
-        width = self._time - start_of_time
-        self._times = re.compile(rb"(?:%b[ !#-\[\]-~]{%d})+" % (re.escape(line[:start_of_time]), width))
-        self._start_of_time = start_of_time
+    def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
+        """Where the text with its quotes stands in the line; where its message begins."""
+        self.start, end = text
+        self._head = line[_TIME[1] : self.start + 1]
+        self._heads, self._ends = itemgetter(slice(_TIME[1], self.start + 1)), itemgetter(slice(self.start, None))
+        self.tail = line[end - 1 :]
+        """Its last quote is in it, and the newline."""
+        self.before, self.after = line[message : self.start], line[end - 1 : -2] + b"\n"
 
     def begins(self, line: bytes) -> bool:
-        return line.startswith(self._head, self._time)
+        return line.startswith(self._head, _TIME[1])
 
     def stream(self, lines: list[bytes]) -> Stream | None:
         """Those of the lines, from the first one on, that look so; None where that is none, or not certain of all."""
-        head, tail, time, start, end = self._head, self._tail, self._time, self._start, self._end
-        texts = [line[start:end] for line in lines if line.startswith(head, time) and line.endswith(tail)]
-        if len(texts) < len(lines):
-            other = next(n for n, x in enumerate(lines) if not (x.startswith(head, time) and x.endswith(tail)))
-            lines, texts = lines[:other], texts[:other]
-        if not lines or not self._times.fullmatch(b"".join({line[:time] for line in lines})):
+        if list(map(self._heads, lines)).count(self._head) < len(lines):
+            return self._some(lines)
+        joined = b"".join(map(self._ends, lines))
+        texts = joined.replace(self.tail, _BETWEEN)
+        if len(joined) - len(texts) != len(lines) * (len(self.tail) - len(_BETWEEN)):
+            return self._some(lines)
+        if not _TIMES.fullmatch(b"".join(map(_starts, lines))):
             return None
         try:
-            values = orjson.loads(b"[%b]" % _BETWEEN.join(texts))
-            if len(values) != len(texts):
-                return None
+            values = orjson.loads(b"[%b]" % texts[: -len(_BETWEEN) + 1])
             text = "".join(values)
         except (ValueError, TypeError):  # no JSON, or more than texts
             return None
-        messages = b"".join((self._before, (self._after + self._before).join(texts), self._after))
-        size = len(messages) + len(lines) * self._around
-        return Stream(lines, size, lines[-1][self._start_of_time : time].decode(), text, messages)
+        return Stream(lines, text, joined, self) if len(values) == len(lines) else None
+
+    def _some(self, lines: list[bytes]) -> Stream | None:
+        """Those before the first that looks different."""
+        count = [self.begins(line) and line.endswith(self.tail) for line in lines].index(False)
+        return self.stream(lines[:count]) if count else None
 
 
 def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     """What an entry's line and the one behind it have in common, if both may be of one stream."""
-    if entry.raw is None or entry.peer is not Peer.AGENT:
+    if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
         return None
-    time = len(record.ENTRY_START), len(record.ENTRY_START) + len(entry.at)
     start = line.rfind(_TEXT) + len(_TEXT)
-    if start < len(_TEXT) or not following.startswith(line[time[1] : start], time[1]):
+    if start < len(_TEXT) or not following.startswith(line[_TIME[1] : start], _TIME[1]):
         return None
     string = _STRING.match(line, start)
-    if string is None or line + b"\n" != record.encode_message(entry.at, entry.run, entry.peer, entry.raw):
+    if string is None or line != record.encode_message(entry.at, entry.run, entry.peer, entry.raw):
         return None
-    message = len(line) - len(b"}") - len(entry.raw)
+    message = len(line) - len(b"}\n") - len(entry.raw)
     # It is the text that stands there if another in its place is what is read.
     other = "" if _spoken(entry.value) else "-"
-    probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -1]))
-    return _Pattern(line, time, string.span(), message) if _spoken(_value(probe)) == other else None
+    probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
+    return _Pattern(line, string.span(), message) if _spoken(_value(probe)) == other else None
 
 
 def _spoken(message: object) -> str | None:

@@ -34,6 +34,7 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
 def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
     """And how many lines needed no look of their own."""
     streams, again, at, saved, told = Streams(), telling(mode, limit), 0, 0, list[bytes]()
+    lines = [line + b"\n" for line in lines]
     while at < len(lines):
         if (stream := streams.stream(lines, at)) is not None:
             at += stream.count
@@ -41,7 +42,7 @@ def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]
             told += again.go_on(at - 1, stream)
             continue
         entry = record.decode_entry(lines[at])
-        streams.last = lines[at] + b"\n", entry
+        streams.last = lines[at], entry
         told += again.add(at, entry) if entry is not None else []
         at += 1
     return b"".join([*told, *again.end(), *again.states()]), saved

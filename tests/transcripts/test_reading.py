@@ -161,7 +161,7 @@ def test_streamed_messages_are_the_same_lines(path: Path, header: bytes, end: by
                 continue
             number, at = found.number - found.stream.count, found.end - found.stream.size
             for entry, line in zip(found.stream.entries(), found.stream.lines, strict=True):
-                number, at = number + 1, at + len(line) + 1
+                number, at = number + 1, at + len(line)
                 known[number, at] = [Line(number, at, True, entry)]
             assert (number, at) == (found.number, found.end)
     assert [line for each in known.values() for line in each] == lines

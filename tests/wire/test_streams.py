@@ -29,13 +29,14 @@ def kept(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = 
 def read(lines: list[bytes]) -> list[Entry | Stream | None]:
     """As a transcript is read."""
     streams, out, at = Streams(), list[Entry | Stream | None](), 0
+    lines = [line + b"\n" for line in lines]
     while at < len(lines):
         if (stream := streams.stream(lines, at)) is not None:
             at += stream.count
             out.append(stream)
             continue
         entry = record.decode_entry(lines[at])
-        streams.last = lines[at] + b"\n", entry
+        streams.last = lines[at], entry
         out.append(entry)
         at += 1
     return out
@@ -55,7 +56,7 @@ def streams_in(lines: list[bytes]) -> list[Stream]:
         inner = list(stream.entries())
         assert len(inner) == stream.count
         assert stream.at == inner[-1].at
-        assert stream.size == sum(len(line) + 1 for line in stream.lines)
+        assert stream.size == sum(map(len, stream.lines))
         assert stream.messages == b"".join((entry.raw or b"") + b"\n" for entry in inner)
         assert stream.text == "".join(text_of(entry) for entry in inner)
     return streams
@@ -114,11 +115,18 @@ def test_what_is_anything_else_is_read_as_always(other: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(b'"a",', b'"b'), (b'"a\\', b',"b"'), (b'"a",["b"', b'"c"],"d"'), (b'"', b'"a","b"')]
+    "values",
+    [
+        (b'"a",', b'"b'),
+        (b'"a\\', b',"b"'),
+        (b'"a",["b"', b'"c"],"d"'),
+        (b'"a",["b"', b'"c"', b'"d"],"e"'),
+        (b'"', b'"a","b"'),
+    ],
 )
-def test_lines_that_would_make_good_values_only_together_are_none(first: bytes, second: bytes) -> None:
+def test_lines_that_would_make_good_values_only_together_are_none(values: tuple[bytes, ...]) -> None:
     start, end = said("x").split(b'"x"')
-    streams_in([said("a"), said("b"), start + first + end, start + second + end, said("c"), said("d")])
+    streams_in([said("a"), said("b"), *(start + value + end for value in values), said("c"), said("d")])
 
 
 def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
