@@ -7,7 +7,6 @@ those passes like an answer to a question that was never asked.
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -23,13 +22,13 @@ _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | {acp.INITIALIZE, 
 """Methods whose answers mean something here; all others are of one kind."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Open:
     """A request under way. ``session`` is the one that it names, if it names one."""
 
-    request: Request
-    session: str | None
-    weight: int = 0
+    def __init__(self, request: Request, session: str | None, weight: int) -> None:
+        self.request = request
+        self.session = session
+        self.weight = weight
 
 
 class Ledger:

@@ -6,7 +6,6 @@ knows nothing of capabilities, of answers, or of where lines go.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
 from acp_proxy.wire import acp, jsonrpc, record
@@ -44,20 +43,20 @@ class Terminal(Value, frozen=False):
         return _TERMINAL + len(self.output or "")
 
 
-@dataclass(slots=True)
 class Session:
     """``begun``: it has a transcript. ``cwd`` and ``directories`` are what that would begin with."""
 
-    begun: bool = False
-    cwd: str | None = None
-    directories: list[str] = field(default_factory=list)
-    turns: int = 0
-    deleted: bool = False
-    untold: bool = False
-    """New here, and no title of it is with the client yet."""
-    titles: Titles = field(default_factory=Titles)
-    terminals: dict[str, Terminal] = field(default_factory=dict)
-    size: int = 0
+    def __init__(self) -> None:
+        self.begun = False
+        self.cwd: str | None = None
+        self.directories: list[str] = []
+        self.turns = 0
+        self.deleted = False
+        self.untold = False
+        """New here, and no title of it is with the client yet."""
+        self.titles = Titles()
+        self.terminals: dict[str, Terminal] = {}
+        self.size = 0
 
 
 class Notebook:

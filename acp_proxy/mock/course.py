@@ -11,7 +11,6 @@ recorded one can only be followed as far as the recording goes:
 
 import enum
 from collections.abc import Mapping
-from dataclasses import replace
 
 from acp_proxy.mock.turns import Answer, Ask, Await, Send
 from acp_proxy.replay import calls, lines
@@ -78,7 +77,7 @@ def _under(raw: bytes | None, id: RequestId) -> bytes | None:
 
 def retold(entry: Entry, line: bytes) -> Entry:
     """The entry of such a line. Its run stays: what it says of terminals is known by that."""
-    return replace(entry, raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
+    return entry.but(raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
 
 
 def _verdict(kinds: Mapping[str, str], recorded: str | None, given: str | None) -> Verdict:

@@ -6,7 +6,6 @@ missing in the agent's. Thoughts, plans and state do not count, and white space 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from acp_proxy.wire import acp
 
@@ -16,13 +15,13 @@ _STEPS = 20_000_000
 """Comparisons that one speaker's text is worth, a second or two; a text that wants more is not ours to judge."""
 
 
-@dataclass(slots=True)
 class Told:
     """What a client hears in a telling: per speaker the messages without white space, and the tool calls."""
 
-    messages: dict[str, list[str]] = field(default_factory=lambda: {speaker: [] for speaker in _SPEAKERS})
-    tools: dict[str, str | None] = field(default_factory=dict)
-    """Titles by id."""
+    def __init__(self) -> None:
+        self.messages: dict[str, list[str]] = {speaker: [] for speaker in _SPEAKERS}
+        self.tools: dict[str, str | None] = {}
+        """Titles by id."""
 
     def add(self, line: bytes) -> None:
         """One update line. What is no update of the conversation adds nothing."""

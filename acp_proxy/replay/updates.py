@@ -5,11 +5,11 @@ client reads as absent stay as they are.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from acp_proxy.replay import lines
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
+from acp_proxy.wire.value import Value
 
 TOOL_CALL = acp.TOOL_CALL
 TOOL_CALL_UPDATE = "tool_call_update"
@@ -18,8 +18,7 @@ PLAN = "plan"
 CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Value):
     """One update, its line already under the session that is told. ``message`` is the whole of it, as a value."""
 
     kind: str

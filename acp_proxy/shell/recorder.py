@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -300,7 +299,7 @@ class Recorder:
             if known.gone or (known.exists and not self._files.has_its_name(known)):
                 self._files.close(known)
                 known.gone = known.exists = False
-                known.header = replace(known.header, origin=record.PARTIAL, created_at=at)
+                known.header = known.header.but(origin=record.PARTIAL, created_at=at)
             transcript = self._files.transcript(known)
             self._unmarked.add(session)
             with contextlib.suppress(OSError):  # it is tried again behind what it is about; that can be kept without

@@ -69,7 +69,7 @@ def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Pat
 def fitting(header: Header, stretch: Stretch) -> bytes:
     """The header, or a shorter form of it, if it fits into the bytes of the broken one; else nothing."""
     room = stretch.length - (stretch.before or stretch.ends)
-    lines = (record.encode_header(each)[:-1] for each in (header, replace(header, agent={})))
+    lines = (record.encode_header(each)[:-1] for each in (header, header.but(agent={})))
     return next((line for line in lines if len(line) <= room), b"")
 
 
@@ -80,7 +80,7 @@ def remade(reading: Reading) -> Header | None:
         return None
     began = header.created_at or next((line.entry.at for line in reading.lines() if line.entry is not None), "")
     parents = header.forked_from or sorted(reading.also - {header.session})
-    return replace(header, created_at=began, forked_from=parents)
+    return header.but(created_at=began, forked_from=parents)
 
 
 def mend_transcript(path: Path, copy: Path) -> int:

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
@@ -94,7 +93,7 @@ def _copy(parent: Path, path: Path, header: Header) -> None:
         known = reading.header
         if known is not None:
             ids = [known.session, *known.forked_from]
-            copy_transcript(reading, path, replace(header, origin=known.origin, forked_from=ids))
+            copy_transcript(reading, path, header.but(origin=known.origin, forked_from=ids))
     finally:
         reading.close()
 

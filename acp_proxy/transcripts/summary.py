@@ -4,46 +4,53 @@ Pure. Source of the rules: design of session/list (titles, times, counts), seed 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 
 from acp_proxy.wire import acp, clock, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.streams import Stream
 from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, Titles, cleaned
+from acp_proxy.wire.value import Value
 
 _META_LIMIT = 64 * 1024
 """Bytes of a session's ``_meta`` as JSON. It stands in every list: what would make it larger is left out."""
 _META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Value, frozen=False):
+    directories: list[str]
+    open: dict[str, int]
+    """Prompts without an answer, by the run that sent them."""
+    meta: dict[str, object]
+    titles: Titles
     cwd: str | None = None
-    directories: list[str] = field(default_factory=list)
     prompts: int = 0
     replies: int = 0
     failed: bool = False
-    open: dict[str, int] = field(default_factory=dict)
-    """Prompts without an answer, by the run that sent them."""
     last: str | None = None
     agent_updated: str | None = None
     agent_title: str | None = None
-    meta: dict[str, object] = field(default_factory=dict)
     meta_room: int = _META_LIMIT
     """What more of it may surely come, in bytes: it is measured when that is used up, once for as long as it stays."""
     meta_is_measured: bool = False
-    titles: Titles = field(default_factory=Titles)
     spoke: bool = False
     gaps: int = 0
 
+    def __init__(self) -> None:
+        super().__init__([], {}, {}, Titles())
+
     @classmethod
     def begun(cls, header: Header) -> "Summary":
-        return cls(cwd=header.cwd, directories=header.directories, last=header.created_at or None)
+        out = cls()
+        out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
+        return out
 
     @classmethod
     def restored(cls, state: Mapping[str, object]) -> "Summary":
-        out = cls(**{key: value for key, value in state.items() if key in _FIELDS})  # type: ignore[arg-type]
+        out = cls()
+        for name in _FIELDS:
+            if name in state:
+                setattr(out, name, state[name])
         out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
         return out
 
@@ -139,7 +146,7 @@ class Summary:
         return True
 
 
-_FIELDS = tuple(each.name for each in fields(Summary))
+_FIELDS = Summary._names
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:

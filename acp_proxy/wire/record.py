@@ -7,12 +7,12 @@ Encoding embeds the original bytes of a message; decoding hands them back. Decod
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import acp, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.value import Value
 
 VERSION = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
@@ -38,23 +38,35 @@ UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
 """By version: one step that turns an entry of that version into one of the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Value):
     """The first line: what the session is. ``origin`` says how we came to know it."""
 
     session: str
     cwd: str | None
     origin: str
     created_at: str
-    directories: list[str] = field(default_factory=list)
-    agent: Mapping[str, object] = field(default_factory=dict)
-    forked_from: list[str] = field(default_factory=list)
+    directories: list[str]
+    agent: Mapping[str, object]
+    forked_from: list[str]
     """Ids under which messages stand in the part that was copied from a parent."""
-    version: int = VERSION
+    version: int
+
+    def __init__(
+        self,
+        session: str,
+        cwd: str | None,
+        origin: str,
+        created_at: str,
+        directories: list[str] | None = None,
+        agent: Mapping[str, object] | None = None,
+        forked_from: list[str] | None = None,
+        version: int = VERSION,
+    ) -> None:
+        more = directories or [], agent or {}, forked_from or [], version
+        super().__init__(session, cwd, origin, created_at, *more)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """One line after the header. ``raw`` is the exact message, ``value`` what it says; a note has neither."""
 
     at: str

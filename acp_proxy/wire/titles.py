@@ -4,9 +4,9 @@ Pure. Source of the rules: design of session/list.
 """
 
 import re
-from dataclasses import dataclass
 
 from acp_proxy.wire import acp
+from acp_proxy.wire.value import Value
 
 TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
@@ -16,8 +16,7 @@ _LOOKED_AT = 64 * 1024  # characters of a text: megabytes of lines without a wor
 _CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
 
 
-@dataclass(slots=True)
-class Titles:
+class Titles(Value, frozen=False):
     """What prompts offer as a title, best first: a line that is no command, any line, a resource's name."""
 
     line: str | None = None

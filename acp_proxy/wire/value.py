@@ -4,15 +4,14 @@
 passes. Here they are shared; that nothing is missing, and nothing is changed, is for mypy to see.
 """
 
-from typing import Any, dataclass_transform
+from typing import Any, Self, dataclass_transform
 
 
 @dataclass_transform(frozen_default=True)
 class Value:
     """``frozen=False`` for what changes. Equal to another of its class with equal fields.
 
-    A default is one object for all: no lists among them. What ``dataclasses`` has for a dataclass (``replace``) it has
-    not for these, though mypy believes so.
+    A default is one object for all: no lists among them, unless an ``__init__`` of its own makes them.
     """
 
     _names: tuple[str, ...] = ()
@@ -28,6 +27,10 @@ class Value:
             setattr(self, name, value)
         for name in named:
             setattr(self, name, named[name])
+
+    def but(self, **named: Any) -> Self:
+        """The same, with other values for some fields."""
+        return type(self)(**{name: getattr(self, name) for name in self._names} | named)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._fields() == other._fields()
