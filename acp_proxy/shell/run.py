@@ -56,9 +56,10 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     is_ending = threading.Event()
     relay.notify = is_ending.set
     relay.start()
-    relay.stirred.wait(_FIRST_ANSWER_SECONDS)
-    from acp_proxy.shell import finding, replaying  # noqa: F401 - for loads: not later, when an upgrade may have replaced them
+    # For loads: not later, when an upgrade may have replaced them.
+    from acp_proxy.shell import finding, replaying  # noqa: F401
 
+    relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
     from acp_proxy.shell.supervise import supervise
 
