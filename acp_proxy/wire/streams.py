@@ -24,7 +24,9 @@ _WIDTH = 24
 _TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
 """Where it stands in a line."""
 _starts = itemgetter(slice(_TIME[1]))
-_TIMES = re.compile(rb"(?:%b[ !#-\[\]-~]{%d})+" % (re.escape(record.ENTRY_START), _WIDTH))
+_IN_TIMES = b"0123456789-:.TZ"
+_START = record.ENTRY_START.translate(None, _IN_TIMES)
+"""What is left of a line's start where all that can stand in a time is taken away."""
 
 
 class Stream:
@@ -110,7 +112,7 @@ class _Pattern:
         texts = joined.replace(self.tail, _BETWEEN)
         if len(joined) - len(texts) != len(lines) * (len(self.tail) - len(_BETWEEN)):
             return self._some(lines)
-        if not _TIMES.fullmatch(b"".join(map(_starts, lines))):
+        if not _are_starts(b"".join(map(_starts, lines)), len(lines)):
             return None
         try:
             values = orjson.loads(b"[%b]" % texts[: -len(_BETWEEN) + 1])
@@ -123,6 +125,12 @@ class _Pattern:
         """Those before the first that looks different."""
         count = [self.begins(line) and line.endswith(self.tail) for line in lines].index(False)
         return self.stream(lines[:count]) if count else None
+
+
+def _are_starts(joined: bytes, count: int) -> bool:
+    """Whether lines begin with a time: seen by place over all of them, which is cheaper than line by line."""
+    begin = all(joined[n :: _TIME[1]] == bytes([each]) * count for n, each in enumerate(record.ENTRY_START))
+    return begin and joined.translate(None, _IN_TIMES) == _START * count
 
 
 def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
