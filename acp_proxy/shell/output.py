@@ -184,6 +184,16 @@ STDERR = 2
 stderr = Stderr(STDERR)
 
 
+def widen(fd: int, size: int) -> None:
+    """Let so much be on its way, if it is a pipe that takes less, and the system lets us say so (Linux)."""
+    if sys.platform == "linux":
+        import fcntl  # only where there is much
+
+        with contextlib.suppress(OSError):
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < size:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+
+
 def read(fd: int, size: int) -> bytes:
     """Read what there is; empty at the end, also when the other side was torn off."""
     while True:

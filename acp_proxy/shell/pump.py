@@ -16,6 +16,8 @@ from acp_proxy.wire.framing import LineFramer, cut
 from acp_proxy.wire.jsonrpc import Peer
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
+LONG_READ = 4 * READ_SIZE
+"""Of a long line, where each read is a piece that is decided on: a quarter of them, from a pipe that holds as much."""
 LONG_LINE = 1024 * 1024
 """Bytes of a line that are held before it may pass in pieces."""
 
@@ -70,7 +72,7 @@ class Pump:
             if not self._in_line:  # until its end, nobody else has the peer's output: no room would be made
                 self._relay.wait_for_room(self.peer)
             self.is_reading = True
-            data = output.read(self._fd, READ_SIZE)
+            data = output.read(self._fd, LONG_READ if self._in_line else READ_SIZE)
             self.is_reading = False
             if not data:
                 self._put_rest(turn)
@@ -90,6 +92,7 @@ class Pump:
         effects = self._relay.open_long_line(self.peer, self._framer.beginning())
         if effects is not None:
             self._in_line = True
+            output.widen(self._fd, LONG_READ)
             self._todo.extend(effects)
             for part in self._framer.parts()[1:]:
                 self._todo.extend(self._relay.decide_piece(self.peer, part, last=False))

@@ -26,8 +26,8 @@ STDIN, STDOUT = 0, 1
 _FIRST_ANSWER_SECONDS = 1.0
 """What is not needed yet would compete with the first exchange: its import waits for that, for so long at most."""
 _FIRST_LOAD_SECONDS = 0.05
-"""An editor that opens a session does so at once: what only waits for the end is not imported beside that. A moment: what
-it takes is not to fall into the first turn."""
+"""An editor that opens a session does so at once: what only waits for the end is not imported beside that. Only a
+moment: nor is it to fall into the first turn."""
 _WARNING = 2000  # characters: it may quote a session's id, which may be megabytes
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""

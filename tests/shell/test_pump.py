@@ -1,10 +1,15 @@
 """One direction: what was decided is done in order, and a thread that hangs in the store can be gone on without."""
 
+import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+
+with contextlib.suppress(ImportError):
+    import fcntl  # not on Windows
 
 from acp_proxy.core.effects import Acting, FindSession, Forward, Warn
 from acp_proxy.shell import pump
@@ -248,8 +253,21 @@ def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(directio
     direction.end()
     pieces = [done for done in direction.performer.done if done != "flush"]
     assert "".join(pieces).encode() == b"one\n" + said + b"ee\n"
-    assert max(len(piece) for piece in pieces) <= pump.READ_SIZE
+    assert max(len(piece) for piece in pieces) <= pump.LONG_READ
     assert direction.performer.read == [[b"one\n"], [b"two\n"], [b"three\n"]]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, pump.LONG_READ), (2 * pump.LONG_READ,) * 2])
+def test_from_a_long_line_on_more_is_read_at_once(direction: Direction, before: int, then: int) -> None:
+    fcntl.fcntl(direction.reading, fcntl.F_SETPIPE_SZ, before)
+    direction.pump.start()
+    direction.write(b"one\n")
+    direction.performer.wait_for("one\n")
+    assert fcntl.fcntl(direction.reading, fcntl.F_GETPIPE_SZ) == before
+    direction.write(b"long " + LONG + b"\n")
+    direction.end()
+    assert fcntl.fcntl(direction.reading, fcntl.F_GETPIPE_SZ) == then
 
 
 def test_a_long_line_that_may_not_pass_in_pieces_is_held_to_its_end(direction: Direction) -> None:
