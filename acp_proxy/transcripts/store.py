@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,7 +127,8 @@ class Store:
         from acp_proxy.transcripts.keeping import titled
 
         page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
-        return replace(page, rows=list(titled(self._layout, page.rows)))
+        page.rows[:] = titled(self._layout, page.rows)
+        return page
 
     def sessions(self) -> "list[Listed]":
         """Every session of every agent with a prompt, newest first. Raises Unreadable."""
