@@ -134,12 +134,17 @@ class Index:
             return done.rowcount == 1
 
     def clear_log(self) -> bool:
-        """What was removed is in the write-ahead log no more; False while another process reads it, or we write."""
+        """What was removed is in no page, and not in the write-ahead log; False while others use it, or we write."""
         if self._database.in_transaction:
             return False
         self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
         try:
+            self._database.execute("VACUUM")  # secure_delete leaves copies in pages that were split
             (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+                raise
+            return False
         finally:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         return not busy

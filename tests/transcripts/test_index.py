@@ -1,6 +1,7 @@
 """The listing: who is in it, in which order, page by page; and how a transcript gets into it line by line."""
 
 import os
+import random
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
@@ -409,6 +410,20 @@ def test_what_is_removed_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     shelf.index.remove(AGENT, file_name("s"))
     assert shelf.index.clear_log()
     assert b"secret" not in written(tmp_path)
+    shelf.index.close()
+
+
+def test_nor_does_one_of_many_whose_row_was_moved_when_a_page_was_split(tmp_path: Path) -> None:
+    """SQLite's secure_delete overwrites what is deleted, and no copy that a split has left."""
+    chance, words = random.Random(0), list[str]()
+    shelf = Shelf(tmp_path, tmp_path / "index.sqlite3")
+    for number in range(200):
+        words.append(f"{chance.getrandbits(80):020x}")
+        shelf.write(f"s{number}", prompt(words[-1]), info(_meta={"x": words[-1] * chance.randrange(40)}))
+    for number in range(60):
+        shelf.index.remove(AGENT, file_name(f"s{number}"))
+        assert shelf.index.clear_log()
+        assert words[number].encode() not in written(tmp_path)
     shelf.index.close()
 
 
