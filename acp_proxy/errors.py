@@ -37,6 +37,13 @@ class InvalidCursor(AcpProxyError):
         super().__init__("Invalid cursor")
 
 
+class NoFullText(AcpProxyError):
+    """This Python cannot search."""
+
+    def __init__(self) -> None:
+        super().__init__("the SQLite of this Python has no full-text search (FTS5). Run acp-proxy with another Python.")
+
+
 class NoSuchSession(AcpProxyError):
     """A SESSION on the command line names none, or more than one."""
 

@@ -1,7 +1,8 @@
 """How far long work has come, on stderr, where that is a terminal; nothing is said where it is not."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,3 +17,26 @@ def advancing(items: Sequence[T], what: str) -> Iterator[T]:
     from rich.progress import track
 
     yield from track(items, what, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def advanced(what: str) -> Iterator[Callable[[int, int], None]]:
+    """For work that tells how much of it is done, and how much there is; it is shown once some is left."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=None)
+
+    def tell(done: int, total: int) -> None:
+        if done < total:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield tell
+    finally:
+        bar.stop()

@@ -14,6 +14,7 @@ from acp_proxy.cli.prune import prune
 from acp_proxy.cli.redact import redact
 from acp_proxy.cli.rename import rename
 from acp_proxy.cli.restore import restore
+from acp_proxy.cli.search import search
 from acp_proxy.cli.show import show
 from acp_proxy.cli.stats import stats
 
@@ -30,5 +31,6 @@ app.command()(restore)
 app.command()(prune)
 app.command()(stats)
 app.command()(path)
+app.command()(search)
 app.command()(damage.verify)
 app.command()(damage.repair)

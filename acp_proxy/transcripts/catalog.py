@@ -112,9 +112,10 @@ class Catalog:
 
     def _forget(self, index: Index, agent: str, names: list[str]) -> None:
         index.remove(agent, *names)
+        gone = [name for name in names if self._layout.forget_words(name)]
         if not index.lasts or not index.clear_log():
             return
-        for name in names:
+        for name in gone:
             self._layout.unmark(agent, name)
             if self._layout.exists(agent, name):  # it has come to life meanwhile
                 self._layout.mark(agent, name)
@@ -124,7 +125,7 @@ class Catalog:
             return self._answer(self._opened(), agents, question)
         except sqlite3.DatabaseError as problem:
             self._close()
-            if _code(problem) in _PASSING:
+            if is_passing(problem):
                 raise
             self._layout.discard_index()
             return self._answer(self._opened(), agents, question)
@@ -133,6 +134,7 @@ class Catalog:
         """Transcripts that have changed where they had been read already. Raises OSError, Unreadable."""
         for name in names:  # so that they are found again, whatever happens to us
             self._layout.mark(agent, name)
+            self._layout.forget_words(name)
 
         def remove(index: Index) -> None:
             if index.remove(agent, *names):
@@ -218,6 +220,11 @@ class Catalog:
         if self._index is not None:
             self._index.close()
         self._index = None
+
+
+def is_passing(problem: sqlite3.Error) -> bool:
+    """Whether a database is only in use, or has no room: making it anew would not help."""
+    return _code(problem) in _PASSING
 
 
 def _code(problem: Exception) -> int:

@@ -121,6 +121,7 @@ def set_title(layout: Layout, agent: str, session: str, name: str, title: str | 
             _forget_titles(layout, agent, session, name)
         else:
             _say_title(layout, agent, session, name, title)
+        layout.forget_words(name)  # the title is among them
 
 
 def move_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -12,6 +14,9 @@ from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinishe
 
 FORMAT = 1
 JOURNAL = "state"
+_SIDES = ("", "-wal", "-shm")
+"""SQLite's own files beside one of its own."""
+_WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
 
 
 class Layout:
@@ -21,6 +26,7 @@ class Layout:
         self.unindexed = root / "unindexed"
         self.backups = root / "backups"
         self.deleted = root / "deleted"
+        self.search = root / "search"
         self.index = root / "index.sqlite3"
         self.format = root / "format"
         self.compacted = root / "compacted"
@@ -155,12 +161,14 @@ class Layout:
         for kept in self.kept_of(agent, name):
             self.remove_kept(agent, kept)
         _remove(self.transcript(agent, name))
+        self.forget_words(name)
 
     def remove_kept(self, agent: str, name: str) -> None:
         """A softly deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
         _remove(self.kept(agent, name))
+        self.forget_words(name)
 
     def sizes(self, agent: str) -> dict[str, int]:
         """What transcripts take on the disk, with their backups, softly deleted ones too; by name. Raises OSError."""
@@ -175,8 +183,45 @@ class Layout:
                 continue
         return sizes
 
+    # --- full text
+
+    def words(self, digit: str) -> list[Path]:
+        """The files with the words of all transcripts whose names end in this digit."""
+        with suppress(FileNotFoundError):
+            return sorted(
+                self.search / file for file in os.listdir(self.search) if _WORDS.fullmatch(file) and file[0] == digit
+            )
+        return []
+
+    def new_words(self, digit: str) -> Path:
+        """A name that no file ever had: others may have one open that was removed. Raises OSError, StoreRefused."""
+        access.make_inner_directory(self.search)
+        return self.search / f"{digit}-{os.urandom(8).hex()}.sqlite3"
+
+    def forget_words(self, name: str) -> bool:
+        """What was said in this transcript is in no search table, and will be in none where it is gone itself.
+
+        Everything goes that lies with it; the next search makes that again. False where something could not be removed.
+        """
+        digit = names.digit(name)
+        try:
+            found = sorted(file for file in os.listdir(self.search) if file.startswith(f"{digit}-"))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        try:
+            for file in found:  # a table before what lies beside it: who misses that sees that the table is gone
+                (self.search / file).unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def remove_words(self, path: Path) -> None:
+        """One file with words, and what SQLite keeps beside it. Raises OSError."""
+        for suffix in _SIDES:
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+
     def discard_index(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in _SIDES:
             self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
 
 

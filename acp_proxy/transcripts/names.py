@@ -38,6 +38,11 @@ def fits(text: str, name: str) -> bool:
     return not is_ours(name) or name == file_name(text)
 
 
+def digit(name: str) -> str:
+    """The last digit of a transcript's name, also of one that was set aside: a sixteenth of them have the same."""
+    return name.partition(ASIDE)[0][-1:]
+
+
 def packed(path: Path) -> Path:
     """Where a transcript lies once it is packed."""
     return path.with_name(path.name.removesuffix(SUFFIX) + PACKED_SUFFIX)

@@ -13,6 +13,8 @@ def repair(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Pa
     """Where the file's copy is, if it was changed. Raises OSError, AcpProxyError."""
     if finding.kind == verifying.MODE:
         access.make_private(finding.path)
+    elif finding.path.parent == layout.search:
+        layout.remove_words(finding.path)
     elif finding.path == layout.index and finding.name:
         catalog.renew(finding.agent, [finding.name])
     elif finding.path == layout.index:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.newest import Wanted
     from acp_proxy.transcripts.packing import Made, Terms
     from acp_proxy.transcripts.pruning import Candidate
+    from acp_proxy.transcripts.searching import Found, Progress, Sought
     from acp_proxy.transcripts.usage import AgentUsed
     from acp_proxy.transcripts.verifying import Finding
 
@@ -158,6 +159,15 @@ class Store:
         from acp_proxy.transcripts.newest import alike
 
         return self._catalog.ask(lambda index: alike(index, sessions, length))
+
+    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "Found":
+        """The newest sessions in which something was said; all that was said since the last search is read first.
+
+        Raises Unreadable, NoFullText.
+        """
+        from acp_proxy.transcripts.searching import search
+
+        return self._catalog.ask(lambda index: search(self._layout, index, sought, progress), *sought.agents)
 
     def knows(self, agent: str, session: str) -> bool:
         """Whether the index has seen a transcript of this session. Raises Unreadable."""

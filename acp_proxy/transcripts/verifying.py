@@ -28,9 +28,10 @@ MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be 
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
 PACKED_DAMAGE = "damaged compression"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
+WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
 
 _FOR_OTHERS = 0o077
-_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compacted", "index.sqlite3"})
+_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compacted", "index.sqlite3", "search"})
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
@@ -77,6 +78,7 @@ class Inspection:
             yield from self._marks(agent)
             yield from self._kept(agent)
         yield from self._index((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
+        yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Only these transcripts, and what the index says of them."""
@@ -84,6 +86,9 @@ class Inspection:
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.packed(path))
         yield from self._index(transcripts)
+        for digit in sorted({names.digit(name) for _, name in transcripts}):
+            for path in self._layout.words(digit):
+                yield from self._words(path, frozenset(transcripts))
 
     # --- directories
 
@@ -224,6 +229,49 @@ class Inspection:
         finally:
             reading.close()
 
+    # --- full text
+
+    def _search(self) -> Iterator[Finding]:
+        try:
+            found = sorted(self._layout.search.iterdir())
+        except FileNotFoundError:  # nobody has searched yet
+            return
+        except NotADirectoryError:
+            yield Finding(self._layout.search, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND)
+            return
+        tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
+        for path in found:
+            if path in tables:
+                yield from _mode(path)
+                yield from self._words(path, None)
+            elif path.with_name(path.name.removesuffix("-wal").removesuffix("-shm")) in tables:
+                yield from _mode(path)
+            else:
+                yield _foreign(path)
+
+    def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
+        """What a search says of these transcripts, or of all in this table."""
+        from acp_proxy.transcripts.words import Words, agrees
+
+        try:
+            words = Words(path)
+            try:
+                words.check()
+                for agent, name, *_ in list(words.extents()):
+                    is_meant = chosen is None or (agent, name) in chosen
+                    if is_meant and not agrees(words, (agent, name), self._layout.transcript(agent, name)):
+                        yield Finding(path, WORDS_BEHIND, _OTHER_WORDS, REPAIR, agent, name)
+            finally:
+                words.close()
+        except sqlite3.OperationalError as problem:
+            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, delete it: {_ANEW}", BY_HAND)
+        except sqlite3.DatabaseError as problem:
+            yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
+        except FileNotFoundError:
+            return  # it was removed meanwhile
+        except OSError as problem:
+            yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
+
 
 _MEANING = {
     damage.TORN_END: "the last line was not written to its end, and is left out",
@@ -231,6 +279,8 @@ _MEANING = {
     damage.SECOND_HEADER: "says nothing more, and is left out",
 }
 _CUT = "what stands behind the damage cannot be read. Where nothing can, delete the file, or keep it"
+_ANEW = "the next search makes it anew"
+_OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
 _LEFT = "a crash left it; the next sessions compact takes it away"
 _PARTIAL = "the session is read without it, as one that is only partly known"
 

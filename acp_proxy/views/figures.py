@@ -1,4 +1,4 @@
-"""Times, sizes and ids as people read them."""
+"""Times, sizes, places and ids as people read them."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -79,3 +79,10 @@ def before(now: datetime, count: int, unit: str) -> datetime:
     """So many seconds, minutes, hours, days or weeks ago. Raises OverflowError."""
     names = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
     return now - timedelta(**{names[unit]: count})
+
+
+def from_home(path: str, home: str) -> str:
+    """A directory as it is written where ``~`` is ``home``."""
+    if home and (path == home or path.startswith(home.rstrip("/") + "/")):
+        return "~" + path[len(home.rstrip("/")) :]
+    return path

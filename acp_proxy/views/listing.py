@@ -100,18 +100,12 @@ def _values(row: Listed, ids: Mapping[str, str], look: Look, briefly: bool) -> d
         "id": ids.get(row.session, row.session),
         "title": row.title or "(no title)",
         "agent": readable(row.agent),
-        "directory": _from_home(row.cwd or "", look.home),
+        "directory": figures.from_home(row.cwd or "", look.home),
         "when": figures.ago(row.updated, look.now, briefly=briefly),
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }
     return {name: _AMBIGUOUS.sub("", line(text)) for name, text in found.items()}
-
-
-def _from_home(path: str, home: str) -> str:
-    if home and (path == home or path.startswith(home.rstrip("/") + "/")):
-        return "~" + path[len(home.rstrip("/")) :]
-    return path
 
 
 def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:

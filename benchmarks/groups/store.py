@@ -1,18 +1,23 @@
 """The store: what keeping costs, what finding costs, what stays on the disk.
 
 Within this process, with the page cache warm: no proxy, no client. The lists are asked as a relay asks, through an
-index that is up to date.
+index that is up to date; a search first looks whether it is.
 """
 
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
 from acp_proxy.core.effects import Begin, Identify, KeepUpdates
 from acp_proxy.shell.recorder import Recorder
+from acp_proxy.transcripts import phrases
+from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.searching import Sought, Tables
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -26,6 +31,7 @@ SIZES = (1_000, 10_000, 100_000)
 BATCHES, IN_A_BATCH, ALONE = 300, 327, 20_000  # a read of 64 KiB holds 327 lines of 200 bytes
 TOKENS = 4_000
 ASKED, DELETED = 20, 10
+RARE, COMMON = "777", "question"
 AT = "2026-11-20T09:15:02.123Z"
 
 
@@ -112,6 +118,36 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
         seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", f"{sizes[0]:,}").row(seen, sized=True)
     yield Row("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
+    yield from searches(effort, roots)
+
+
+def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
+    """By the number of sessions: of a word that one of them has, and of one that all have."""
+    first = f"{min(roots):,}"
+    made = {f"{size:,}": [searched(root, RARE)["each"]] for size, root in roots.items()}
+    questions: dict[str, Callable[[Path], Task]] = {
+        "search, a word of one session": lambda root: partial(looked_up, root, RARE),
+        "search, a word of every session": lambda root: partial(looked_up, root, COMMON),
+        "search, in a new process": lambda root: partial(searched, root, RARE),
+    }
+    for what, question in questions.items():
+        tasks = {f"{size:,}": question(root) for size, root in roots.items()}
+        seen = interleaved(tasks, effort.rounds(11), effort.chance)
+        yield Reading(what, SECONDS, "each", first).row(seen, sized=True)
+    yield Row("search tables made anew", SECONDS, made, first, sized=True)
+
+
+def looked_up(root: Path, word: str) -> Numbers:
+    """In tables that are open and up to date."""
+    layout, sought = Layout(root), Sought(phrases.question([word]), [stores.AGENT_FOLDER])
+    with ExitStack() as stack:
+        tables = Tables(layout, stack.enter_context(closing(Index(layout.index))), stack)
+        return {"each": timed(lambda: tables.found(sought), ASKED)}
+
+
+def searched(root: Path, word: str) -> Numbers:
+    sought = Sought(phrases.question([word]), [stores.AGENT_FOLDER])
+    return {"each": timed(lambda: Store(root).search(sought))}
 
 
 def made_anew(root: Path) -> float:

@@ -1,5 +1,8 @@
 """Deleted means gone: after a delete, nothing of the session is in any file of the store.
 
+Every session is searched before it is deleted, so that its words are in the search tables too; those leave out of a
+word what it has in common with the one before it in the alphabet, so it is the end of a word that is looked for.
+
 Every prompt carries a word that is nowhere else, and the agent says it again in texts, titles, plans, tool calls, their
 ids and images; the session's directory has one in its name. After a delete every byte of every file of the store is
 searched. Lost is a word that is still there, a session that was not deleted and is not whole, and a deleted one that is
@@ -7,6 +10,7 @@ listed.
 """
 
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -24,6 +28,8 @@ from torture.faults import Disk
 from torture.outcome import Outcome, Scale
 
 _SECONDS = 30
+_COMMON = len("secret") + 8
+"""What is left of a word behind this is in no other."""
 _TEXT = {"type": "text", "text": "{prompt}"}
 
 
@@ -96,8 +102,13 @@ class Sessions:
             f"{path.relative_to(self.store)}: {word.decode()}"
             for path in self.store.rglob("*")
             for word in words
-            if word in os.fsencode(path.name) or (path.is_file() and word in _read(path))
+            if word[_COMMON:] in os.fsencode(path.name) or (path.is_file() and word[_COMMON:] in _read(path))
         ]
+
+    def search(self, word: bytes) -> list[str]:
+        """The sessions in which it is found from the command line."""
+        found = _command(self, "sessions", "search", word.decode(), "--json")
+        return [one["sessionId"] for one in json.loads(found)] if found else []
 
     def close(self) -> None:
         self.proxied.close()
@@ -148,9 +159,14 @@ def _in_every_way(scale: Scale) -> Outcome:
                 fork = editor.request("session/fork", place)["sessionId"]
                 here.prompt(editor, session)
                 editor.sessions()
+                if here.search(here.words[session][-1]) != [session]:
+                    trouble.append(f"{session} is not found by a search")
                 shared, own = here.words[session][:2], here.words[session][2:]  # the directory and the first words
                 delete(editor, session)
                 editor.sessions()
+                trouble += here.left(own)
+                if here.search(own[-1]):
+                    trouble.append(f"{session} is found by a search")
                 trouble += here.left(own)
                 if not here.left(shared):
                     trouble.append("a fork has lost what it began with")
@@ -184,6 +200,7 @@ def _while_others_read(scale: Scale) -> Outcome:
             session = here.open(editor)
             here.prompt(editor, session)
             editor.sessions()
+            here.search(here.words[session][-1])
             reader = sqlite3.connect(here.store / "index.sqlite3", isolation_level=None)
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM transcripts").fetchall()
@@ -227,7 +244,7 @@ def _at_random(scale: Scale) -> Outcome:
                         sessions[session] = list(here.words[session])
                     session = chance.choice(list(sessions))
                     word = here.word()
-                what = chance.choice(("prompt", "prompt", "prompt", "list", "load", "delete"))
+                what = chance.choice(("prompt", "prompt", "prompt", "list", "load", "search", "delete"))
                 if what == "prompt":
                     if session not in known:  # each agent has to be told of a session once
                         known.add(session)
@@ -244,6 +261,8 @@ def _at_random(scale: Scale) -> Outcome:
                         gone.extend(said)
                 elif what == "list":
                     editor.sessions()
+                elif what == "search":
+                    here.search(word.encode())
                 else:
                     editor.load(session)
             editor.end()
@@ -288,6 +307,7 @@ def _killed(scale: Scale) -> Outcome:
                 here.prompt(keeper, session)
             keeper.sessions()
             session, kept = sessions
+            here.search(here.words[session][-1])
             if way == "wire":
                 editor = here.editor(env=disk.env)
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first), contextlib.suppress(OutputEnded):
@@ -322,12 +342,13 @@ def _killed(scale: Scale) -> Outcome:
     )
 
 
-def _command(here: Sessions, *words: str, env: dict[str, str] | None = None) -> None:
-    subprocess.run(
+def _command(here: Sessions, *words: str, env: dict[str, str] | None = None) -> bytes:
+    return subprocess.run(
         [*PROXY, *words, "--store", str(here.store)],
         env=env,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         timeout=_SECONDS,
         check=False,
-    )
+    ).stdout

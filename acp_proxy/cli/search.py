@@ -1,0 +1,114 @@
+"""``acp-proxy sessions search``: in which conversation something was said."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import periods
+from acp_proxy.cli.progress import advanced
+from acp_proxy.cli.screen import paged, screen
+from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, short_ids, wrong_usage
+from acp_proxy.transcripts.index import is_superseded
+from acp_proxy.transcripts.store import Store
+from acp_proxy.views import terminal
+
+if TYPE_CHECKING:  # no other command needs them
+    from acp_proxy.transcripts.searching import Hit
+
+_INTERRUPTED = 128 + 2  # as a shell says it of SIGINT
+
+
+def search(
+    context: typer.Context,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help='Words, "a phrase", or the beginni* of one.')],
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="WHEN", help="Only what was said since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="So many sessions at most, the newest.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+) -> None:
+    """Find the turns in which all of these words were said.
+
+    In any order, in prompts, the agent's messages, titles of tool calls and of sessions; not in thoughts, nor in what
+    tools gave back. Case and accents do not matter. An argument with spaces in it is a phrase. The newest are shown
+    first. To another program it is lines of id, turn, title, agent, directory, time and text, separated by tabs. Ends
+    with 1 where nothing is found.
+
+    The first search reads all transcripts, later ones only what is new. It may be interrupted.
+
+    Example: acp-proxy sessions search login "session cookie" --since 30d
+    """
+    from acp_proxy.transcripts import phrases
+    from acp_proxy.transcripts.searching import Sought
+    from acp_proxy.views import found
+
+    where = os.path.join(os.getcwd(), cwd or ".") if cwd or here else None
+    with wrong_usage():
+        question = phrases.question(words)
+    with explained():
+        opened = Store(root_of(store))
+        agents = [one for one in opened.agents() if one.startswith(agent.lower())]
+        sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
+        with _interruptible(), advanced("Reading what is new") as progress:
+            result = opened.search(sought, progress)
+        if as_json:
+            typer.echo(terminal.json_text([found.for_programs(hit) for hit in result.hits], indent=2))
+        elif result.hits:
+            given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
+            _say(opened, result.hits, store if given else "")
+        if not result.hits:
+            typer.echo("Nothing was found.", err=True)
+            raise typer.Exit(1)
+        if not result.is_all and not as_json:
+            typer.echo(f"There are more than {limit}. To see them: --limit {2 * limit}, or more words", err=True)
+
+
+def _say(store: Store, hits: "list[Hit]", root: str) -> None:
+    from acp_proxy.views import found
+
+    target = screen()
+    with paged(target) as say:
+        if not target.is_terminal:
+            for hit in hits:
+                say("".join(f"{text}\n" for text in found.values(hit)))
+            return
+        now, home = datetime.now().astimezone(), os.path.expanduser("~")
+        look = found.Look(target.width, target.is_dressed, target.colours, now, home)
+        ids = short_ids(store, [hit.session.session for hit in hits])
+        for hit in hits:
+            say(found.shown(hit, _command(store, hit, ids[hit.session.session], root), look))
+
+
+def _command(store: Store, hit: "Hit", id: str, root: str) -> str:
+    """What shows it, to be copied. An older session whose id is another's now has only its file."""
+    row, options = hit.session, list[str]()
+    if is_superseded(row.name):
+        with closing(store.open_listed(row)) as reading:
+            return shlex.join(["acp-proxy", "replay", str(reading.path)])
+    if hit.turns:
+        options += ["--turn", str(hit.turns[0])]
+    if any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent):
+        options += ["--agent", row.agent]
+    if root:
+        options += ["--store", root]
+    named = [*options, "--", id] if id.startswith("-") else [id, *options]
+    return shlex.join(["acp-proxy", "sessions", "show", *named])
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. What was read until now is kept: the next search goes on from there.", err=True)
+        raise typer.Exit(_INTERRUPTED) from None

@@ -1,0 +1,68 @@
+"""Text made ready to be searched, and the words of a question made ready to search it. Pure.
+
+SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, without case and diacritics. Where a
+script has no spaces, a run would be a whole sentence: there, every letter is made a word of its own, by an invisible
+space on both sides; what is looked for is then a phrase of letters, of any length. Whatever a person types becomes a
+question that SQLite understands.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from acp_proxy.errors import UsageError
+
+SPACE = "\N{ZERO WIDTH SPACE}"
+"""Separates words, and is not seen; taken out again before a text is shown."""
+BEGIN, END = "\x02", "\x03"
+"""Around a word that was found: they stand in no text that is searched."""
+
+_UNSPACED = (
+    "\u0e00-\u0fff"  # Thai, Lao, Tibetan
+    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u318f\u31a0-\u31ff"  # kana, bopomofo, radicals
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+    "\uac00-\ud7af\uff66-\uffdc"  # Korean, whose words have their endings on them; half-width forms
+)
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
+
+
+def separated(text: str) -> str:
+    """The text as SQLite can take it, and find every word of it."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _NO_TEXT.sub(" ", text)
+    return text if text.isascii() else _RUN.sub(lambda run: f"{SPACE}{SPACE.join(run[0])}{SPACE}", text)
+
+
+def joined(text: str) -> str:
+    """What ``separated`` has put in, taken out again."""
+    return text.replace(SPACE, "")
+
+
+def question(words: Iterable[str]) -> str:
+    """All of these, in any order: words, beginnings of words (``log*``), phrases (with a space, or between quotes).
+
+    Raises UsageError where there is no letter or digit to look for.
+    """
+    wanted = [term for word in words for part in _parts(word) if (term := _term(part)) is not None]
+    if not wanted:
+        raise UsageError('there is nothing to look for. Give words of letters or digits: login, log*, "log in"')
+    return " ".join(wanted)
+
+
+def _parts(word: str) -> Iterator[str]:
+    if '"' not in word:
+        yield word
+        return
+    for part in _PART.finditer(word):
+        yield part[3] or part[1] + part[2]
+
+
+def _term(part: str) -> str | None:
+    """A phrase of one word or more, between quotes: nothing in it is SQLite's syntax."""
+    text = separated(part.replace('"', " "))
+    if not any(letter.isalnum() for letter in text):
+        return None
+    return f'"{text.rstrip("*")}"' + ("*" if text.endswith("*") else "")

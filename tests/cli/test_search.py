@@ -1,0 +1,293 @@
+"""What a person finds with ``sessions search``, and what a program reads of it."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli import search as command
+from acp_proxy.cli.app import app
+from acp_proxy.shell import output
+from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.searching import Hit
+from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.words import Excerpt
+from acp_proxy.views import found
+from acp_proxy.wire import clock
+from tests.cli.test_sessions import NEVER_PRINTED, STEERING
+from tests.stored import EPOCH, chunk, store_session
+
+DAY = 24 * 60 * 60.0
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run(store: Store, *words: str) -> Result:
+    result = CliRunner().invoke(app, ["sessions", "search", "--store", str(store.root), *words])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def printed(store: Store, *words: str) -> str:
+    result = run(store, *words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def ids(store: Store, *words: str) -> list[str]:
+    return [hit["sessionId"] for hit in json.loads(run(store, "--json", *words).stdout)]
+
+
+def two_sessions(store: Store) -> None:
+    turn = [chunk("The cookie is set by the "), chunk("login page.")]
+    store_session(store, "first", ("Mend the login page", turn), ("Thanks", []), agent="one", cwd="/one", at=EPOCH)
+    store_session(
+        store, "second", ("Hello", []), ("Where is the login?", []), agent="other", cwd="/other", at=EPOCH + DAY
+    )
+
+
+def on_terminal(store: Store, *words: str, width: int = 80, **more: str) -> str:
+    """What somebody sees who waits for it at a terminal, with what is said on stderr."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "search", *words, "--store", str(store.root)]
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    env |= {
+        "TERM": "xterm-256color",
+        "COLUMNS": str(width),
+        "LINES": "24",
+        "PAGER": "cat",
+        "HOME": "/home/nobody",
+        **more,
+    }
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
+        os.close(theirs)
+        text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+    os.close(ours)
+    return text.replace("\r\n", "\n")
+
+
+# What is found.
+
+
+def test_to_another_program_it_is_a_line_for_each_place(store: Store) -> None:
+    two_sessions(store)
+    one, other = (store.choose_agent(None, name, "") for name in ("one", "other"))
+    assert printed(store, "login") == (
+        f"second\t2\tHello\t{other}\t/other\t2023-11-15T22:13:20.000Z\tWhere is the login?\n"
+        f"first\t1\tMend the login page\t{one}\t/one\t2023-11-14T22:13:20.000Z"
+        "\tMend the login page The cookie is set by the login page.\n"
+    )
+
+
+def test_for_programs_the_places_of_the_words_are_told(store: Store) -> None:
+    two_sessions(store)
+    agent = store.choose_agent(None, "one", "")
+    [hit] = json.loads(printed(store, "cookie", "--json"))
+    assert hit == {
+        "sessionId": "first",
+        "agent": agent,
+        "cwd": "/one",
+        "title": "Mend the login page",
+        "updatedAt": "2023-11-14T22:13:20.000Z",
+        "transcript": hit["transcript"],
+        "turns": [1],
+        "found": [
+            {
+                "turn": 1,
+                "at": "2023-11-14T22:13:20.000Z",
+                "text": "Mend the login page The cookie is set by the login page.",
+                "marks": [[24, 30]],
+            }
+        ],
+    }
+
+
+GOLDEN = """\
+\x1b[1mHello\x1b[0m
+\x1b[2mother · /other · AGO\x1b[0m
+  \x1b[32mturn 2  \x1b[0mWhere is the \x1b[1;31mlogin\x1b[0m?
+  \x1b[36macp-proxy sessions show second --turn 2 --store STORE\x1b[0m
+
+\x1b[1mMend the login page\x1b[0m
+\x1b[2mone · /one · AGO\x1b[0m
+  \x1b[32mturn 1  \x1b[0mMend the \x1b[1;31mlogin\x1b[0m page The cookie is
+  set by the \x1b[1;31mlogin\x1b[0m page.
+  \x1b[36macp-proxy sessions show first --turn 1 --store STORE\x1b[0m
+
+"""
+
+
+def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_is_told(store: Store) -> None:
+    two_sessions(store)
+    run(store, "login")
+    seen = on_terminal(store, "login", width=44)
+    for year in range(1, 100):
+        seen = seen.replace(f"{year} years ago", "AGO")
+    assert seen == GOLDEN.replace("STORE", str(store.root))
+
+
+def test_without_colours_they_are_still_told_apart(store: Store) -> None:
+    two_sessions(store)
+    seen = on_terminal(store, "login", NO_COLOR="1")
+    assert "Where is the \x1b[1mlogin\x1b[0m?" in seen
+    assert set(re.findall(r"\x1b\[[0-9;]*m", seen.partition("Hello")[2])) == {"\x1b[0m", "\x1b[1m", "\x1b[2m"}
+
+
+def test_the_command_that_is_told_opens_the_session(store: Store) -> None:
+    for session in ("plain", "-begins-like-an-option", "with 'quotes' and $HOME"):
+        store_session(store, session, (f"the word of {session}", []), agent="one")
+    store_session(store, "plain", ("another", []), agent="other")
+    seen = on_terminal(store, "word")
+    told = [line.strip() for line in seen.replace("\x1b[36m", "").replace("\x1b[0m", "").split("\n") if "show" in line]
+    assert len(told) == 3
+    for line in told:
+        words = shlex.split(line)[1:]
+        at = words.index("--turn")
+        assert words[at : at + 2] == ["--turn", "1"]
+        result = CliRunner().invoke(app, words[:at] + words[at + 2 :])
+        assert result.exit_code == 0, (line, result.stderr)
+        assert "the word of" in result.stdout
+
+
+def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_file(store: Store) -> None:
+    path = store_session(store, "s", ("the older word", []), at=EPOCH)
+    store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
+    seen = on_terminal(store, "word", NO_COLOR="1", width=400)
+    older = path.with_stem(f"{path.stem}~1")
+    assert "sessions show s --turn 1" in seen.partition("the older word")[0]
+    assert f"acp-proxy replay {shlex.quote(str(older))}" in seen.partition("the older word")[2]
+
+
+def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Store) -> None:
+    for number in range(40):
+        store_session(store, f"s{number}", (f"word {number}", []))
+    assert "Reading what is new" in on_terminal(store, "word")
+    assert "Reading what is new" not in on_terminal(store, "word")
+    result = run(store, "word")
+    assert "Reading" not in result.stderr
+
+
+def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Store) -> None:
+    for number in range(12):
+        store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
+    result = run(store, "word")
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [f"s{11 - n:02}" for n in range(10)]
+    assert "--limit 20" in result.stderr
+    assert len(ids(store, "word", "--limit", "20")) == 12
+    assert ids(store, "word", "--limit", "1") == ["s11"]
+
+
+def test_further_turns_of_a_session_are_named() -> None:
+    excerpts = [Excerpt(turn, "", "word", [(0, 4)]) for turn in (1, 2, 3)]
+    look = found.Look(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
+    for turns, said in (
+        ([1, 2, 3], ""),
+        ([1, 2, 3, 9], "and turn 9\n"),
+        (list(range(1, 20)), "and turns 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 6 more\n"),
+    ):
+        assert said in found.shown(Hit(listed(), clock.stamp(EPOCH), turns, excerpts), "show", look)
+
+
+def listed() -> Listed:
+    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, [], {}, 0)
+
+
+# What narrows it down.
+
+
+def test_agent_directory_and_time_narrow_it_down(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    two_sessions(store)
+    store_session(store, "here", ("login", []), cwd=str(tmp_path / "here"), at=EPOCH - DAY)
+    assert ids(store, "login") == ["second", "first", "here"]
+    assert ids(store, "login", "--agent", "ONE") == ["first"]
+    assert ids(store, "login", "--cwd", "/other") == ["second"]
+    assert ids(store, "login", "--here") == ids(store, "login", "--cwd", ".") == ["here"]
+    assert ids(store, "login", "--since", "2023-11-15T12:00:00Z") == ["second"]
+    assert ids(store, "login", "--since", "7d") == []
+
+
+def test_phrases_beginnings_and_many_words(store: Store) -> None:
+    two_sessions(store)
+    assert ids(store, "login page") == ["first"]
+    assert ids(store, '"login page" cook*') == ["first"]
+    assert ids(store, "page", "COOKIE", "mend") == ["first"]
+    assert ids(store, "logi") == []
+
+
+# What is not found, and what is wrong.
+
+
+def test_nothing_found_is_exit_1(store: Store) -> None:
+    for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "nobody")):
+        two_sessions(store)
+        result = run(store, *words)
+        assert (result.exit_code, result.stdout) == (1, "[]\n" if "--json" in words else "")
+        assert "Nothing was found" in result.stderr
+
+
+def test_an_empty_store_has_nothing(store: Store) -> None:
+    assert run(store, "word").exit_code == 1
+
+
+@pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
+def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Store, words: tuple[str, ...]) -> None:
+    result = run(store, "--", *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "letters or digits" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ['"', "a OR", "NOT a", "(a", "a:b", "^a", "a^b", "{a b}: c", "NEAR(a b", "a*b*", "*a", "a\x01b", "'; --"]
+)
+def test_no_words_are_a_syntax_error(store: Store, words: str) -> None:
+    two_sessions(store)
+    result = run(store, "--", words, "login")
+    assert result.exit_code in (0, 1)
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--since", "yesterday"), ("a", "--no-such")])
+def test_a_wrong_usage_is_exit_2(store: Store, words: tuple[str, ...]) -> None:
+    assert run(store, *words).exit_code == 2
+
+
+def test_who_interrupts_it_is_told_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, command._interruptible():
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130
+    assert "goes on from there" in capsys.readouterr().err
+
+
+# Somebody else's text.
+
+
+def test_nothing_that_steers_a_terminal_is_printed(store: Store) -> None:
+    words = f"Mend{STEERING} it"
+    for number in range(2):
+        store_session(
+            store,
+            f"id{number}{STEERING}",
+            (words, [chunk(words), {"sessionUpdate": "tool_call", "toolCallId": "1", "title": words}]),
+            agent=words,
+            cwd=f"/{words}",
+            at=EPOCH + number,
+        )
+    for options in ((), ("--json",)):
+        assert not NEVER_PRINTED & set(printed(store, "mend", *options))
+    seen = on_terminal(store, "mend", NO_COLOR="1", TERM="dumb")
+    assert "Mend" in seen
+    assert not NEVER_PRINTED & set(seen.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[2m", ""))

@@ -1,0 +1,48 @@
+"""Sessions that are searched, and what is found of them, and in which files of the store."""
+
+from pathlib import Path
+
+from acp_proxy.transcripts import phrases
+from acp_proxy.transcripts.searching import Found, Sought
+from acp_proxy.transcripts.store import Store
+from tests.transcripts import talk
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
+
+SECRET = "z9q7x5w3v1t8r6p4n2"
+
+
+def keep(store: Store, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
+    """A session with a turn for each of these prompts, a minute apart."""
+    lines = [
+        line
+        for number, text in enumerate(words)
+        for line in (prompt(text, at=at + 60 * number, session=session), answer(at=at + 60 * number))
+    ]
+    talk.keep(store, agent, session, *lines, at=at, cwd=cwd)
+
+
+def append(store: Store, session: str, *lines: bytes) -> None:
+    transcript = store.begin(AGENT, talk.header(session), fresh=False)
+    store.mark(AGENT, session)
+    transcript.append(b"".join(lines))
+    transcript.close()
+
+
+def search(store: Store, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> Found:
+    chosen = store.agents() if agents is None else agents
+    return store.search(Sought(phrases.question(words), chosen, **wanted))  # type: ignore[arg-type]
+
+
+def found(store: Store, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+    return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
+
+
+def tables(root: Path) -> set[str]:
+    return {path.name for path in root.glob("search/*.sqlite3")}
+
+
+def left(root: Path, word: str = SECRET) -> list[str]:
+    """Files in which a word is, or its second half: a search table leaves out what a word begins with."""
+    half = word[len(word) // 2 :].encode()
+    return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and half in path.read_bytes()]
