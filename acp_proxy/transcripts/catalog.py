@@ -84,15 +84,19 @@ class Catalog:
             self._told_again_at = time.monotonic() + _LEFT_ALONE_SECONDS
             raise Unreadable(errno_name(problem)) from problem
 
-    def bring_in(self, index: Index, agent: str, name: str) -> None:
-        """One transcript. Its mark goes once the index has all of it, and nothing of it is under way."""
+    def bring_in(self, index: Index, agent: str, *names: str) -> None:
+        """Transcripts. A mark goes once the index has all of its transcript, and nothing of that is under way."""
+        if gone := [name for name in names if not self._brought_in(index, agent, name)]:
+            self._forget(index, agent, gone)  # together: each time takes as long as the index is large
+
+    def _brought_in(self, index: Index, agent: str, name: str) -> bool:
+        """False: there is no such transcript any more."""
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
-            self._forget(index, agent, [name])
-            return
+            return False
         except (OSError, NewerFormat):
-            return  # it stays marked; what can be read is served
+            return True  # it stays marked; what can be read is served
         try:
             finished = index.add(agent, name, reading) or reading.age(time.time()) > _UNFINISHED_SECONDS
             if finished and index.lasts:
@@ -105,6 +109,7 @@ class Catalog:
             pass  # it stays marked, as above
         finally:
             reading.close()
+        return True
 
     def forget(self, agent: str, names: list[str]) -> None:
         """Take deleted transcripts out of the index; where that cannot be, their marks stay. Raises Unreadable."""
@@ -163,8 +168,7 @@ class Catalog:
             self._fill(index)
         for agent in agents:
             deleted = self._deleted(agent)
-            for name in self._layout.marked(agent):
-                self.bring_in(index, agent, name)
+            self.bring_in(index, agent, *self._layout.marked(agent))
             if index.remove(agent, *deleted):
                 index.clear_log()
         return question(index)
