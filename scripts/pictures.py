@@ -1,4 +1,4 @@
-"""Makes the README's pictures of an exported page, from a bundled conversation: `make pictures`.
+"""Makes the README's pictures of the terminal and of an exported page, from a bundled conversation: `make pictures`.
 
 The page is exported by the command that users have, and photographed in both schemes by the browser of this machine.
 """
@@ -14,7 +14,7 @@ from playwright.sync_api import ViewportSize
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from scripts import browser
+from scripts import browser, screens
 
 ROOT = Path(__file__).parent.parent
 CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
@@ -49,6 +49,11 @@ def photograph(page: Path, executable: str) -> Iterator[Path]:
 
 
 def main() -> int:
+    with TemporaryDirectory() as folder:
+        for name, svg in screens.terminal_pictures(CONVERSATION, Path(folder)):
+            path = PICTURES / f"{name}.svg"
+            path.write_text(svg, encoding="utf-8")
+            print(f"{path.relative_to(ROOT)}: {len(svg) // 1024} KiB")
     executable = browser.installed()
     if executable is None:
         print("pictures: there is no Chromium here. Run: make browser", file=sys.stderr)
