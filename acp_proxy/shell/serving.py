@@ -160,8 +160,9 @@ class Serving:
         def work() -> None:
             try:
                 say(answer())
+            finally:  # also where a bug has kept it from an answer
                 timer.cancel()
-            finally:
+                say(late)
                 self._questions.release()
 
         self._worker.put(work)

@@ -12,6 +12,7 @@ from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.shell.pump import LONG_LINE
+from acp_proxy.transcripts.index import Page
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from tests.shell.hanging import HangingStore
@@ -124,6 +125,22 @@ def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_withou
     talk.end()
     said = b"".join(talk.editor.lines)
     assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
+
+
+class Broken(Store):
+    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> Page:
+        raise RuntimeError("a bug")
+
+
+def test_a_list_that_a_bug_keeps_from_an_answer_is_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", 1000.0)
+    talk = Talk(Broken(tmp_path / "store"))
+    talk.open()
+    assert talk.ask("session/list", {})["error"]["code"] == -32603
+    talk.end()
+    assert talk.warnings == ["internal error in the store's work: RuntimeError: a bug"]
 
 
 def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_it(
