@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # loaded where something is told again, and where a packed fi
     from acp_proxy.wire.streams import Stream
 
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
-_SEARCH_SIZE = 256 * 1024  # searching is faster than reading: few large reads
 _SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
@@ -208,7 +207,7 @@ class Reading:
         while self._may_be_complete and not self._has_gap:
             if self._searched >= until:
                 return True
-            data = self._read(_SEARCH_SIZE, self._searched)
+            data = self._read(_READ_SIZE, self._searched)
             if len(data) <= overlap:
                 break
             self._has_gap = data.rfind(record.GAP_MARK) >= 0  # from behind: two to three times as fast as ``in``
