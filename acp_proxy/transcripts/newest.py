@@ -51,9 +51,13 @@ def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
 
 
 def meant(index: Index, wanted: Wanted, beginning: str) -> list[Listed]:
-    """The sessions of exactly this id, else those whose ids begin so: newest first, and not endlessly many."""
+    """The sessions of exactly this id, else those whose ids begin so: newest first, and not endlessly many.
+
+    No word is the beginning of none: what a script left empty means no session, also where there is only one.
+    """
     prefix = blob(beginning)
-    for test, values in (("session = ?", [prefix]), ("session >= ? AND session < ?", [prefix, prefix + b"\xff"])):
+    exactly, begun = ("session = ?", [prefix]), ("session >= ? AND session < ?", [prefix, prefix + b"\xff"])
+    for test, values in (exactly, begun) if beginning else (exactly,):
         found = index.select(
             f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
             f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"

@@ -54,6 +54,15 @@ def test_a_session_is_named_by_its_id_also_where_that_begins_another(store: Stor
     assert printed(store, "show", wanted).startswith(title)
 
 
+@pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "")])
+def test_an_empty_word_names_no_session_also_where_there_is_only_one(store: Store, words: tuple[str, ...]) -> None:
+    store_session(store, "abc-1", ("first", []))
+    result = run(store, *words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no session ''" in result.stderr
+    assert ids(store) == ["abc-1"]
+
+
 def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Store) -> None:
     three_sessions(store)
     store_session(store, "xyz", ("fourth", []), at=EPOCH + 10)
