@@ -74,15 +74,20 @@ def check_owner(root: Path, found: os.stat_result) -> None:
 def make_directory(path: Path) -> None:
     """A directory for us alone, whatever the umask says; parents that are missing are made the same way."""
     try:
-        os.mkdir(path, _PRIVATE_DIRECTORY)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
+        _make(path)
     except FileNotFoundError:
         if path.parent == path:
             raise
         make_directory(path.parent)
-        make_directory(path)  # which another process may have made meanwhile
+        _make(path)  # in /proc, and in a directory that was removed, there is none to be made
+
+
+def _make(path: Path) -> None:
+    try:
+        os.mkdir(path, _PRIVATE_DIRECTORY)
+    except FileExistsError:  # another process may have made it meanwhile
+        if not path.is_dir():
+            raise
 
 
 def open_private(path: Path, flags: int) -> int:

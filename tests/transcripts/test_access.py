@@ -46,6 +46,16 @@ def test_the_umask_of_a_process_that_writes_to_a_store_lets_these_modes_through(
     assert (mode(tmp_path / "directory"), mode(tmp_path / "file")) == (0o700, 0o600)
 
 
+def test_where_the_system_makes_no_directory_the_store_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    with pytest.raises(StoreRefused, match="Choose another place"):
+        access.prepare(Path("store"))
+
+
 def test_a_directory_that_is_there_is_taken_as_it_is(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)  # others may look, but not write
     access.prepare(tmp_path)
