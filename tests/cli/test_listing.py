@@ -74,6 +74,19 @@ def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
     }
 
 
+def test_here_is_nowhere_where_the_directory_was_removed(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_session(store, "s", ("Mend it", []), cwd=str(tmp_path / "kept"))
+    (tmp_path / "removed").mkdir()
+    monkeypatch.chdir(tmp_path / "removed")
+    (tmp_path / "removed").rmdir()
+    result = run(store, "--here")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "--cwd" in result.stderr
+    assert ids(store, "--cwd", str(tmp_path / "kept")) == ["s"]
+
+
 def test_the_store_may_be_named_by_the_environment(store: Store) -> None:
     store_session(store, "s", ("Mend it", []))
     result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
