@@ -7,6 +7,7 @@ ever replaced. Where it lies is made of names, never taken from the header's tex
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -46,8 +47,10 @@ class Source:
     """An open file that may be a transcript, plain or packed."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Raises OSError."""
+        """Raises NotImported, OSError."""
         fd = file.fileno()
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # it is read twice, and where it is wanted
+            raise NotImported("it is no file that can be read twice. Write what it gives to a file, and import that")
         self._packed = Packed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
         self.read = self._packed.read if self._packed is not None else partial(access.read_at, fd)

@@ -142,6 +142,15 @@ def test_what_is_no_transcript_is_refused(store: Store, tmp_path: Path, data: by
     refused(store, path, damaged=True)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
+def test_a_pipe_is_refused_with_what_to_do(store: Store, tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, exported(tmp_path).read_bytes())
+    os.close(theirs)
+    assert "to a file" in refused(store, Path(f"/dev/fd/{ours}"))
+    os.close(ours)
+
+
 def test_a_transcript_of_a_later_version_is_refused(store: Store) -> None:
     with pytest.raises(NewerFormat):
         store.take_in(SAMPLES / "newer.jsonl")
