@@ -64,7 +64,6 @@ def raw(reading: Reading, target: Screen) -> None:
 
 def extract(shown: Iterator[Part], folder: Path) -> None:
     saved = turn = number = 0
-    folder.mkdir(parents=True, exist_ok=True)
     for part in shown:
         if isinstance(part, Begun):
             turn, number = part.number, 0
@@ -83,6 +82,7 @@ def extract(shown: Iterator[Part], folder: Path) -> None:
 
 def _save(path: Path, data: bytes) -> None:
     """Nothing is overwritten. Raises NothingToSave, OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:

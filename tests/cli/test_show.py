@@ -201,6 +201,7 @@ def test_where_there_is_nothing_to_save_it_is_said(store: Store, tmp_path: Path)
         result = run(store, "s", "--extract", str(tmp_path / "x"), "--turn", turn)
         assert (result.exit_code, result.stdout) == (1, "")
         assert ("damaged" in result.stderr) == (turn == "1")
+    assert not (tmp_path / "x").exists()
 
 
 # On a terminal.
