@@ -23,7 +23,12 @@ def main() -> None:
             sys.modules["rich"] = None  # type: ignore[assignment]
         from acp_proxy.cli.app import app
 
-        app(prog_name="acp-proxy")
+        try:
+            app(prog_name="acp-proxy")
+        except OSError as problem:  # of the output, as on a full disk: what a store does is said where it is asked
+            where = f"{problem.filename}: " if problem.filename else ""
+            print(f"acp-proxy: {where}{problem.strerror}", file=sys.stderr)
+            os._exit(1)  # at once: what is left of the output cannot be written at the end either
 
 
 if __name__ == "__main__":

@@ -72,10 +72,10 @@ class AlreadyThere(AcpProxyError):
 
 
 class NotWritable(AcpProxyError):
-    """A place where no file can be made."""
+    """A place that takes nothing, or no more."""
 
     def __init__(self, path: object, reason: str | None) -> None:
-        super().__init__(f"{path} cannot be written: {reason}. Choose another place with --output.")
+        super().__init__(f"{path} cannot be written: {reason}. Make room there, or choose another place.")
 
 
 class NotImported(AcpProxyError):

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from acp_proxy.cli.writing import taken_by
+
 if TYPE_CHECKING:
     from subprocess import Popen
 
@@ -85,12 +87,13 @@ def _started(command: list[str]) -> "Popen[bytes] | None":
 
 
 def _say(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:  # a terminal of another character set
-        encoding = sys.stdout.encoding
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-    sys.stdout.flush()
+    with taken_by("the output"):
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:  # a terminal of another character set
+            encoding = sys.stdout.encoding
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
 
 
 def _pager() -> list[str]:

@@ -1,16 +1,14 @@
 """The ways in which a conversation is shown, each as it is read: its parts as text, its bytes, its images."""
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 import typer
 
+from acp_proxy.cli import writing
 from acp_proxy.cli.screen import Screen, paged
-from acp_proxy.errors import NoSuchTurn, NothingToSave
-from acp_proxy.transcripts.access import open_private
+from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.views import terminal
@@ -52,9 +50,7 @@ def messages(reading: Reading, target: Screen) -> None:
 
 def raw(reading: Reading, target: Screen) -> None:
     if not target.is_terminal:
-        for data in reading.bytes_from(0):
-            sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        writing.to_stdout(reading.bytes_from(0))
         return
     with paged(target) as say:
         say(terminal.printable(reading.first[: reading.header_size].decode("utf-8", "replace")))
@@ -81,16 +77,14 @@ def extract(shown: Iterator[Part], folder: Path) -> None:
 
 
 def _save(path: Path, data: bytes) -> None:
-    """Nothing is overwritten. Raises NothingToSave, OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Nothing is overwritten. Raises NothingToSave, NotWritable, OSError."""
+    if path.is_file() and path.read_bytes() == data:
+        return
+    writing.make_directory(path.parent)
     try:
-        fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-    except FileExistsError:
-        if path.is_file() and path.read_bytes() == data:
-            return
+        writing.to_file(path, [data], force=False)
+    except AlreadyThere:
         raise NothingToSave(f"{path} is there already. Name another directory.") from None
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
 
 
 def of_turns(reading: Reading, session: str, wanted: Wanted) -> Iterator[Part]:

@@ -13,12 +13,25 @@ from acp_proxy.views import terminal
 
 def to_stdout(pieces: Iterable[bytes]) -> None:
     """The bytes as they are; to a terminal, without what could steer it."""
-    if sys.stdout.isatty():
-        for piece in pieces:
-            sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
-    else:
-        sys.stdout.buffer.writelines(pieces)
-    sys.stdout.flush()
+    for piece in pieces:
+        with taken_by("the output"):
+            if sys.stdout.isatty():
+                sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
+            else:
+                sys.stdout.buffer.write(piece)
+    with taken_by("the output"):
+        sys.stdout.flush()
+
+
+@contextmanager
+def taken_by(place: object) -> Iterator[None]:
+    """What is written there, and nothing else. Who stops reading is let go. Raises NotWritable, BrokenPipeError."""
+    try:
+        yield
+    except (BrokenPipeError, FileExistsError):
+        raise
+    except OSError as problem:
+        raise NotWritable(place, problem.strerror) from problem
 
 
 def make_directory(path: Path) -> None:
@@ -32,11 +45,20 @@ def make_directory(path: Path) -> None:
 def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
     """Raises AlreadyThere, NotWritable, and what the pieces raise."""
     if path.exists() and not path.is_file():  # a pipe, a terminal
-        with path.open("wb") as file:
-            file.writelines(pieces)
+        with path.open("wb", buffering=0) as file:
+            _fill(path, file, pieces)
         return
     with _claimed(path, force=force), _beside(path) as file:
-        file.writelines(pieces)
+        _fill(path, file, pieces)
+
+
+def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
+    """Without a buffer, which would fail once more as it is closed. Raises NotWritable, and what the pieces raise."""
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            with taken_by(path):
+                rest = rest[file.write(rest) :]
 
 
 @contextmanager
@@ -64,7 +86,7 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
     from tempfile import NamedTemporaryFile  # other commands write nothing
 
     try:
-        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", delete=False)  # noqa: SIM115
+        file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", buffering=0, delete=False)  # noqa: SIM115
     except OSError as problem:
         raise NotWritable(path, problem.strerror) from problem
     try:

@@ -200,9 +200,9 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
     for force in ((), ("--force",)):
         nowhere = run(store, "s", "-o", str(tmp_path / "no" / "where.md"), *force)
         assert nowhere.exit_code == 1
-        assert "--output" in nowhere.stderr
+        assert "choose another place" in nowhere.stderr
     (tmp_path / "file").write_text("mine")
-    assert "--output" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
+    assert "choose another place" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
     assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 2
 
 

@@ -1,11 +1,18 @@
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from acp_proxy.cli.writing import to_file
-from acp_proxy.errors import AlreadyThere
+from acp_proxy.errors import AlreadyThere, NotWritable
+from acp_proxy.transcripts.store import Store
+from tests.stored import chunk, store_session
+
+FULL = Path("/dev/full")
+SECONDS = 60.0
 
 
 def broken() -> Iterator[bytes]:
@@ -42,3 +49,42 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     finally:
         os.close(reader)
     assert path.is_fifo()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+def test_a_full_disk_is_said_of_the_file_that_was_to_be_written() -> None:
+    with pytest.raises(NotWritable, match="/dev/full cannot be written: No space"):
+        to_file(FULL, iter([b"one"]), force=False)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "list"),
+        ("sessions", "show", "last"),
+        ("sessions", "show", "last", "--raw"),
+        ("sessions", "export", "last"),
+        ("replay", "last", "--speed", "0"),
+        ("editor", "zed", "agent"),
+    ],
+)
+def test_an_output_that_takes_no_more_is_said_and_nothing_is_said_of_the_store(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    store = Store(tmp_path / "store")
+    store_session(store, "s", ("one", [chunk("two")]))
+    environment = {**os.environ, "ACP_PROXY_STORE": str(store.root)}
+    with FULL.open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "acp_proxy", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            timeout=SECONDS,
+        )
+    said = done.stderr.splitlines()[-1]
+    assert (done.returncode, said.startswith("acp-proxy: ")) == (1, True), done.stderr
+    assert "No space left on device" in said
+    assert "doctor" not in said
