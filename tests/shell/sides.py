@@ -23,8 +23,10 @@ class Side:
         self.reads, self.told_by = os.pipe()
         self.heard_from, self.writes = os.pipe()
         self.lines: list[bytes] = []
+        self.begun = b""
+        """Of a line whose end has not come."""
         self.reads_on = threading.Event()
-        """Cleared: no line more is read behind the next."""
+        """Cleared: nothing more is read behind what comes next."""
         self.reads_on.set()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -44,6 +46,10 @@ class Side:
             assert self._changed.wait_for(found, SECONDS), (wanted, self.lines)
             return found()
 
+    def hears_a_line_begin(self) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.begun, SECONDS), self.lines
+
     def end(self) -> None:
         os.close(self.writes)
 
@@ -58,10 +64,11 @@ class Side:
         self._thread.join(SECONDS)
 
     def _listen(self) -> None:
-        with open(self.reads, "rb") as stream:
-            for line in stream:
+        with open(self.reads, "rb", buffering=0) as stream:
+            while data := stream.read(65536):
                 with self._changed:
-                    self.lines.append(line)
+                    *lines, self.begun = (self.begun + data).split(b"\n")
+                    self.lines += [line + b"\n" for line in lines]
                     self._changed.notify_all()
                 assert self.reads_on.wait(9 * SECONDS)
 

@@ -339,6 +339,7 @@ def test_a_load_that_is_cancelled_within_a_long_line_of_another_session_holds_no
     long = json.dumps(chunk("x" * 500, "t"), separators=(",", ":")).encode()
     talk.agent.say(json.dumps(chunk("before", "t")).encode() + b"\n" + long)
     talk.editor.hear(**chunk("before", "t"))
+    talk.editor.hears_a_line_begin()
     talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
     talk.agent.hear(method="$/cancel_request")
     talk.editor.say({"jsonrpc": "2.0", "method": "_ping"})
