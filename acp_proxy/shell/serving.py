@@ -31,6 +31,7 @@ class Serving:
         self._client = client
         self._warn = warn
         self._worker = Worker(warn)
+        self._is_over = False
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
         self._put_away: set[str] = set()
         """Sessions whose turns the worker will look at: once for all that came until then."""
@@ -40,8 +41,9 @@ class Serving:
         self._worker.start()
 
     def finish(self, seconds: float) -> None:
-        """Do what is left, for so long at most."""
+        """Do what is left, for so long at most. Behind that nobody is answered."""
         self._worker.finish(seconds)
+        self._is_over = True
 
     def list_sessions(self, wanted: ListSessions) -> None:
         late = answers.unreadable(wanted.request, "ETIMEDOUT").data
@@ -150,7 +152,7 @@ class Serving:
         unanswered = threading.Lock()
 
         def say(line: bytes) -> None:
-            if unanswered.acquire(blocking=False):
+            if unanswered.acquire(blocking=False) and not self._is_over:
                 self._client.post(line)
 
         timer = threading.Timer(_ANSWER_SECONDS, say, [late])

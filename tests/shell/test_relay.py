@@ -127,6 +127,24 @@ def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_withou
     assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
 
 
+def test_nobody_is_answered_any_more_behind_the_end(tmp_path: Path) -> None:
+    store = SlowToSync(tmp_path / "store")
+    talk = Talk(store)
+    talk.open()
+    talk.turn("one")
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/list", "params": {}})
+    talk.editor.say({"jsonrpc": "2.0", "method": "_after"})
+    talk.agent.hear(method="_after")
+    talk.relay.finish_work(0.01)
+    said = list(talk.editor.lines)
+    store.back.set()
+    for thread in threading.enumerate():
+        if thread.name in ("store", "post"):
+            thread.join(SECONDS)
+    talk.end()
+    assert talk.editor.lines == said
+
+
 class Broken(Store):
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> Page:
         raise RuntimeError("a bug")
