@@ -213,6 +213,7 @@ def test_what_stands_in_the_place_of_the_tables_is_an_error_with_its_name_and_in
     store: Store, root: Path
 ) -> None:
     (root / "search").write_text("of somebody else")
+    (root / "search").chmod(0o644)  # which is a finding of its own
     keep(store, "s", f"My word is {SECRET}")
     with pytest.raises(Unreadable, match="ENOTDIR"):
         found(store, "word")
