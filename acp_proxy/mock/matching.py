@@ -81,10 +81,6 @@ def text_of(prompt: object) -> str:
     return " ".join(" ".join(texts).split())
 
 
-def _begins(words: str, longer: str) -> bool:
-    return words != "" and longer.startswith(words)
-
-
 def _compared(text: str) -> str:
     return text[:_COMPARED].casefold()
 
