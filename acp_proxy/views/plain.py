@@ -10,16 +10,18 @@ from acp_proxy.wire import acp
 
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]")
-_UNFIT = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
+UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+"""As a set of characters in a regular expression."""
+_UNFIT = re.compile(f"[{UNFIT}]")
 
 
 def plain(text: str) -> str:
-    text = text.replace("\r\n", "\n")
-    if "\x1b" in text:
-        text = _SEQUENCE.sub("", text)
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", without_sequences(text.replace("\r\n", "\n")))
+
+
+def without_sequences(text: str) -> str:
+    """What a program wrote, without what it told the terminal."""
+    return _SEQUENCE.sub("", text) if "\x1b" in text else text
 
 
 def one_line(text: str) -> str:

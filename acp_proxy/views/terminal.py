@@ -8,27 +8,22 @@ import re
 
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.names import readable
+from acp_proxy.views.plain import UNFIT, without_sequences
 
-_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
+_UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]")
+"""What is unfit for a document, and what is not seen: text that nobody sees is no text of a person."""
 
 
 def printable(text: str) -> str:
     """Text without control sequences, and without what is not seen or turns other text around; its line ends stay."""
     if text.isprintable():
         return text
-    return "\n".join(one if one.isprintable() else _fit(one) for one in text.replace("\r\n", "\n").split("\n"))
-
-
-def _fit(line: str) -> str:
-    return "".join(
-        one if one.isprintable() or one in _JOINERS else "\N{REPLACEMENT CHARACTER}" for one in line.expandtabs()
-    )
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs())
 
 
 def output(text: str) -> str:
-    """What a program wrote, without the colours that it wrote it in."""
-    return printable(_COLOURS.sub("", text))
+    """What a program wrote, without what it told the terminal."""
+    return printable(without_sequences(text))
 
 
 def line(text: str) -> str:

@@ -1,0 +1,50 @@
+"""What may be printed to a terminal: all that people write, and nothing that steers it."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.views import terminal
+
+UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\U000e0041"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "全角\u3000空白",  # the space of Japanese text
+        "Vraiment\xa0? Oui\u202f!",
+        "👩\u200d💻 क्\u200dष नी\u200cम",
+        "\ue0b0 a glyph of a font",
+        "\U0001fae8 newer than this Python's tables",
+        "one\ntwo\n",
+    ],
+)
+def test_what_people_write_is_printed_as_it_is(text: str) -> None:
+    assert terminal.printable(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("a\tb\r\n\tc\rd", "a       b\n        c\ufffdd"),
+        ("\x1b[1mbold\x9b31m\x07", "\ufffd[1mbold\ufffd31m\ufffd"),
+        (UNSEEN, "\ufffd" * len(UNSEEN)),
+    ],
+)
+def test_what_steers_a_terminal_or_is_not_seen_is_shown_to_be_there(text: str, printed: str) -> None:
+    assert terminal.printable(text) == printed
+
+
+def test_what_a_program_told_the_terminal_is_no_part_of_its_output() -> None:
+    written = "\x1b[1;32m   Compiling\x1b[0m x\x1b[K\n\x1b]8;;https://example.org\x1b\\docs\x1b]8;;\x1b\\ \x1b[?25h\x07"
+    assert terminal.output(written) == "   Compiling x\ndocs \ufffd"
+
+
+@given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\x9b\\A\n\t\r", max_size=30))
+def test_no_control_character_is_left_of_any_text(text: str) -> None:
+    for printed in (terminal.printable(text), terminal.output(text)):
+        assert not [one for one in printed if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") and one != "\n"]
+    assert "\n" not in terminal.line(text)
