@@ -42,7 +42,7 @@ def restore(
     with explained():
         opened = Store(root_of(store))
         if listing or not sessions:
-            _list(opened, matching(opened.kept(), "", agent), as_json)
+            _list(opened, matching(opened.kept(), None, agent), as_json)
             return
         meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
         restored = [_restored(opened, each) for each in meant.values()]
@@ -54,15 +54,18 @@ def restore(
         )
 
 
-def matching(kept: Iterable[Kept], wanted: str, agent: str) -> list[Kept]:
-    """Those whose id is this, or else begins with it."""
-    found = [each for each in kept if each.agent.startswith(agent.lower()) and each.session.startswith(wanted)]
+def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
+    """Those whose id is this, or else begins with it; no word is the beginning of none. None: all."""
+    found = [each for each in kept if each.agent.startswith(agent.lower())]
+    if wanted is None:
+        return found
+    found = [each for each in found if wanted and each.session.startswith(wanted)]
     return [each for each in found if each.session == wanted] or found
 
 
 def _chosen(store: Store, wanted: str, agent: str) -> Kept:
     """The latest of the one session that is meant. Raises NoSuchSession."""
-    found = matching(store.kept(), "" if wanted == "last" else wanted, agent)
+    found = matching(store.kept(), None if wanted == "last" else wanted, agent)
     if not found:
         raise NoSuchSession(f"nothing of {wanted!r} can be restored. See: acp-proxy sessions restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:

@@ -33,6 +33,13 @@ def test_one_that_is_not_there_deletes_none(store: Store) -> None:
     assert len(titles(store)) == 3
 
 
+def test_an_empty_word_means_nothing_that_was_deleted_softly(store: Store) -> None:
+    run(store, "delete", "abc-1", "--soft", "--yes")
+    for words in (("restore", ""), ("delete", "", "--yes")):
+        assert run(store, *words).exit_code == 1
+    assert [row["sessionId"] for row in told(store, "restore")] == ["abc-1"]
+
+
 def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
