@@ -19,5 +19,5 @@ def since(text: str) -> str:
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is no time: a number and m, h, d or w, as in 7d, or a day, as in 2026-11-01",
-            param_hint="--since",
+            param_hint="'--since'",
         ) from None

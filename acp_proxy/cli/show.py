@@ -62,6 +62,6 @@ def _wanted(text: str) -> tuple[int, int | None]:
     if not text:
         return 1, None
     if match is None or (match[2] and text.startswith("-")):
-        raise typer.BadParameter(f"{text!r} is no turn, as 3, 2-5, 7- and -1 are", param_hint="--turn")
+        raise typer.BadParameter(f"{text!r} is no turn, as 3, 2-5, 7- and -1 are", param_hint="'--turn'")
     first = int(match[1])
     return first, int(match[3]) if match[3] else None if match[2] else first

@@ -11,7 +11,7 @@ from acp_proxy.cli.screen import Screen, paged
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.reading import Reading
-from acp_proxy.views import terminal
+from acp_proxy.views import figures, terminal
 from acp_proxy.views.attachments import attachments
 from acp_proxy.views.conversation import Begun, Ended, Part, parts
 from acp_proxy.views.showing import Passage, passages
@@ -21,7 +21,8 @@ Wanted = tuple[int, int | None]
 
 
 def conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool) -> None:
-    title, _, rest = terminal.heading(row).partition("\n")
+    when = figures.local(row.updated) if target.is_dressed else None  # as the turns tell theirs
+    title, _, rest = terminal.heading(row, when).partition("\n")
     with paged(target) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)

@@ -35,6 +35,7 @@ def json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
-def heading(row: Listed) -> str:
-    what = (row.session, readable(row.agent), row.cwd or "", row.updated)
+def heading(row: Listed, when: str | None = None) -> str:
+    """``when``: the session's time as it is told; None: as transcripts write it."""
+    what = (row.session, readable(row.agent), row.cwd or "", when if when is not None else row.updated)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

@@ -220,6 +220,13 @@ def test_a_terminal_gets_it_rendered_and_through_the_pager(store: Store, tmp_pat
     assert plain == printed(store, "s")
 
 
+def test_a_terminal_is_told_every_time_as_it_is_where_the_reader_is(store: Store) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    text = on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
+    assert "/project  2023-11-15 01:13:20\n" in text
+    assert "Turn 1 · 2023-11-15 01:13:20" in text
+
+
 def test_without_colours_a_terminal_still_tells_emphasis(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
