@@ -49,6 +49,10 @@ class Store:
         try:
             self._layout.prepare()
             self._layout.check_format()
+        except FileExistsError as problem:
+            raise StoreRefused(
+                f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
+            ) from problem
         except OSError as problem:
             reason = problem.strerror or type(problem).__name__
             raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem

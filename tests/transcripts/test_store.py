@@ -75,7 +75,7 @@ def test_a_store_that_others_can_write_to_is_refused(root: Path) -> None:
 def test_a_file_where_a_directory_should_be_is_refused(root: Path, name: str) -> None:
     root.mkdir(0o700)
     (root / name).touch()
-    with pytest.raises(StoreRefused):
+    with pytest.raises(StoreRefused, match=f"{name} is not a directory. Move it away"):
         Store(root)
 
 
