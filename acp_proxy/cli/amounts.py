@@ -4,16 +4,22 @@ import re
 
 from acp_proxy.errors import UsageError
 
-_SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60}
+_SECONDS = {"s": 1, "m": 60, "h": 60 * 60, "d": 24 * 60 * 60, "w": 7 * 24 * 60 * 60}
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def seconds(option: str, text: str) -> float:
     """Raises UsageError."""
-    match = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
-    if match is None:
-        raise UsageError(f"{option} takes a number and s, m, h or d, as in 7d, not {text!r}")
-    return float(int(match[1]) * _SECONDS[match[2]])
+    found = period(text)
+    if found is None:
+        raise UsageError(f"{option} takes a number and s, m, h, d or w, as in 7d, not {text!r}")
+    return found
+
+
+def period(text: str) -> float | None:
+    """``7d`` in seconds; None for anything else."""
+    match = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
+    return float(int(match[1]) * _SECONDS[match[2]]) if match is not None else None
 
 
 def size(option: str, text: str) -> int:

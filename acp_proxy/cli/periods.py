@@ -1,10 +1,10 @@
 """Times on the command line: how long ago, or when."""
 
-import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import typer
 
+from acp_proxy.cli import amounts
 from acp_proxy.views import figures
 
 
@@ -13,8 +13,8 @@ def since(text: str) -> str:
     if not text:
         return ""
     try:
-        if match := re.fullmatch(r"([0-9]{1,6}) ?([smhdw])", text):
-            return figures.stamped(figures.before(datetime.now().astimezone(), int(match[1]), match[2]))
+        if (seconds := amounts.period(text)) is not None:
+            return figures.stamped(datetime.now(UTC) - timedelta(seconds=seconds))
         return figures.stamped(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise typer.BadParameter(

@@ -24,7 +24,7 @@ def prune(
     store: StoreOption = "",
     agent: AgentOption = "",
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="What nobody has used for so long: 90d, 12h.")
+        str, typer.Option("--older-than", metavar="AGE", help="What nobody has used for so long: 90d, 12w.")
     ] = "",
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="All but so many, the newest.")] = None,
     max_size: Annotated[

@@ -18,7 +18,12 @@ from acp_proxy.cli.search import search
 from acp_proxy.cli.show import show
 from acp_proxy.cli.stats import stats
 
-app = typer.Typer(help="List, show and delete what is kept.", cls=Sessions, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="What is kept: find it, read it, share it, tidy it up.",
+    cls=Sessions,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.command()(redact)
 app.command()(compact)
 app.command()(export)

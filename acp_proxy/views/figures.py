@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 SHORTEST = 8
 """Characters of an id: what people are used to copy."""
@@ -73,12 +73,6 @@ def _moment(stamp: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment.year > 1 else None
     except ValueError:
         return None
-
-
-def before(now: datetime, count: int, unit: str) -> datetime:
-    """So many seconds, minutes, hours, days or weeks ago. Raises OverflowError."""
-    names = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-    return now - timedelta(**{names[unit]: count})
 
 
 def from_home(path: str, home: str) -> str:
