@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.views import diffs, document
+from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.views.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
 from acp_proxy.wire import acp
@@ -186,7 +186,7 @@ class _Showing:
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield Tool(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (Thing(None, f"at {place}", True) for place in _places(call.fields.get("locations")))
+            yield from (Thing(None, f"at {place}", True) for place in calls.paths(call))
             if (given := call.fields.get("rawInput")) is not None:
                 yield Output("input", _json(given))
         content = call.fields.get("content")
@@ -217,14 +217,6 @@ class _Showing:
             yield Remark(False, "This turn has no end: it is under way, or what ran it was ended.")
         elif (text := document.ending(ended)) is not None:
             yield Remark(False, text)
-
-
-def _places(locations: object) -> list[str]:
-    found = []
-    for place in locations if isinstance(locations, list) else []:
-        path, row = acp.text(place, "path"), acp.member(place, "line")
-        found.append(f"{path}:{row}" if isinstance(row, int) else path or "")
-    return found
 
 
 def _json(value: object) -> str:
