@@ -75,6 +75,8 @@ def _directory(given: str) -> str:
 def _nothing(store: Store, *, narrowed: bool) -> str:
     if narrowed and next(store.newest(), None) is not None:
         return "No session is like that. All of them: acp-proxy sessions list"
+    if store.agents():
+        return "No session with a prompt is kept yet. If there should be one: acp-proxy sessions verify"
     return "No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT"
 
 

@@ -42,6 +42,14 @@ def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
     assert ids(store) == []
 
 
+def test_a_store_in_which_no_session_can_be_listed_is_not_said_to_be_empty(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    path.write_bytes(b"no transcript\n")
+    result = run(store)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "sessions verify" in result.stderr
+
+
 def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> None:
     old = store_session(store, "old", ("Mend it", []), agent="one", at=EPOCH)
     new = store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
