@@ -1,13 +1,24 @@
 """The commands, put together."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from acp_proxy import __version__
-from acp_proxy.cli import demo, doctor, editor, mock_agent, replay, run, sessions
-from acp_proxy.cli.completing import InFront
-from acp_proxy.cli.order import Main
+from acp_proxy.cli.group import Group, Place
+
+
+class Main(Group):
+    table: ClassVar = {
+        "run": Place("acp_proxy.cli.run", "run", in_front=True),
+        "editor": Place("acp_proxy.cli.editor", "editor", in_front=True),
+        "doctor": Place("acp_proxy.cli.doctor", "doctor", in_front=True),
+        "sessions": Place("acp_proxy.cli.sessions", "app"),
+        "replay": Place("acp_proxy.cli.replay", "replay"),
+        "mock-agent": Place("acp_proxy.cli.mock_agent", "mock_agent"),
+        "demo": Place("acp_proxy.cli.demo", "demo"),
+    }
+
 
 app = typer.Typer(
     name="acp-proxy",
@@ -17,14 +28,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-in_front = {"allow_interspersed_args": False, "ignore_unknown_options": False}
-app.command(cls=InFront, context_settings=in_front)(run.run)
-app.add_typer(sessions.app, name="sessions")
-app.command(cls=InFront, context_settings=in_front)(editor.editor)
-app.command(cls=InFront, context_settings=in_front)(doctor.doctor)
-app.command()(replay.replay)
-app.command("mock-agent")(mock_agent.mock_agent)
-app.command()(demo.demo)
 
 
 def _version(wanted: bool) -> None:

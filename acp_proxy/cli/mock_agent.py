@@ -26,7 +26,7 @@ def mock_agent(
     store: StoreOption = "",
     agent: AgentOption = "",
 ) -> None:
-    """Be an agent that plays recorded conversations: for testing editors.
+    """Be an agent that plays recordings, for testing editors.
 
     It speaks ACP on stdin and stdout. The recorded sessions can be listed, loaded, resumed and deleted (in memory), and
     prompted as new ones can: the turn whose prompt matches best is played, update by update, with its permission

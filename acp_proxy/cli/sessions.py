@@ -1,41 +1,36 @@
 """``acp-proxy sessions``: what is kept, for people and for programs."""
 
+from typing import ClassVar
+
 import typer
 
-from acp_proxy.cli import damage
-from acp_proxy.cli.compact import compact
-from acp_proxy.cli.delete import delete
-from acp_proxy.cli.export import export
-from acp_proxy.cli.importing import take_in
-from acp_proxy.cli.listing import list_sessions
-from acp_proxy.cli.order import Sessions
-from acp_proxy.cli.path import path
-from acp_proxy.cli.prune import prune
-from acp_proxy.cli.redact import redact
-from acp_proxy.cli.rename import rename
-from acp_proxy.cli.restore import restore
-from acp_proxy.cli.search import search
-from acp_proxy.cli.show import show
-from acp_proxy.cli.stats import stats
+from acp_proxy.cli.group import Group, Place
+
+
+class Sessions(Group):
+    table: ClassVar = {
+        "list": Place("acp_proxy.cli.listing", "list_sessions"),
+        "show": Place("acp_proxy.cli.show", "show"),
+        "search": Place("acp_proxy.cli.search", "search"),
+        "stats": Place("acp_proxy.cli.stats", "stats"),
+        "path": Place("acp_proxy.cli.path", "path"),
+        "rename": Place("acp_proxy.cli.rename", "rename"),
+        "delete": Place("acp_proxy.cli.delete", "delete"),
+        "restore": Place("acp_proxy.cli.restore", "restore"),
+        "prune": Place("acp_proxy.cli.prune", "prune"),
+        "export": Place("acp_proxy.cli.export", "export"),
+        "import": Place("acp_proxy.cli.importing", "take_in"),
+        "verify": Place("acp_proxy.cli.damage", "verify"),
+        "repair": Place("acp_proxy.cli.damage", "repair"),
+        "redact": Place("acp_proxy.cli.redact", "redact"),
+        "compact": Place("acp_proxy.cli.compact", "compact"),
+    }
+
 
 app = typer.Typer(
+    name="sessions",
     help="What is kept: find it, read it, share it, tidy it up.",
     cls=Sessions,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command()(redact)
-app.command()(compact)
-app.command()(export)
-app.command("import")(take_in)
-app.command("list")(list_sessions)
-app.command()(show)
-app.command()(rename)
-app.command()(delete)
-app.command()(restore)
-app.command()(prune)
-app.command()(stats)
-app.command()(path)
-app.command()(search)
-app.command()(damage.verify)
-app.command()(damage.repair)

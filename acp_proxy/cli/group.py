@@ -1,0 +1,67 @@
+"""Groups of commands, each loaded when it is asked for: no command waits for the imports of another.
+
+A group's table is the order of its help: what is wanted often and first, before the rest.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command's function is, or a group's app. ``in_front``: of an agent's command."""
+
+    module: str
+    name: str
+    in_front: bool = False
+
+
+class Group(TyperGroup):
+    table: ClassVar[Mapping[str, Place]] = {}
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return list(self.table)
+
+
+class _Commands(Mapping[str, TyperCommand | TyperGroup]):
+    """All of a table, by name."""
+
+    def __init__(self, table: Mapping[str, Place]) -> None:
+        self._table = table
+        self._loaded: dict[str, TyperCommand | TyperGroup] = {}
+
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
+        if name not in self._loaded:
+            self._loaded[name] = _loaded(name, self._table[name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def _loaded(name: str, place: Place) -> TyperCommand | TyperGroup:
+    found = getattr(import_module(place.module), place.name)
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    if place.in_front:
+        from acp_proxy.cli.completing import InFront
+
+        settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+        alone.command(name, cls=InFront, context_settings=settings)(found)
+    else:
+        alone.command(name)(found)
+    return cast(TyperCommand, get_command(alone))
