@@ -6,7 +6,7 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.restore import matching
-from acp_proxy.cli.storing import AgentOption, StoreOption, YesOption, chosen, explained, root_of
+from acp_proxy.cli.storing import AgentOption, StoreOption, YesOption, agreed, chosen, explained, root_of
 from acp_proxy.errors import NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
@@ -42,10 +42,9 @@ def delete(
             {(row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft)}.values()
         )
         for row in meant:
-            typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row))
-        question = "Delete it?" if len(meant) == 1 else f"Delete these {len(meant)}?"
-        if not yes and not typer.confirm(question):
-            raise typer.Exit(1)
+            typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row), err=not yes)
+        if not yes:
+            agreed("Delete it?" if len(meant) == 1 else f"Delete these {len(meant)}?")
         for row in meant:
             try:
                 opened.remove(row, soft=soft) if isinstance(row, Listed) else opened.remove_kept(row)

@@ -9,7 +9,7 @@ import typer
 from acp_proxy.cli import amounts
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.screen import screen
-from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, YesOption, explained, root_of, short_ids
+from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, YesOption, agreed, explained, root_of, short_ids
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
 from acp_proxy.transcripts.store import Store
@@ -61,10 +61,9 @@ def prune(
             _tell(chosen, {}, as_json, dry_run=dry_run)
             return
         if not yes:
-            _show(opened, chosen[:_SHOWN])
+            _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
-            if not typer.confirm(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' for good'}?"):
-                raise typer.Exit(1)
+            agreed(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' for good'}?")
         trouble = _pruned(opened, chosen, soft=soft)
     _tell(chosen, trouble, as_json, dry_run=False)
     if set(trouble.values()) - {IN_USE}:
@@ -106,14 +105,14 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
             typer.echo(terminal.line(f"acp-proxy: {each.session}: {what}"), err=True)
 
 
-def _show(store: Store, chosen: Sequence[Candidate]) -> None:
+def _show(store: Store, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.meant import Row, lines
 
     ids = short_ids(store, [each.session for each in chosen])
     shown = [Row(each.at, each.agent, ids[each.session], each.title, each.size) for each in chosen]
     target = screen()
     for text in lines(shown, target.width if target.is_terminal else None):
-        typer.echo(text)
+        typer.echo(text, err=err)
 
 
 def _figures(chosen: Sequence[Candidate]) -> str:

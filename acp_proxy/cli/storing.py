@@ -1,6 +1,7 @@
 """What the commands on stored sessions have in common: the store they mean, and the session they mean."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -83,6 +84,18 @@ def wrong_usage() -> Iterator[None]:
     except UsageError as problem:
         typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
         raise typer.Exit(2) from problem
+
+
+def agreed(question: str) -> None:
+    """Asks, on stderr. Whatever is no yes ends the command with 1."""
+    try:
+        if typer.confirm(question, err=True):
+            return
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        typer.echo("\nNobody is there to answer. To do it unasked: --yes", err=True)
+    raise typer.Exit(1)
 
 
 def kept(store: Store, agent: str) -> list[Listed]:

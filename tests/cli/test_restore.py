@@ -22,10 +22,19 @@ def store(tmp_path: Path) -> Store:
 def test_several_sessions_are_deleted_at_once_after_one_question(store: Store) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
-    assert "Delete these 2?" in result.stdout
+    assert "Delete these 2?" in result.stderr
     assert len(titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
     assert titles(store) == ["the words of xyz"]
+
+
+def test_where_nobody_can_answer_nothing_is_deleted_and_it_is_said_how(store: Store) -> None:
+    for words in (("delete", "abc-1"), ("prune", "--keep", "1")):
+        result = run(store, *words)
+        assert (result.exit_code, result.stdout.strip()) == (1, "")
+        assert "?" in result.stderr
+        assert "--yes" in result.stderr
+    assert len(titles(store)) == 3
 
 
 def test_one_that_is_not_there_deletes_none(store: Store) -> None:
@@ -69,7 +78,7 @@ def test_what_was_deleted_softly_is_deleted_for_good_by_its_id(store: Store) -> 
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
     assert run(store, "delete", "abc", "--yes").exit_code == 1
-    assert "words of mine" in run(store, "delete", "abc-1", answer="n\n").stdout
+    assert "words of mine" in run(store, "delete", "abc-1", answer="n\n").stderr
     assert len(told(store, "restore")) == 2
     printed(store, "delete", "abc-1", "--yes")
     assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []

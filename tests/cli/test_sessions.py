@@ -138,7 +138,7 @@ def test_delete_asks_and_keeps_what_is_not_agreed_to(store: Store) -> None:
     for answer in ("n\n", "\n", ""):
         result = run(store, "delete", "s", answer=answer)
         assert result.exit_code == 1
-        assert "Mend it" in result.stdout
+        assert "Mend it" in result.stderr
         assert path.exists()
     assert run(store, "delete", "s", answer="y\n").exit_code == 0
     assert not path.exists()
@@ -234,7 +234,7 @@ def test_nothing_that_steers_a_terminal_is_printed_of_what_was_deleted_softly(st
     listed, told = printed(store, "restore"), printed(store, "restore", "--json")
     asked = run(store, "delete", "id1", answer="n\n")
     restored = run(store, "restore", "last").stderr
-    for text in (listed, told, asked.stdout, restored):
+    for text in (listed, told, asked.stderr, restored):
         assert "Mend" in text
         assert not NEVER_PRINTED & set(text)
 
