@@ -50,7 +50,8 @@ def export(
         _Format | None, typer.Option("--format", help="In which form. Default: as the file's name ends, else md.")
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="PATH", help="A file; a directory for several. Default: stdout.")
+        str,
+        typer.Option("--output", "-o", metavar="PATH", help="A file; a directory for several. Default, and -: stdout."),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
     tools: Annotated[
@@ -75,6 +76,7 @@ def export(
     Example: acp-proxy sessions export last --output session.html
     """
     several = all_sessions or len(sessions or ()) > 1
+    output = "" if output == "-" else output
     with wrong_usage():
         if bool(sessions) == all_sessions:
             raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
@@ -85,7 +87,8 @@ def export(
         masking = _masking(redact)
     with explained():
         opened = Store(root_of(store))
-        rows = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
+        found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
+        rows = list({(row.agent, row.name): row for row in found}.values())  # who is named twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         if not output:
             with source.opened(rows[0]) as (_, pieces):

@@ -100,6 +100,21 @@ def test_the_name_of_the_file_says_the_form(store: Store, tmp_path: Path, name: 
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
 
 
+def test_a_session_that_is_named_twice_is_written_once(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    [path] = printed(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
+    assert [str(found) for found in (tmp_path / "several").iterdir()] == [path]
+
+
+def test_a_dash_is_stdout_and_no_file(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert printed(store, "s", "-o", "-") == printed(store, "s")
+    assert run(store, "--all", "-o", "-").exit_code == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_file_that_is_there_is_never_written_over_unasked(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / "a.md"
