@@ -23,6 +23,8 @@ def main() -> None:
             sys.modules["rich"] = None  # type: ignore[assignment]
         from acp_proxy.cli.app import app
 
+        if reconfigure := getattr(sys.stdout, "reconfigure", None):
+            reconfigure(errors="replace")  # a terminal, or a file, of another character set
         try:
             app(prog_name="acp-proxy")
         except OSError as problem:  # of the output, as on a full disk: what a store does is said where it is asked

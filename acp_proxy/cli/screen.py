@@ -88,11 +88,7 @@ def _started(command: list[str]) -> "Popen[bytes] | None":
 
 def _say(text: str) -> None:
     with taken_by("the output"):
-        try:
-            sys.stdout.write(text)
-        except UnicodeEncodeError:  # a terminal of another character set
-            encoding = sys.stdout.encoding
-            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.write(text)
         sys.stdout.flush()
 
 

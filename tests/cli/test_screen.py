@@ -69,11 +69,20 @@ def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Sto
     assert process.returncode in (0, 1)
 
 
-def test_a_terminal_of_another_character_set_gets_what_it_can_show(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "list"),
+        ("sessions", "show", "s"),
+        ("replay", "s", "--speed", "0"),
+        ("sessions", "delete", "s", "--yes"),
+    ],
+)
+def test_a_terminal_of_another_character_set_gets_what_it_can_show(tmp_path: Path, words: tuple[str, ...]) -> None:
     store = Store(tmp_path / "latin")
     store_session(store, "s", ("Grüße 日本", []))
     text = subprocess.run(
-        [sys.executable, "-m", "acp_proxy", "sessions", "list", "--store", str(store.root)],
+        [sys.executable, "-m", "acp_proxy", *words, "--store", str(store.root)],
         capture_output=True,
         check=True,
         env=os.environ | {"PYTHONIOENCODING": "latin-1"},
