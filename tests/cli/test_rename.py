@@ -25,7 +25,7 @@ def test_the_users_title_is_shown_in_place_of_the_agents_and_of_the_prompts(stor
     assert titles(store) == ["Mine", "Mine too"]
     assert "Mine too" in printed(store, "list")
     assert printed(store, "show", "named").startswith("Mine\n")
-    assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stdout
+    assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stderr
 
 
 def test_clear_gives_the_agents_title_back(store: Store) -> None:
