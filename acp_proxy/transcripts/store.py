@@ -55,7 +55,9 @@ class Store:
             ) from problem
         except OSError as problem:
             reason = problem.strerror or type(problem).__name__
-            raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
+            raise StoreRefused(
+                f"{problem.filename or root} cannot be used: {reason}. Mend that, or choose another place with --store."
+            ) from problem
 
     @property
     def is_there(self) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -76,6 +77,14 @@ def test_a_file_where_a_directory_should_be_is_refused(root: Path, name: str) ->
     root.mkdir(0o700)
     (root / name).touch()
     with pytest.raises(StoreRefused, match=f"{name} is not a directory. Move it away"):
+        Store(root)
+
+
+def test_what_in_a_store_cannot_be_used_is_named(root: Path) -> None:
+    Store(root)
+    (root / "format").unlink()
+    (root / "format").mkdir(0o700)
+    with pytest.raises(StoreRefused, match=f"^{re.escape(str(root / 'format'))} cannot be used: "):
         Store(root)
 
 
