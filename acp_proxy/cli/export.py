@@ -82,7 +82,7 @@ def export(
             raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
         if several and not output:
             raise UsageError("several sessions need a directory: --output DIR")
-        chosen_form = form or _SUFFIXES.get("" if several else Path(output).suffix.lower(), "md")
+        chosen_form = form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
@@ -93,12 +93,24 @@ def export(
         if not output:
             with source.opened(rows[0]) as (_, pieces):
                 writing.to_stdout(pieces)
-        elif several or into.is_dir() or output.endswith("/"):
+        elif several or _is_directory(output):
             _to_directory(source, rows, into, force=force)
         else:
             with source.opened(rows[0]) as (_, pieces):
                 writing.to_file(into, pieces, force=force)
             typer.echo(terminal.line(str(into)))
+
+
+def _form(output: str, *, is_directory: bool) -> _Format:
+    """What the name of a file says. Raises UsageError."""
+    suffix = "" if is_directory else Path(output).suffix.lower()
+    if suffix and suffix not in _SUFFIXES:
+        raise UsageError(f"{output}: the name tells no form that there is. Say which with --format.")
+    return _SUFFIXES.get(suffix, "md")
+
+
+def _is_directory(output: str) -> bool:
+    return output.endswith("/") or Path(output).expanduser().is_dir()
 
 
 @dataclass(frozen=True, slots=True)

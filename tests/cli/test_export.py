@@ -100,6 +100,15 @@ def test_the_name_of_the_file_says_the_form(store: Store, tmp_path: Path, name: 
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
 
 
+def test_a_name_that_says_no_form_is_refused_and_nothing_is_written(store: Store, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    into = tmp_path / "session.pdf"
+    result = run(store, "last", "--output", str(into))
+    assert (result.exit_code, into.exists()) == (2, False)
+    assert "--format" in result.stderr
+    assert run(store, "last", "--output", str(into), "--format", "md").exit_code == 0
+
+
 def test_a_session_that_is_named_twice_is_written_once(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     [path] = printed(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
