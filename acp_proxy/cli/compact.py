@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from acp_proxy.cli import amounts
+from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures
@@ -49,7 +50,7 @@ def compact(
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]
-        for folder, name in opened.compactable(rows):
+        for folder, name in advancing(opened.compactable(rows), "Compressing"):
             try:
                 one = opened.compact(folder, name, terms)
             except OSError as problem:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, root_of
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store
@@ -35,7 +36,7 @@ def verify(
     damaged = 0
     with explained():
         opened = Store(root_of(store))
-        for finding in opened.verify(*_wanted(opened, sessions, agent)):
+        for finding in opened.verify(*_wanted(opened, sessions, agent), advancing=advancing):
             damaged += finding.is_damage
             if as_json:
                 typer.echo(json.dumps(_for_programs(finding)))
@@ -65,7 +66,9 @@ def repair(
     left = mended = 0
     with explained():
         opened = Store(root_of(store))
-        for _, found in groupby(opened.verify(*_wanted(opened, sessions, agent)), _repaired_at_once):
+        for _, found in groupby(
+            opened.verify(*_wanted(opened, sessions, agent), advancing=advancing), _repaired_at_once
+        ):
             first: Finding | None = None
             for finding in found:
                 if finding.is_damage:

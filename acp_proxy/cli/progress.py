@@ -3,7 +3,10 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
@@ -13,10 +16,8 @@ def advancing(items: Sequence[T], what: str) -> Iterator[T]:
     if len(items) < 2 or not sys.stderr.isatty():
         yield from items
         return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, what, console=Console(stderr=True), transient=True)
+    with _bar() as bar:
+        yield from bar.track(items, description=what)
 
 
 @contextmanager
@@ -25,10 +26,7 @@ def advanced(what: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = _bar()
     task = bar.add_task(what, total=None)
 
     def tell(done: int, total: int) -> None:
@@ -40,3 +38,11 @@ def advanced(what: str) -> Iterator[Callable[[int, int], None]]:
         yield tell
     finally:
         bar.stop()
+
+
+def _bar() -> "Progress":
+    """Results that are printed meanwhile stay above it, and on stdout."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy import options
+from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.store import Store
@@ -47,7 +48,7 @@ def redact(
             rows = [chosen(opened, each, agent) for each in sessions]
         files: dict[str, Counter[str]] = {}
         failed = []
-        for path in opened.redactable(rows):
+        for path in advancing(opened.redactable(rows), "Masking"):
             name = str(path.relative_to(opened.root))
             try:
                 files[name] = opened.redact(path, masking, dry=dry_run)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from acp_proxy.transcripts.pruning import Candidate
     from acp_proxy.transcripts.searching import Found, Progress, Sought
     from acp_proxy.transcripts.usage import AgentUsed
-    from acp_proxy.transcripts.verifying import Finding
+    from acp_proxy.transcripts.verifying import Advancing, Finding
 
 
 class Store:
@@ -339,11 +339,11 @@ class Store:
 
         return list(unreadable(self._layout.transcript(agent, name) for agent, name in self.transcripts()))
 
-    def verify(self, *transcripts: tuple[str, str]) -> "Iterator[Finding]":
+    def verify(self, *transcripts: tuple[str, str], advancing: "Advancing | None" = None) -> "Iterator[Finding]":
         """What is wrong with these (agent, name), or with anything in the store; nothing is changed. Raises OSError."""
-        from acp_proxy.transcripts.verifying import Inspection
+        from acp_proxy.transcripts.verifying import Inspection, untold
 
-        inspection = Inspection(self._layout)
+        inspection = Inspection(self._layout, advancing or untold)
         return inspection.some(transcripts) if transcripts else inspection.all()
 
     def repair(self, finding: "Finding") -> Path | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.transcripts import access, damage, names
@@ -20,6 +21,8 @@ from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import JOURNAL, Layout
 from acp_proxy.transcripts.mending import fitting, remade
 from acp_proxy.transcripts.reading import Reading, cut
+
+T = TypeVar("T")
 
 REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
 """What there is to do about it."""
@@ -63,9 +66,20 @@ def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
             yield path, str(problem)
 
 
+class Advancing(Protocol):
+    """Hands the items on, one after the other, and may tell somebody how far it has come."""
+
+    def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
+
+
+def untold(items: Sequence[T], what: str) -> Iterable[T]:
+    return items
+
+
 class Inspection:
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, advancing: Advancing = untold) -> None:
         self._layout = layout
+        self._advancing = advancing
 
     def all(self) -> Iterator[Finding]:
         """Raises OSError where the store's own directories cannot be read."""
@@ -73,16 +87,16 @@ class Inspection:
         for agent in self._layout.agents():
             folder = self._layout.transcripts / agent
             yield from _mode(folder)
-            for path in sorted(folder.iterdir()):
+            for path in self._advancing(sorted(folder.iterdir()), "Reading transcripts"):
                 yield from self._file(agent, path)
             yield from self._marks(agent)
             yield from self._kept(agent)
-        yield from self._index((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
+        yield from self._index([(agent, name) for agent in self._layout.agents() for name in self._layout.names(agent)])
         yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """Only these transcripts, and what the index says of them."""
-        for agent, name in transcripts:
+        for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.packed(path))
         yield from self._index(transcripts)
@@ -190,7 +204,7 @@ class Inspection:
 
     # --- the index
 
-    def _index(self, transcripts: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         """What is marked it may not have seen yet."""
         path = self._layout.index
         try:
@@ -204,7 +218,7 @@ class Inspection:
                 if index.is_new or not index.is_sound():
                     yield Finding(path, INDEX_BROKEN, "is made anew from the transcripts")
                     return
-                for agent, name in transcripts:
+                for agent, name in self._advancing(transcripts, "Comparing the list"):
                     if not self._agrees(index, agent, name) and not self._agrees(index, agent, name):
                         text = "the list is not what the transcript says"
                         yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)

@@ -31,6 +31,20 @@ def on_terminal(*words: str, columns: int = 80, status: int = 0, settings: Mappi
     return text.replace("\r\n", "\n")
 
 
+def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
+    """What `acp-proxy` prints into a pipe, and what it says meanwhile to somebody who looks at stderr."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "acp_proxy", *words]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        told = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
+        assert process.stdout is not None
+        results = process.stdout.read().decode()
+    os.close(ours)
+    assert process.returncode == status, told
+    return results, told
+
+
 def pager(folder: Path, program: str) -> str:
     """A pager that is a Python program, as a setting names it."""
     path = folder / "a pager.py"

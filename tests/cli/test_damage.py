@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import chunk, store_session
 
 LONG_AGO = 1_000_000_000
@@ -108,3 +109,11 @@ def test_nothing_of_a_transcript_steers_the_terminal(store: Store) -> None:
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
+
+
+def test_who_looks_at_stderr_sees_how_far_it_has_come_and_results_stay_on_stdout(store: Store) -> None:
+    for session in ("a", "b", "c"):
+        damaged(store, session)
+    results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
+    assert "Reading transcripts" in told
+    assert results.count("NUL bytes") == 6  # where it is, and what it looks like

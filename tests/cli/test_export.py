@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import EPOCH, chunk, store_session
 from tests.transcripts.cold import age
 from torture.planted import planted
@@ -233,16 +234,9 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
 def test_a_terminal_is_told_how_far_many_have_come(store: Store, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", ("one", TURN))
-    master, slave = pty.openpty()
     words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
-    process = subprocess.Popen([sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=slave)
-    os.close(slave)
-    told = b""
-    with os.fdopen(master, "rb", buffering=0) as terminal:
-        while piece := _read(terminal.fileno()):
-            told += piece
-    results, _ = process.communicate(timeout=60)
-    assert b"Exporting" in told
+    results, told = with_stderr_on_terminal(*words)
+    assert "Exporting" in told
     assert len(results.splitlines()) == 3
     assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""
 
