@@ -81,8 +81,13 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
 
 
 def everything(index: Index) -> list[Listed]:
-    """Every session, also those without a prompt; newest first."""
-    found = index.select(f"SELECT {_COLUMNS} FROM transcripts ORDER BY updated DESC, session DESC", ())
+    """Every session, also those without a prompt, as of when something was said in it last; newest first.
+
+    What the agent calls the time of its last change may be older, and is not what a session is deleted by.
+    """
+    used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
+    columns = _COLUMNS.replace("updated", used)
+    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
     return [listed(row, "") for row in found]
 
 

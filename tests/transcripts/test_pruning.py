@@ -149,3 +149,11 @@ def test_sessions_that_were_never_prompted_are_candidates_too(store: Store) -> N
     assert "silent" not in {row.session for row in store.sessions()}
     assert [each.counts for each in store.candidates() if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
+
+
+def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_calls_that(store: Store) -> None:
+    talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
+    assert [row.session for row in store.sessions()][-1] == talk.SESSION
+    [first, *_] = store.candidates()
+    assert (first.session, first.at) == (talk.SESSION, talk.time(60))
+    assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), store.candidates())}
