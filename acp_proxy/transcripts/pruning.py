@@ -3,14 +3,17 @@
 Each limit is a promise about what is left, so a session goes if any of them says so. Choosing is pure.
 """
 
+import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.transcripts import deleting
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.wire.value import Value
 
 IN_USE = "in use"
@@ -36,6 +39,8 @@ class Candidate(Value):
     counts: bool = True
     is_kept: bool = False
     """It was deleted softly."""
+    written: tuple[int, int] | None = None
+    """Time and size of its file, if they are known: what has changed since is not what was chosen."""
 
 
 def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -56,7 +61,16 @@ def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
 def of_listed(layout: Layout, rows: Iterable[Listed]) -> list[Candidate]:
     sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
     return [
-        Candidate(row.agent, row.name, row.session, row.updated, size, row.title, counts=row.prompts > 0)
+        Candidate(
+            row.agent,
+            row.name,
+            row.session,
+            row.updated,
+            size,
+            row.title,
+            counts=row.prompts > 0,
+            written=_written(layout.transcript(row.agent, row.name)),
+        )
         for row in rows
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
@@ -72,12 +86,12 @@ def of_kept(layout: Layout, kept: Iterable[Kept]) -> list[Candidate]:
 
 
 def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
-    """Why it was not, if so: somebody has it open, or an errno's name."""
+    """Why it was not, if so: somebody has it open, or has gone on with it meanwhile, or an errno's name."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
         with deleting.unused(path) as is_unused:
-            if not is_unused:
+            if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
                 deleting.remove_kept(layout, agent, session, name)
@@ -87,4 +101,13 @@ def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
                 deleting.remove_superseded(layout, agent, session, name, soft=soft)
     except OSError as problem:
         return errno_name(problem)
+    return None
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    """None: it is not there."""
+    for form in (path, packed(path)):
+        with suppress(FileNotFoundError):
+            found = os.stat(form)
+            return found.st_mtime_ns, found.st_size
     return None

@@ -157,3 +157,11 @@ def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_call
     [first, *_] = store.candidates()
     assert (first.session, first.at) == (talk.SESSION, talk.time(60))
     assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), store.candidates())}
+
+
+def test_what_was_gone_on_with_after_it_was_chosen_is_left_alone(store: Store) -> None:
+    candidates = store.candidates()
+    talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
+    gone = {candidate.session: trouble for candidate, trouble in store.prune(candidates, soft=False)}
+    assert gone == {"a": None, "b": IN_USE, "c": None}
+    assert [row.session for row in store.sessions()] == ["b"]
