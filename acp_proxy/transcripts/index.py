@@ -196,6 +196,7 @@ class Index:
         self._begin_log()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA secure_delete = ON")
+        database.execute("PRAGMA temp_store = MEMORY")  # no copy of it in /var/tmp while it is written anew
         with self._transaction():
             (version,) = database.execute("PRAGMA user_version").fetchone()
             tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()

@@ -427,6 +427,25 @@ def test_nor_does_one_of_many_whose_row_was_moved_when_a_page_was_split(tmp_path
     shelf.index.close()
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="nobody tells which files are open")
+def test_no_part_of_it_lies_elsewhere_while_it_is_written_anew(tmp_path: Path) -> None:
+    shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(open_files()), set[str]()
+    for number in range(100):
+        shelf.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))
+    shelf.index._database.set_progress_handler(lambda: opened.update(open_files()), 10)
+    assert shelf.index.clear_log()
+    shelf.index.close()
+    assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()
+
+
+def open_files() -> list[str]:
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return [path for path in found if path.startswith("/") and not path.startswith("/proc/")]
+
+
 def written(folder: Path) -> bytes:
     """The index and its write-ahead log."""
     return b"".join(file.read_bytes() for file in folder.glob("index.sqlite3*"))
