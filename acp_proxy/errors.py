@@ -86,5 +86,16 @@ def errno_name(problem: BaseException) -> str:
     """The name of what went wrong, without the system's words or a path."""
     if isinstance(problem, NewerFormat):
         return "ENOTSUP"
-    number = problem.errno if isinstance(problem, OSError) else None
+    number = problem.errno if isinstance(problem, OSError) else _of_sqlite(problem)
     return errno.errorcode.get(number or errno.EIO, "EIO")
+
+
+_SQLITE = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}
+"""By SQLite's own numbers, since it is not imported here: BUSY, LOCKED, READONLY, FULL."""
+_SHMSIZE = 4874
+"""What it says of a full disk where its file of shared memory does not fit (IOERR_SHMSIZE)."""
+
+
+def _of_sqlite(problem: BaseException) -> int | None:
+    code = getattr(problem, "sqlite_errorcode", 0)
+    return errno.ENOSPC if code == _SHMSIZE else _SQLITE.get(code & 0xFF)
