@@ -74,7 +74,8 @@ def _limits(older_than: str, keep: int | None, max_size: str) -> Limits:
     """Raises UsageError."""
     if not older_than and keep is None and not max_size:
         raise UsageError("prune takes --older-than, --keep or --max-size, or several of them")
-    before = clock.stamp(time.time() - amounts.seconds("--older-than", older_than)) if older_than else None
+    age = amounts.seconds("--older-than", older_than) if older_than else None
+    before = clock.stamp(max(time.time() - age, 0.0)) if age is not None else None
     return Limits(before, keep, amounts.size("--max-size", max_size) if max_size else None)
 
 

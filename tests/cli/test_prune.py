@@ -102,6 +102,10 @@ def test_nothing_to_prune_asks_nothing(store: Store) -> None:
     assert told(store, "prune", "--keep", "10", "--yes")["sessions"] == []
 
 
+def test_nothing_is_older_than_all_times(store: Store) -> None:
+    assert printed(store, "prune", "--older-than", "999999w", "--dry-run") == "0 sessions would be deleted.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
