@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -101,15 +101,11 @@ class Words:
     """A connection to one of the files."""
 
     def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError where it is removed in this moment, whatever SQLite makes of that."""
+        """Raises FileNotFoundError where it is removed in this moment."""
         self.path = path
         os.close(access.open_private(path, os.O_RDWR))
-        try:
+        with _there(path):
             self._database = self._opened()
-        except sqlite3.Error as problem:
-            if not path.exists():
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from problem
-            raise
 
     def _opened(self) -> sqlite3.Connection:
         there = f"{self.path.absolute().as_uri()}?mode=rw"  # one that is removed is not made again
@@ -274,7 +270,7 @@ def _made(path: Path) -> Path:
     new = path.with_suffix(".new")
     os.close(access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
-        with closing(sqlite3.connect(new, isolation_level=None)) as database:
+        with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
             database.execute("PRAGMA synchronous = OFF")  # what a power loss leaves of it is made anew
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
@@ -282,6 +278,17 @@ def _made(path: Path) -> Path:
     finally:
         new.unlink(missing_ok=True)
     return path
+
+
+@contextmanager
+def _there(path: Path) -> Iterator[None]:
+    """Whatever SQLite makes of it: where the file is removed in this moment, FileNotFoundError."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from problem
+        raise
 
 
 def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> Seen:

@@ -2,8 +2,9 @@
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from acp_proxy.errors import NoFullText, Unreadable
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts import searching, verifying
 from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import digit, file_name
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import cold, talk
@@ -152,6 +154,28 @@ def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
     search(store, "word")
     assert left(root) == []
     assert found(store, "word") == []
+
+
+def test_a_delete_may_come_at_any_moment_while_a_table_is_made(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, "s", "word")
+    assert found(store, "word") == [("s", [1])]
+    layout, connect = Layout(root), sqlite3.connect
+    moments: Iterator[int]
+
+    def connected(path: Path | str, **given: Any) -> sqlite3.Connection:
+        database: sqlite3.Connection = connect(path, **given)
+        if str(path).endswith(".new"):
+            its_digit = Path(path).name[0]
+            database.set_progress_handler(lambda: next(moments, 1) == 0 and not layout.forget_words(its_digit), 1)
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    for moment in range(25):
+        moments = iter(range(moment, -1, -1))
+        layout.forget_words(file_name("s"))
+        assert found(store, "word") == [("s", [1])]
 
 
 # What cannot be trusted.
