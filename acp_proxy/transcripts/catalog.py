@@ -3,6 +3,7 @@
 Only here is it decided which transcripts the index has to look at. One thread at a time; several processes at once.
 """
 
+import errno
 import os
 import sqlite3
 import time
@@ -98,13 +99,18 @@ class Catalog:
         except (OSError, NewerFormat):
             return True  # it stays marked; what can be read is served
         try:
-            finished = index.add(agent, name, reading) or reading.age(time.time()) > _UNFINISHED_SECONDS
+            with index.together():  # who takes it away from here on takes its row away behind this
+                finished = index.add(agent, name, reading) or reading.age(time.time()) > _UNFINISHED_SECONDS
+                if not self._layout.exists(agent, name):
+                    raise FileNotFoundError(errno.ENOENT, "it was taken away", name)
             if finished and index.lasts:
                 self._layout.unmark(agent, name)
                 size = reading.size
                 reading.measure()
                 if reading.size != size:
                     self._layout.mark(agent, name)
+        except FileNotFoundError:
+            return False
         except OSError:
             pass  # it stays marked, as above
         finally:

@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import Unreadable
+from acp_proxy.transcripts import deleting
 from acp_proxy.transcripts import index as index_module
+from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.journal import Journal
+from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
@@ -65,6 +69,28 @@ def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: St
     assert listed(store) == ["b", "a"]
     talk.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
     assert listed(Store(root)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
+) -> None:
+    """Also where only its file says so: its id belongs to a newer session."""
+    talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
+    talk.keep(store, AGENT, "s", at=1)
+    [_, older] = store.sessions()
+    Layout(root).mark(AGENT, older.name)
+
+    def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
+        if name == older.name:
+            monkeypatch.undo()
+            deleting.remove_superseded(Layout(root), AGENT, "s", name, soft=soft)
+            (root / "unindexed" / AGENT / name).unlink()
+        return Index.add(index, agent, name, reading)
+
+    monkeypatch.setattr(index_module.Index, "add", overtaken)
+    assert [row.name for row in store.sessions()] == [file_name("s")]
+    assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
 
 def test_what_is_not_marked_is_not_looked_at(store: Store, root: Path) -> None:
