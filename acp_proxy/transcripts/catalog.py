@@ -123,12 +123,17 @@ class Catalog:
 
     def _forget(self, index: Index, agent: str, names: list[str]) -> None:
         index.remove(agent, *names)
+        self._mark_living(agent, names)
         gone = [name for name in names if self._layout.forget_words(name)]
-        if not index.lasts or not index.clear_log():
-            return
-        for name in gone:
-            self._layout.unmark(agent, name)
-            if self._layout.exists(agent, name):  # it has come to life meanwhile
+        if index.lasts and index.clear_log():
+            for name in gone:
+                self._layout.unmark(agent, name)
+            self._mark_living(agent, gone)
+
+    def _mark_living(self, agent: str, names: list[str]) -> None:
+        """Those that have come to life again while they were forgotten; who brought them in was too early."""
+        for name in names:
+            if self._layout.exists(agent, name):
                 self._layout.mark(agent, name)
 
     def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:

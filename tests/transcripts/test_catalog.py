@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,20 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
     monkeypatch.setattr(index_module.Index, "add", overtaken)
     assert [row.name for row in store.sessions()] == [file_name("s")]
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
+
+
+def test_what_lives_again_while_it_is_forgotten_is_marked_also_where_others_read_the_index(
+    store: Store, root: Path
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM transcripts").fetchone()
+        store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
+        assert marks(root) == {file_name("s")}
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
 
 
 def test_what_is_not_marked_is_not_looked_at(store: Store, root: Path) -> None:
