@@ -131,7 +131,7 @@ class Catalog:
             self._mark_living(agent, gone)
 
     def _mark_living(self, agent: str, names: list[str]) -> None:
-        """Those that have come to life again while they were forgotten; who brought them in was too early."""
+        """Those that have a transcript again by now; who has brought that in was too early."""
         for name in names:
             if self._layout.exists(agent, name):
                 self._layout.mark(agent, name)
@@ -154,6 +154,7 @@ class Catalog:
 
         def remove(index: Index) -> None:
             if index.remove(agent, *names):
+                self._mark_living(agent, names)  # others may have brought it in before, and taken the mark away
                 index.clear_log()
 
         self.tell(remove)
@@ -181,6 +182,7 @@ class Catalog:
             deleted = self._deleted(agent)
             self.bring_in(index, agent, *self._layout.marked(agent))
             if index.remove(agent, *deleted):
+                self._mark_living(agent, deleted)
                 index.clear_log()
         return question(index)
 

@@ -107,6 +107,26 @@ def test_what_lives_again_while_it_is_forgotten_is_marked_also_where_others_read
     assert marks(root) == set()
 
 
+def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    store.delete(AGENT, "s", soft=True)
+
+    def overtaken(index: Index, agent: str, *names: str) -> bool:
+        if names == (file_name("s"),):
+            monkeypatch.undo()
+            other = Store(root)
+            other.restore(other.kept()[0])
+        return Index.remove(index, agent, *names)
+
+    monkeypatch.setattr(index_module.Index, "remove", overtaken)
+    (root / "unindexed" / AGENT / file_name("s")).unlink()
+    listed(store)
+    assert listed(Store(root)) == ["s"]
+
+
 def test_what_is_not_marked_is_not_looked_at(store: Store, root: Path) -> None:
     talk.keep(store, AGENT, "a", at=1)
     assert listed(store) == ["a"]
