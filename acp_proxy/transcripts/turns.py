@@ -2,7 +2,8 @@
 
 The user's words, the agent's messages (joined across their chunks) and the titles of tool calls, each on lines of their
 own; no thoughts, no plans, nothing that tools were given or gave back. A turn begins with each prompt; before the first
-one (in what an agent told of an earlier conversation), with a message of the user that comes after something else.
+one (in what an agent told of an earlier conversation), with a message of the user that comes after something else
+than a plan.
 What is appended later can be read from the last turn on. Never raises but for OSError.
 """
 
@@ -15,6 +16,8 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
 _TOOL_KINDS = (acp.TOOL_CALL, "tool_call_update")
+_PLAN = "plan"
+"""Only the last of several is told, so none of them parts two messages of the user."""
 _LONGEST = 1024 * 1024
 """Characters of one turn: more than anybody says. What is pasted beyond that is not searched."""
 
@@ -119,7 +122,7 @@ class Turns:
             self._heard(at, _words(content))
             return
         turn = self._current(at)
-        turn.is_answered = True
+        turn.is_answered |= kind != _PLAN
         if kind == acp.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
             message = acp.text(update, "messageId") or ""
             turn.say(text, goes_on=self._message == message)

@@ -6,7 +6,7 @@ stand what only the transcript knows: how a turn ended, and where something is m
 (``turns``), or no more than a page of one (``parts``): of a longer turn, a call may be told again with what changed.
 
 A turn begins with each prompt; before the first one (in what an agent told of an earlier conversation) with a message
-of the user that follows after something else.
+of the user that follows after something else than a plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -174,7 +174,7 @@ class _Parts:
                     yield from self._ended()
                 if not self._is_open:
                     yield self._begun(at)
-                self._only_user &= is_users
+                self._only_user &= is_users or isinstance(item, Plan)
                 yield item
 
     def _note(self, note: Mapping[str, object]) -> None:

@@ -162,6 +162,7 @@ _SAID = {
     "thought": lambda word: update(THOUGHT, **text("hm")),
     "user": lambda word: update(USER, **text(word)),
     "call": lambda word: update("tool_call", toolCallId=word, title=word),
+    "plan": lambda word: update("plan", entries=[{"content": "step", "status": "pending", "priority": "low"}]),
     "usage": lambda word: update("usage_update", used=1),
     "answer": lambda word: answer(),
 }
@@ -177,3 +178,12 @@ def test_turns_are_those_that_are_shown(tmp_path_factory: pytest.TempPathFactory
     ]
     reading.close()
     assert [(turn.number, set(re.findall(r"w\d+w", turn.text))) for turn in turns(path)[0]] == shown
+
+
+def test_plans_part_no_messages_since_only_the_last_of_several_is_shown(tmp_path: Path) -> None:
+    plan = update("plan", entries=[])
+    told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
+    path = write(tmp_path, *told, plan, update(USER, **text("second")))
+    reading = Reading(path)
+    assert len(list(conversation.turns(reading, talk.SESSION))) == len(texts(path)) == 2
+    reading.close()
