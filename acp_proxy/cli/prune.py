@@ -42,7 +42,8 @@ def prune(
     """Delete whole sessions that are old, or too many, for good. It asks first.
 
     Each limit holds for what is left: a session goes if any of them says so. With --agent they are about that agent's
-    sessions alone. What an agent is running now is left alone. Sizes are those of the files; the index is not counted.
+    sessions alone. What an agent is running now, or has gone on with while this asks, is left alone. A session is as
+    old as what was said in it last. Sizes are those of the files; the index is not counted.
 
     Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
