@@ -17,6 +17,7 @@ from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, kept_as, kept_name, packed
 from acp_proxy.wire import clock
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without locks nobody can tell who has a transcript open; what was written to more recently may be in use."""
 
@@ -30,12 +31,24 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool) -> None:
     with known.alone():
         at = _now()
         if not soft:
-            known.append(journal.DELETED, session, at)
+            _say_deleted(layout, agent, session, at)
         elif session not in known.deleted():  # else what is kept of it stays as it is
             kept = kept_as(name, at)
             _copy_title(layout, agent, session, name, kept)
             known.append(journal.DELETED, session, at, transcript=kept)
         finish(layout, agent, session)
+
+
+def _say_deleted(layout: Layout, agent: str, session: str, at: str) -> None:
+    """Where the disk is full the transcript goes first: a delete is what makes room there. Raises OSError."""
+    known = layout.journal(agent)
+    try:
+        known.append(journal.DELETED, session, at)
+    except OSError as problem:
+        if problem.errno not in _NO_ROOM:
+            raise
+        layout.remove(agent, file_name(session))
+        known.append(journal.DELETED, session, at)
 
 
 def finish(layout: Layout, agent: str, session: str) -> None:

@@ -2,12 +2,15 @@
 
 import fcntl
 import os
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from acp_proxy.errors import StoreRefused
+from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts import deleting
 from acp_proxy.transcripts.keeping import Kept
 from acp_proxy.transcripts.layout import Layout
@@ -391,3 +394,30 @@ def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Store,
     assert [each.session for each in store.kept()] == ["s"]
     assert isinstance(store.kept()[0], Kept)
     assert [finding.name for finding in store.verify() if finding.is_damage] == [broken.name]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of a megabyte."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(where)]
+    if shutil.which("mount") is None or subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield where
+    subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
+def test_a_delete_makes_its_own_room_on_a_full_disk(small_disk: Path) -> None:
+    store = Store(small_disk / "store")
+    for session in ("a", "b"):
+        store_session(store, session, ("one", []))
+    assert [row.session for row in store.sessions()] == ["b", "a"]
+    with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    [row] = [row for row in store.sessions() if row.session == "a"]
+    with suppress(Unreadable):  # there may be no room for the index to learn of it
+        store.remove(row)
+    assert [row.session for row in Store(store.root).sessions()] == ["b"]
+    assert store.deleted(row.agent) == {"a"}
