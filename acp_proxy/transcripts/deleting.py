@@ -9,7 +9,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from acp_proxy.transcripts import access, journal
@@ -22,8 +22,11 @@ _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
 """Without locks nobody can tell who has a transcript open; what was written to more recently may be in use."""
 
 
-def delete(layout: Layout, agent: str, session: str, *, soft: bool) -> None:
-    """Take a session away; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError."""
+def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False) -> None:
+    """Take a session away; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
+
+    ``is_unused``: the caller keeps others from opening its transcript (``unused``).
+    """
     name = file_name(session)
     with suppress(OSError):  # it only makes the index look sooner
         layout.mark(agent, name)
@@ -31,7 +34,7 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool) -> None:
     with known.alone():
         at = _now()
         if not soft:
-            _say_deleted(layout, agent, session, at)
+            _say_deleted(layout, agent, session, at, is_unused=is_unused)
         elif session not in known.deleted():  # else what is kept of it stays as it is
             kept = kept_as(name, at)
             _copy_title(layout, agent, session, name, kept)
@@ -39,16 +42,24 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool) -> None:
         finish(layout, agent, session)
 
 
-def _say_deleted(layout: Layout, agent: str, session: str, at: str) -> None:
-    """Where the disk is full the transcript goes first: a delete is what makes room there. Raises OSError."""
-    known = layout.journal(agent)
+def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused: bool) -> None:
+    """Where the disk is full the transcript goes first: a delete is what makes room there. Raises OSError.
+
+    One that somebody has open would make none: then it stays, and nothing is deleted.
+    """
+    known, name = layout.journal(agent), file_name(session)
+    path = layout.transcript(agent, name)
     try:
         known.append(journal.DELETED, session, at)
     except OSError as problem:
-        if problem.errno not in _NO_ROOM:
-            raise
-        layout.remove(agent, file_name(session))
-        known.append(journal.DELETED, session, at)
+        with ExitStack() as stack:
+            is_full = problem.errno in _NO_ROOM
+            if not is_full or not (is_unused or stack.enter_context(unused(path))):
+                raise
+            with suppress(FileNotFoundError):  # it is packed
+                os.truncate(path, 0)  # whoever keeps others from opening it has it open: without a name it takes room
+            layout.remove(agent, name)
+            known.append(journal.DELETED, session, at)
 
 
 def finish(layout: Layout, agent: str, session: str) -> None:

@@ -96,7 +96,7 @@ def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
             if candidate.is_kept:
                 deleting.remove_kept(layout, agent, session, name)
             elif name == file_name(session):
-                deleting.delete(layout, agent, session, soft=soft)
+                deleting.delete(layout, agent, session, soft=soft, is_unused=True)
             else:
                 deleting.remove_superseded(layout, agent, session, name, soft=soft)
     except OSError as problem:

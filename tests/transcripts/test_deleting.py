@@ -408,7 +408,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(where)], check=True)
 
 
-def test_a_delete_makes_its_own_room_on_a_full_disk(small_disk: Path) -> None:
+@pytest.fixture
+def full_store(small_disk: Path) -> Store:
+    """With the sessions a and b, and without room for a byte."""
     store = Store(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one", []))
@@ -416,8 +418,30 @@ def test_a_delete_makes_its_own_room_on_a_full_disk(small_disk: Path) -> None:
     with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
-    [row] = [row for row in store.sessions() if row.session == "a"]
+    return store
+
+
+def test_a_delete_makes_its_own_room_on_a_full_disk(full_store: Store) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
     with suppress(Unreadable):  # there may be no room for the index to learn of it
-        store.remove(row)
-    assert [row.session for row in Store(store.root).sessions()] == ["b"]
-    assert store.deleted(row.agent) == {"a"}
+        full_store.remove(row)
+    assert [row.session for row in Store(full_store.root).sessions()] == ["b"]
+    assert full_store.deleted(row.agent) == {"a"}
+
+
+def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Store) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
+    before = path.read_bytes()
+    transcript = Transcript(path)
+    with pytest.raises(OSError, match="No space"):
+        full_store.remove(row)
+    transcript.close()
+    assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
+
+
+def test_prune_makes_room_on_a_full_disk(full_store: Store) -> None:
+    chosen = [one for one in full_store.candidates() if one.session == "a"]
+    with suppress(Unreadable):
+        assert [why for _, why in full_store.prune(chosen, soft=False)] == [None]
+    assert full_store.deleted(chosen[0].agent) == {"a"}
