@@ -21,6 +21,19 @@ def printed(store: Store, *words: str) -> str:
     return result.stdout
 
 
+class Command:
+    """One of them: its words in front are given."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, store: Store, *words: str) -> Result:
+        return run(store, self._name, *words)
+
+    def printed(self, store: Store, *words: str) -> str:
+        return printed(store, self._name, *words)
+
+
 def told(store: Store, *words: str) -> Any:
     """What a program reads."""
     return json.loads(printed(store, *words, "--json"))

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.stored import EPOCH, chunk, store_session
 from tests.transcripts.cold import age
@@ -38,16 +39,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def run(store: Store, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "export", *words, "--store", str(store.root)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
-
-
-def printed(store: Store, *words: str) -> str:
-    result = run(store, *words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+command = Command("export")
+run, printed = command.run, command.printed
 
 
 def test_markdown_is_what_comes_if_nothing_is_said(store: Store) -> None:

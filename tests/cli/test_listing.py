@@ -6,10 +6,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal
 from tests.stored import EPOCH, chunk, store_session
 
@@ -19,16 +20,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def run(store: Store, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "list", *words, "--store", str(store.root)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
-
-
-def printed(store: Store, *words: str) -> str:
-    result = run(store, *words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+command = Command("list")
+run, printed = command.run, command.printed
 
 
 def ids(store: Store, *words: str) -> list[str]:

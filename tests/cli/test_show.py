@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal, pager
 from tests.stored import chunk, store_session
 
@@ -36,16 +35,8 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def run(store: Store, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "show", *words, "--store", str(store.root)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
-
-
-def printed(store: Store, *words: str) -> str:
-    result = run(store, *words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+command = Command("show")
+run, printed = command.run, command.printed
 
 
 def numbered(store: Store, count: int) -> None:
