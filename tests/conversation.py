@@ -267,8 +267,15 @@ class Talk:
     # what can happen
 
     def client(self, *said: Said) -> Step:
-        """One read of the client's."""
-        return self._step(Lines(Peer.CLIENT, self._said(said)))
+        """One read of the client's. Of what means nothing, a decision would say so too."""
+        lines = self._said(said)
+        data = b"".join(lines)
+        means_nothing = data.endswith(b"\n") and self.core.means_nothing(data)
+        step = self._step(Lines(Peer.CLIENT, lines))
+        if means_nothing:
+            assert step.done == [Forward(Peer.AGENT, each) for each in lines]
+            assert not step.kept
+        return step
 
     def agent(self, *said: Said) -> Step:
         """One read of the agent's. What may pass without being decided on is what a decision lets pass."""

@@ -5,6 +5,7 @@ that a peer can send. The shell calls it under one lock; it keeps no clock and t
 """
 
 import contextlib
+from collections.abc import Mapping
 
 from acp_proxy.core import answers, capabilities, handover
 from acp_proxy.core.aliases import Aliases
@@ -33,11 +34,15 @@ from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
 from acp_proxy.core.restoring import HELD_LIMIT, Restores
 from acp_proxy.core.scribe import Scribe
-from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.wire.value import Value
 
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+_TOLD = acp.CANCEL, acp.CANCEL_REQUEST
+"""Notifications of the client's that mean something here."""
+_SESSION_METHOD = b'"session/'
+"""In nearly every line of the client's that means something here: it need not be parsed to see that."""
 
 
 class Settings(Value):
@@ -78,10 +83,34 @@ class Interceptor:
         if self._passing is None:
             return None
         session, beginning = self._passing
-        if not lines.startswith(beginning) or _SESSION_INFO in lines:
+        if not lines.startswith(beginning) or lines.rfind(_SESSION_INFO) >= 0:  # faster than ``in``
             return None
-        more = lines.count(b"\n") - 1
-        return session if not more or lines.count(b"\n" + beginning) == more else None
+        if lines.find(b"\n") + 1 == len(lines):
+            return session
+        return session if lines.count(b"\n" + beginning) == lines.count(b"\n") - 1 else None
+
+    def means_nothing(self, lines: bytes) -> bool:
+        """Whether these whole lines of the client's only have to be passed on: notifications that nothing depends on,
+        and answers to questions that are not remembered."""
+        if self._names or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
+            return False
+        for line in framing.cut(lines):
+            value = jsonrpc.look(line)
+            if not isinstance(value, dict):
+                return False
+            if "method" not in value:
+                if self._may_be_awaited(value, line):
+                    return False
+            elif "id" in value or value["method"] in _TOLD:
+                return False
+        return True
+
+    def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
+        try:
+            id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
+        except ValueError:
+            return True
+        return id is not None and self._ledger.is_asked(Peer.AGENT, id)
 
     def handle(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []

@@ -66,6 +66,10 @@ class Ledger:
         self._close(asked, found)
         return found
 
+    def is_asked(self, asked: Peer, id: RequestId) -> bool:
+        """Whether this is the id of something that this peer asked, and has no answer to."""
+        return (asked, id) in self._open
+
     def of(self, asked: Peer) -> Iterator[Open]:
         """What this peer still waits for, oldest first of each id."""
         for (who, _), waiting in self._open.items():

@@ -21,7 +21,8 @@ class Dropped(Value):
     session: str
 
 
-Timed = tuple[str, Recording | Dropped]
+Timed = tuple[float, Recording | Dropped]
+"""With the time since 1970, in seconds, at which it was decided."""
 
 
 class Backlog:
@@ -49,7 +50,10 @@ class Backlog:
     def taken(self) -> deque[Timed]:
         """All that there is; it is the caller's to write."""
         with self._moving:
-            batch, self.late, self._late_bytes = deque(self.late), [], 0
+            batch: deque[Timed] = deque()
+            if self.late:
+                batch.extend(self.late)
+                self.late, self._late_bytes = [], 0
             while self.pending:
                 batch.append(self.pending.popleft())
         return batch

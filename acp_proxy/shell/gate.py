@@ -42,7 +42,7 @@ class Gate:
 
         ``patience``: seconds that it may be busy, and get on.
         """
-        is_free = self._taken.acquire(blocking=False)
+        is_free = self._taken.acquire(False)
         if not is_free and (self.is_stalled or not self._comes_free(patience)):
             self._backlog.put_off()
             if not self._taken.acquire(blocking=False):  # who has it looks once more when it lets go

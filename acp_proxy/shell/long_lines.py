@@ -54,11 +54,13 @@ class LongLines(dict[str, LongLine]):
             return None
         return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
 
-    def wait(self, line: LongLine, at: str, effect: Recording | Dropped) -> list[Timed]:
+    def wait(self, line: LongLine, seconds: float, effect: Recording | Dropped) -> list[Timed]:
         """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""
-        line.behind.append((at, effect))
+        line.behind.append((seconds, effect))
         line.behind_bytes += size_of(effect)
-        return [(at, Dropped(line.session)), *self.ended(line.session)] if line.behind_bytes > PATIENCE_BYTES else []
+        if line.behind_bytes <= PATIENCE_BYTES:
+            return []
+        return [(seconds, Dropped(line.session)), *self.ended(line.session)]
 
     def ended(self, session: str) -> list[Timed]:
         """What waited for the end of its long line, if there was one."""

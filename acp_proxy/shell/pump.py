@@ -25,7 +25,11 @@ LONG_LINE = 1024 * 1024
 class Performer(Protocol):
     """What a pump needs of the relay."""
 
+    is_full: bool
+    """Whether the agent should not be read until there is room (``wait_for_room``)."""
+
     def pass_updates(self, lines: bytes) -> bool: ...
+    def pass_to_agent(self, lines: bytes) -> bool: ...
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None: ...
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]: ...
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]: ...
@@ -42,6 +46,7 @@ class Pump:
         self.is_reading = False
         self._fd = fd
         self._relay = relay
+        self._pass = relay.pass_updates if peer is Peer.AGENT else relay.pass_to_agent
         self._on_end = on_end
         self._framer = LineFramer()
         self._todo: deque[Acting] = deque()
@@ -69,7 +74,7 @@ class Pump:
 
     def _run(self, turn: int) -> None:
         while self._do_all(turn):
-            if not self._in_line:  # until its end, nobody else has the peer's output: no room would be made
+            if self._relay.is_full and not self._in_line:  # in one, nobody else has the output: no room would be made
                 self._relay.wait_for_room(self.peer)
             self.is_reading = True
             data = output.read(self._fd, LONG_READ if self._in_line else READ_SIZE)
@@ -81,8 +86,7 @@ class Pump:
                 data = self._put_piece(data)
             was_long = self._framer.waiting > LONG_LINE
             lines = self._framer.take(data)
-            may_pass = self.peer is Peer.AGENT and not self._todo  # nothing is to be done before
-            if lines and not (may_pass and self._relay.pass_updates(lines)):
+            if lines and (self._todo or not self._pass(lines)):  # what is to be done before them comes first
                 self._put(cut(lines))
             if self._turn == turn and self._framer.waiting > LONG_LINE and not was_long:
                 self._open_line()

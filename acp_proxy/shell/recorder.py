@@ -37,7 +37,6 @@ from acp_proxy.transcripts.names import command_name
 from acp_proxy.transcripts.opening import Deleted
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
@@ -95,7 +94,7 @@ class Recorder:
     # --- under the core's lock
 
     def add(self, effect: Recording) -> None:
-        self._backlog.pending.append((clock.stamp(time.time()), effect))
+        self._backlog.pending.append((time.time(), effect))
 
     # --- by any thread
 
@@ -198,16 +197,16 @@ class Recorder:
         if len(batch) > 1 or (batch and not self._is_written(*batch[0])):
             self._put_away(batch)
 
-    def _is_written(self, at: str, effect: Recording | Dropped) -> bool:
+    def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
         """Updates of a session that is well, alone: what there is to write nearly always. False for all else."""
         if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
             return False
-        data = record.encode_messages(at, self.run, Peer.AGENT, effect.data)
+        at = clock.stamp(seconds)
         try:
-            known.transcript.append(data)
+            known.transcript.append(record.encode_updates(at, self.run, effect.data))
         except OSError as problem:
             self._failed(known, at, problem)
         return True
@@ -216,10 +215,11 @@ class Recorder:
         at, session, data = "", "", list[bytes]()
         while batch:
             self.gate.busy_since = math.inf  # much to do is no store that hangs
-            at, effect = batch.popleft()
+            seconds, effect = batch.popleft()
             if self._long_lines and (line := self._long_lines.before(effect)) is not None:
-                batch.extendleft(self._long_lines.wait(line, at, effect)[::-1])
+                batch.extendleft(self._long_lines.wait(line, seconds, effect)[::-1])
                 continue
+            at = clock.stamp(seconds)
             if not isinstance(effect, _LINES) or effect.session != session:
                 self._append(session, data, at)
                 data = []
@@ -228,7 +228,7 @@ class Recorder:
                     plain = jsonrpc.is_plain(raw)
                     data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
                 case KeepUpdates(session, lines):
-                    data.append(record.encode_messages(at, self.run, Peer.AGENT, lines))
+                    data.append(record.encode_updates(at, self.run, lines))
                 case KeepPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
                 case KeepNote(session, note):

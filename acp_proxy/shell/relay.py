@@ -86,14 +86,13 @@ class Relay:
         self._replay = replay
         self._idle_seconds = idle_seconds
         self._core = threading.Lock()
-        self._outputs = {
-            Peer.CLIENT: Output(to_client, self._notify),
-            Peer.AGENT: Output(to_agent, lambda: None, from_client, self._hang_up),
-        }
+        self._to_client = Output(to_client, self._notify)
+        self._to_agent = Output(to_agent, lambda: None, from_client, self._hang_up)
         self.client = Pump(Peer.CLIENT, from_client, self, self._notify)
         self.agent = Pump(Peer.AGENT, from_agent, self, self._notify)
         self._hung_up = False
-        self._serving = Serving(recorder, self._outputs[Peer.CLIENT], warn) if recorder is not None else None
+        self._serving = Serving(recorder, self._to_client, warn) if recorder is not None else None
+        self.is_full = False
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
@@ -112,27 +111,27 @@ class Relay:
     @property
     def client_is_gone(self) -> bool:
         """The editor has closed its side, or does not read any more."""
-        return self.client.ended.is_set() or self._hung_up or self._outputs[Peer.CLIENT].is_gone
+        return self.client.ended.is_set() or self._hung_up or self._to_client.is_gone
 
     @property
     def is_behind(self) -> bool:
         """The editor has closed its side, and the agent does not read what was said before."""
-        return self._hung_up and not self.client.ended.is_set() and not self._outputs[Peer.CLIENT].is_gone
+        return self._hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
 
     @property
     def taken(self) -> int:
         """Grows while an agent that is behind reads."""
-        return self._outputs[Peer.AGENT].taken
+        return self._to_agent.taken
 
     def end_input(self) -> None:
         """The agent reads its end of file, behind everything that is on its way; nothing waits for that here."""
-        threading.Thread(target=self._outputs[Peer.AGENT].close, name="end of input", daemon=True).start()
+        threading.Thread(target=self._to_agent.close, name="end of input", daemon=True).start()
 
     def finish(self, how: str) -> None:
         """The agent is gone: let replays end, answer what is open, and put everything away."""
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()
-        self._outputs[Peer.CLIENT].is_delivered()
+        self._to_client.is_delivered()
         for effect in self._decide(AgentEnded(how)):
             self.flush()
             self.perform(effect)
@@ -143,7 +142,7 @@ class Relay:
     def finish_work(self, seconds: float) -> None:
         if self._serving is not None:
             self._serving.finish(seconds)
-            self._outputs[Peer.CLIENT].is_delivered(seconds)
+            self._to_client.is_delivered(seconds)
             self._is_over = True
             self._watch_wanted.set()
 
@@ -154,6 +153,15 @@ class Relay:
             self.stirred.set()
         return self._decide(Lines(peer, lines))
 
+    def pass_to_agent(self, lines: bytes) -> bool:
+        """What of a client's nothing is to be done about. False for everything else."""
+        with self._core:
+            if not self._interceptor.means_nothing(lines):
+                return False
+        self._to_agent.write(lines)
+        self._stir()
+        return True
+
     def pass_updates(self, lines: bytes) -> bool:
         """What an agent says most: updates that nothing waits for. False for everything else."""
         with self._core:
@@ -162,7 +170,7 @@ class Relay:
                 return False
             if self._recorder is not None:
                 self._recorder.add(KeepUpdates(session, lines))
-        self._outputs[Peer.CLIENT].write(lines)
+        self._to_client.write(lines)
         self.flush()
         return True
 
@@ -180,17 +188,15 @@ class Relay:
         return self._decide(Piece(peer, data, last))
 
     def flush(self) -> None:
+        self._stir()
         if self._recorder is not None:
-            if not self._watching:
-                self._watching = True
-                self._watch_wanted.set()
             try:
                 self._recorder.flush()
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
                 self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def wait_for_room(self, peer: Peer) -> None:
-        if peer is Peer.AGENT and not self._room.is_set():
+        if peer is Peer.AGENT:
             self._room.wait()
 
     def perform(self, effect: Acting) -> list[Acting]:
@@ -204,7 +210,7 @@ class Relay:
     def _perform(self, effect: Acting) -> list[Acting]:
         match effect:
             case Forward():
-                out = self._outputs[effect.to]
+                out = self._output(effect.to)
                 if effect.own:
                     self._say(effect)
                 elif effect.begins and effect.ends:
@@ -255,7 +261,7 @@ class Relay:
     def _say(self, effect: Forward) -> None:
         """A message of ours. The pump that reads from its peer waits for nothing: where the peer does not read before
         it has been read, both would wait for ever."""
-        out = self._outputs[effect.to]
+        out = self._output(effect.to)
         if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
             out.post(effect.data, math.inf)  # one for each load under way: their number has a limit
         elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
@@ -277,6 +283,7 @@ class Relay:
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
+            self.is_full = True
         return self._acting(effects)
 
     def _acting(self, effects: list[Effect]) -> list[Acting]:
@@ -311,7 +318,7 @@ class Relay:
         )
 
         def found(complete: bool) -> list[Acting]:
-            client, end = self._outputs[Peer.CLIENT], partial(self._end_replay, request)
+            client, end = self._to_client, partial(self._end_replay, request)
             self._replays[request] = Replay(
                 wanted.session, held.reading, client, end, self._warn, telling=telling, title=held.title
             )
@@ -326,22 +333,32 @@ class Relay:
         """The last take: called with the client's output held, so that nothing comes before the answer."""
         effects = self._decide(ReplayEnded(request, ended.states, ended.ours, ended.brief))
         self._replays.pop(request, None)
+        self.is_full = False
         self._room.set()
         self._perform_locked(effects)
 
     def _release(self, request: RequestId) -> None:
-        with self._outputs[Peer.CLIENT].lock:
+        with self._to_client.lock:
             self._perform_locked(self._decide(Releasing(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:
         """With the client's output held."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
-                self._outputs[Peer.CLIENT].write_locked(effect.data, own=effect.own)
+                self._to_client.write_locked(effect.data, own=effect.own)
             else:
                 self.perform(effect)
 
     # --- small things
+
+    def _output(self, peer: Peer) -> Output:
+        return self._to_client if peer is Peer.CLIENT else self._to_agent
+
+    def _stir(self) -> None:
+        """Something passes: the store may be busy, and is not to be compacted."""
+        if not self._watching:
+            self._watching = True
+            self._watch_wanted.set()
 
     def _the_recorder(self) -> Recorder:
         if self._recorder is None:

@@ -9,7 +9,12 @@ from functools import lru_cache
 
 def stamp(seconds: float) -> str:
     """A time in seconds since 1970, as text."""
-    second, millisecond = divmod(round(seconds * 1_000_000) // 1000, 1000)
+    return _millisecond(round(seconds * 1_000_000) // 1000)
+
+
+@lru_cache(2)  # several are asked for in one
+def _millisecond(millisecond: int) -> str:
+    second, millisecond = divmod(millisecond, 1000)
     return f"{_second(second)}{millisecond:03d}Z"
 
 

@@ -105,9 +105,9 @@ def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = N
     return b"".join((start, b'"line":', json.dumps(splice.decode(raw)).encode(), b"}\n"))
 
 
-def encode_messages(at: str, run: str, peer: Peer, lines: bytes) -> bytes:
-    """Many messages of one moment, each a line that ends in its newline."""
-    start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode()
+def encode_updates(at: str, run: str, lines: bytes) -> bytes:
+    """Many messages of the agent's, of one moment, each a line that ends in its newline."""
+    start = f'{{"at":"{at}","run":"{run}","from":"agent","message":'.encode()
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
 

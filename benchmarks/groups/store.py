@@ -20,7 +20,6 @@ from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.searching import Sought, Tables
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
-from acp_proxy.wire.jsonrpc import Peer
 from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row
 from benchmarks.rounds import Numbers, Task, interleaved
@@ -61,7 +60,7 @@ def told(lines: int) -> bytes:
 
 def bare(effort: Effort, batches: int, lines: int) -> Numbers:
     """The bytes that the recorder would write, and nothing else."""
-    data = record.encode_messages(AT, "bench1", Peer.AGENT, told(lines))
+    data = record.encode_updates(AT, "bench1", told(lines))
     with effort.folder() as folder:
         file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         began = time.perf_counter()

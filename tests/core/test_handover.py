@@ -232,6 +232,11 @@ def test_ids_are_rewritten_both_ways() -> None:
     )
 
 
+def test_lines_of_the_clients_are_decided_on_from_then_on_since_they_may_name_the_session() -> None:
+    talk = handed_over()
+    assert not talk.core.means_nothing(line(notification("_editor/focus", {"sessionId": "s"})))
+
+
 def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
     talk = handed_over()
     step = talk.client(prompt(2, "s"))

@@ -1,4 +1,7 @@
-"""Updates that pass without being decided on one by one: only where a decision would let them pass, and keep them."""
+"""Lines that pass without being decided on one by one: only where a decision would let them pass.
+
+``Talk`` holds all that is said anywhere in these tests against what a decision does about it.
+"""
 
 from collections.abc import Callable
 
@@ -11,6 +14,7 @@ from tests.conversation import (
     Talk,
     chunk,
     delete,
+    error,
     line,
     load,
     new,
@@ -101,3 +105,48 @@ def test_nothing_passes_before_there_is_a_transcript_to_keep_it() -> None:
     unnamed.agent(chunk("s", "one"), chunk("s", "two"))
     assert unnamed.core.passes(SAID) is None
     assert talking(records=False).core.passes(SAID) is None
+
+
+NOTHING: list[Said] = [
+    notification("_editor/focus", {"sessionId": "s"}),
+    result(5, {"content": "a file"}),
+    error(5, -32603),
+    error(None, -32700),
+]
+
+
+@pytest.mark.parametrize("said", [*([each] for each in NOTHING), NOTHING])
+def test_what_of_the_clients_means_nothing_here_passes(said: list[Said]) -> None:
+    talk = talking()
+    talk.agent(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
+    assert talk.core.means_nothing(line(*said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        prompt(7, "s"),
+        request(7, "_editor/question", {}),
+        notification("session/cancel", {"sessionId": "s"}),
+        notification("$/cancel_request", {"requestId": 1}),
+        b'{"jsonrpc":"2.0","method":"session\\/cancel","params":{"sessionId":"s"}}\n',
+        b'{"jsonrpc":"2.0","method":"\\u0073ession/list","id":7}\n',
+        [result(5, {}), result(6, {})],
+        b"no JSON\n",
+        b"5\n",
+    ],
+)
+def test_other_lines_of_the_clients_are_decided_on(said: Said) -> None:
+    means_nothing = talking().core.means_nothing
+    assert not means_nothing(line(said))
+    assert not means_nothing(line(NOTHING[0], said))
+
+
+@pytest.mark.parametrize("method", ["session/request_permission", "terminal/create"])
+def test_an_answer_that_is_remembered_is_decided_on(method: str) -> None:
+    talk = talking()
+    talk.agent(request(5, method, {"sessionId": "s"}))
+    assert not talk.core.means_nothing(line(result(5, {})))
+    assert talk.core.means_nothing(line(result(6, {})))
+    talk.client(result(5, {}))
+    assert talk.core.means_nothing(line(result(5, {})))

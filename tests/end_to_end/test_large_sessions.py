@@ -28,7 +28,7 @@ def lengthened(proxied: Proxied, count: int) -> str:
     lines = "".join(f"{before}{numbered(number)}{after}\n" for number in range(count)).encode()
     transcript = Transcript(proxied.transcript(session))
     transcript.append(record.encode_message(at, run, Peer.CLIENT, json.dumps(asked).encode()))
-    transcript.append(record.encode_messages(at, run, Peer.AGENT, lines))
+    transcript.append(record.encode_updates(at, run, lines))
     transcript.append(record.encode_message(at, run, Peer.AGENT, ANSWER, "session/prompt"))
     transcript.close()
     return session

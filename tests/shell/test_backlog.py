@@ -7,11 +7,11 @@ from acp_proxy.shell.backlog import PATIENCE_BYTES, Backlog, Dropped
 def test_what_was_put_off_comes_before_what_came_later_and_is_taken_once() -> None:
     backlog = Backlog()
     turns = [BeginTurn("1"), BeginTurn("2"), BeginTurn("3")]
-    backlog.pending.append(("at 1", turns[0]))
+    backlog.pending.append((1.0, turns[0]))
     backlog.put_off()
-    backlog.pending.append(("at 2", turns[1]))
+    backlog.pending.append((2.0, turns[1]))
     backlog.put_off()
-    backlog.pending.append(("at 3", turns[2]))
+    backlog.pending.append((3.0, turns[2]))
     assert [effect for _, effect in backlog.taken()] == turns
     assert not backlog.holds_any
     assert not backlog.taken()
@@ -22,6 +22,6 @@ def test_of_too_much_only_what_later_entries_stand_on_is_kept_and_where_somethin
     begin, turn = Begin("new", "/project", [], "recorded"), BeginTurn("s")
     words = KeepUpdates("s", b"x" * (PATIENCE_BYTES // 2) + b"\n")
     for effect in (words, turn, words, begin, KeepUpdates("new", b"first\n"), EndTurn("s"), words):
-        backlog.pending.append(("now", effect))
+        backlog.pending.append((1.0, effect))
         backlog.put_off()
     assert [effect for _, effect in backlog.taken()] == [Dropped("s"), turn, begin, Dropped("new")]

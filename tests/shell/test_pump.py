@@ -31,14 +31,21 @@ class Performer:
         self.done: list[str] = []
         self.read: list[list[bytes]] = []
         self.ends = 0
+        self.is_full = True  # to be asked each time
         self.on_flush: Callable[[], None] = nothing
         self.on_find: Callable[[], None] = nothing
         self.room = threading.Event()
         self.room.set()
         self._changed = threading.Condition()
 
+    def pass_to_agent(self, lines: bytes) -> bool:
+        return self._passes(b"pass up", lines)
+
     def pass_updates(self, lines: bytes) -> bool:
-        if not lines.startswith(b"pass"):
+        return self._passes(b"pass down", lines)
+
+    def _passes(self, beginning: bytes, lines: bytes) -> bool:
+        if not lines.startswith(beginning):
             return False
         self._note(lines.decode())
         return True
@@ -286,15 +293,16 @@ def test_a_long_line_ends_with_what_its_peer_says(direction: Direction) -> None:
     assert direction.performer.ends == 1
 
 
-def test_updates_that_pass_undecided_do_not_overtake_the_end_of_a_long_line() -> None:
-    direction = Direction(Peer.AGENT)
+@pytest.mark.parametrize(("peer", "one"), [(Peer.AGENT, "pass down\n"), (Peer.CLIENT, "pass up\n")])
+def test_lines_that_pass_undecided_do_not_overtake_the_end_of_a_long_line(peer: Peer, one: str) -> None:
+    direction = Direction(peer)
     direction.pump.start()
-    direction.write(b"pass one\nlong " + LONG)
-    direction.write(b"end\npass two\n")
+    direction.write(one.encode() + b"long " + LONG)
+    direction.write(b"end\n" + one.encode())
     direction.end()
     os.close(direction.reading)
-    assert direction.performer.done[0] == "pass one\n"
-    assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\npass two\n")
+    assert direction.performer.done[0] == one
+    assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\n" + one)
 
 
 def test_what_is_within_a_long_line_goes_on_where_there_is_no_room(direction: Direction) -> None:

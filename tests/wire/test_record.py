@@ -117,7 +117,7 @@ def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> No
 @given(st.lists(spelled(messages), min_size=1, max_size=5))
 def test_many_messages_of_one_moment_are_the_same_as_each_alone(many: list[str]) -> None:
     raws = [text.encode() for text in many]
-    together = record.encode_messages(AT, RUN, Peer.AGENT, b"".join(raw + b"\n" for raw in raws))
+    together = record.encode_updates(AT, RUN, b"".join(raw + b"\n" for raw in raws))
     alone = [record.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
     assert together == b"".join(alone)
 
@@ -388,7 +388,7 @@ def test_what_a_message_brings_behind_itself_changes_nothing_of_its_entry(behind
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
     hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is no JSON
 
-    entry = decoded(record.encode_messages("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, hostile + b"\n"))
+    entry = decoded(record.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
 
     assert (entry.at, entry.run, entry.peer, entry.of) == ("2026-11-20T09:15:02.123Z", "k3f9a1", Peer.AGENT, None)
     assert entry.raw == update
