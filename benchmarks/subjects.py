@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.build import PROGRAMS, Built
 from benchmarks.rounds import Numbers
 
-NONE, C, CAT, PROXY = "none", "C", "cat", "acp-proxy"
+NONE, C, CAT, THREADS, PROXY = "none", "C", "cat", "two threads", "acp-proxy"
 NODE, PYTHON_SDK, TYPESCRIPT_SDK = "Node pipe", "Python SDK", "TypeScript SDK"
 PYTHON = "python -c pass"
 
@@ -81,6 +81,8 @@ class Effort:
                 return [self.built.relay]
             case "cat":
                 return ["/bin/sh", "-c", _CAT, "sh"]
+            case "two threads":
+                return [self.built.python, str(PROGRAMS / "threads.py"), f"{store}.jsonl"]
             case "acp-proxy" | "full" | "compact":
                 replay = [] if subject == PROXY else ["--replay", subject]
                 return [self.built.proxy, "run", "--store", str(store), *replay, "--"]

@@ -1,7 +1,8 @@
 """Passing messages on: how long they take, how many pass, what that costs.
 
 A client and an agent in C, after a real opening, with the transcript on. C is a relay that only polls, reads and
-writes: the least that one more process costs. `cat` is `cat | agent | cat`.
+writes: the least that one more process costs. `cat` is `cat | agent | cat`. Two threads are the least that a proxy in
+Python costs: they read and write, append what the agent says to a file, and look at nothing.
 """
 
 from collections.abc import Iterator
@@ -10,13 +11,13 @@ from functools import partial
 
 from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row
 from benchmarks.rounds import interleaved
-from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, C, Effort
+from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, C, Effort
 
 BATCH = 64 * 1024
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
 STALLED = 200_000_000
-_EVERYBODY = (NONE, C, CAT, PROXY)
+_EVERYBODY = (NONE, C, CAT, THREADS, PROXY)
 _PIPES = (NONE, C, PROXY)
 
 
@@ -43,7 +44,7 @@ def lines(name: str, size: int, count: int, *, quick: bool = False) -> Iterator[
         ("stream",),
         (count, size, BATCH),
         (rate(to_client), growth(f"{to_client}: memory growth")),
-        _PIPES,
+        (NONE, C, THREADS, PROXY),
         quick,
         rounds=7,
     )
@@ -84,7 +85,7 @@ TALKS = (
         ("stream", PACED),
         (PACED, SMALL, 0, 1000),
         (Reading("CPU per update that arrives alone", SECONDS, "cpu", C, factor=1 / PACED),),
-        (C, PROXY),
+        (C, THREADS, PROXY),
         quick=True,
     ),
     Talk(

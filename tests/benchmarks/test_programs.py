@@ -1,6 +1,7 @@
-"""The programs in C talk to each other, through the relay too."""
+"""The programs in C talk to each other, through the relays too."""
 
 import random
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from benchmarks import build
 from benchmarks.build import Built, CannotBuild, compiled
 from benchmarks.rounds import interleaved
-from benchmarks.subjects import CAT, NONE, C, Effort
+from benchmarks.subjects import CAT, NONE, THREADS, C, Effort
 
 needs_compiler = pytest.mark.skipif(
     build.compiler() is None, reason="no C compiler here (cc, or the one that CC names)"
@@ -20,7 +21,7 @@ needs_compiler = pytest.mark.skipif(
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("programs")
     client, agent, relay = (compiled(name, folder) for name in ("client", "agent", "relay"))
-    return Built(client, agent, relay, proxy="", python="", node=None, typescript_sdk=None)
+    return Built(client, agent, relay, proxy="", python=sys.executable, node=None, typescript_sdk=None)
 
 
 @pytest.fixture
@@ -29,8 +30,8 @@ def effort(programs: Built, tmp_path: Path) -> Effort:
 
 
 @needs_compiler
-def test_a_round_through_nothing_through_cat_and_through_the_relay(effort: Effort) -> None:
-    tasks = {subject: partial(effort.talk, subject, ["ping", 20, 300], [1, 250]) for subject in (NONE, C, CAT)}
+def test_a_round_through_nothing_through_cat_and_through_both_relays(effort: Effort) -> None:
+    tasks = {subject: partial(effort.talk, subject, ["ping", 20, 300], [1, 250]) for subject in (NONE, C, CAT, THREADS)}
 
     seen = interleaved(tasks, 2, effort.chance)
 
