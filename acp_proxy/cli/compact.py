@@ -7,8 +7,7 @@ import typer
 
 from acp_proxy.cli import amounts
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
-from acp_proxy.transcripts.store import Store
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
 from acp_proxy.views import figures
 
 if TYPE_CHECKING:  # other commands need no zstd
@@ -46,7 +45,7 @@ def compact(
             older_than=amounts.seconds("--older-than", older_than),
             dry=dry_run,
         )
-        opened = Store(root_of(store))
+        opened = store_of(store)
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, root_of
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -35,7 +35,7 @@ def verify(
     """
     damaged = 0
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         for finding in opened.verify(*_wanted(opened, sessions, agent), advancing=advancing):
             damaged += finding.is_damage
             if as_json:
@@ -65,7 +65,7 @@ def repair(
 
     left = mended = 0
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         for _, found in groupby(
             opened.verify(*_wanted(opened, sessions, agent), advancing=advancing), _repaired_at_once
         ):

@@ -6,7 +6,7 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.restore import matching
-from acp_proxy.cli.storing import AgentOption, StoreOption, YesOption, agreed, chosen, explained, root_of
+from acp_proxy.cli.storing import AgentOption, StoreOption, YesOption, agreed, chosen, explained, store_of
 from acp_proxy.errors import NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
@@ -37,7 +37,7 @@ def delete(
     Example: acp-proxy sessions delete last
     """
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         meant = list(
             {(row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft)}.values()
         )

@@ -11,7 +11,7 @@ import typer
 from acp_proxy import options
 from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, root_of, wrong_usage
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
 from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
@@ -86,7 +86,7 @@ def export(
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
         rows = list({(row.agent, row.name): row for row in found}.values())  # who is named twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()

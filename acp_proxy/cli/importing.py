@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import StoreOption, explained, root_of
+from acp_proxy.cli.storing import StoreOption, explained, store_of
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
 
@@ -31,7 +30,7 @@ def take_in(
     refused: list[str] = []
     unlisted: list[str] = []
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         for path in advancing(files, "Importing"):
             try:
                 taken = opened.take_in(path.expanduser(), damaged=damaged)

@@ -11,7 +11,7 @@ import typer
 
 from acp_proxy.cli import periods
 from acp_proxy.cli.screen import Screen, paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, short_ids
+from acp_proxy.cli.storing import AgentOption, StoreOption, explained, short_ids, store_of
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
@@ -45,7 +45,7 @@ def list_sessions(
     """
     with explained():
         where = _directory(cwd) if cwd or here else None
-        opened = Store(root_of(store))
+        opened = store_of(store)
         rows = islice(opened.newest(agent, where, periods.since(since)), limit)
         target = screen()
         first = list(islice(rows, _TOGETHER))

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completing
-from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of
-from acp_proxy.transcripts.store import Store
+from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, root_of, store_of
 
 
 def path(
@@ -32,5 +31,5 @@ def path(
         if session is None:
             typer.echo(root)
             return
-        opened = Store(root)
+        opened = store_of(store)
         typer.echo(opened.path(chosen(opened, session, agent)))

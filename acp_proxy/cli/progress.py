@@ -1,48 +1,74 @@
 """How far long work has come, on stderr, where that is a terminal; nothing is said where it is not."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+MOMENT = 0.5
+"""Seconds: what takes no longer would only flash."""
 
 T = TypeVar("T")
 
 
 def advancing(items: Sequence[T], what: str) -> Iterator[T]:
     """The items, one after the other. It is gone from the terminal when they are done."""
-    if len(items) < 2 or not sys.stderr.isatty():
+    if len(items) < 2:
         yield from items
         return
-    with _bar() as bar:
-        yield from bar.track(items, description=what)
+    with advanced(what) as tell:
+        for done, item in enumerate(items):
+            tell(done, len(items))
+            yield item
 
 
 @contextmanager
-def advanced(what: str) -> Iterator[Callable[[int, int], None]]:
-    """For work that tells how much of it is done, and how much there is; it is shown once some is left."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    bar = _bar()
-    task = bar.add_task(what, total=None)
+def advanced(what: str, patience: float = 0.0) -> Iterator[Callable[[int, int], None]]:
+    """For work that tells how much of it is done, and how much there is.
 
-    def tell(done: int, total: int) -> None:
-        if done < total:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-
+    It is shown once some is left, and it has taken so many seconds; only one at a time is.
+    """
+    bar = _Bar(what, time.monotonic() + patience)
     try:
-        yield tell
+        yield bar.tell
     finally:
         bar.stop()
 
 
-def _bar() -> "Progress":
+class _Bar:
+    _is_one_shown: ClassVar[bool] = False
+
+    def __init__(self, what: str, begins: float) -> None:
+        self._what = what
+        self._begins = begins
+        self._shown: Progress | None = None
+
+    def tell(self, done: int, total: int) -> None:
+        if self._shown is None and done < total and self._may_begin():
+            self._shown = _started(self._what, total)
+            _Bar._is_one_shown = True
+        if self._shown is not None:
+            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
+
+    def stop(self) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+            _Bar._is_one_shown = False
+
+    def _may_begin(self) -> bool:
+        return not _Bar._is_one_shown and time.monotonic() >= self._begins and sys.stderr.isatty()
+
+
+def _started(what: str, total: int) -> "Progress":
     """Results that are printed meanwhile stay above it, and on stdout."""
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    bar.add_task(what, total=total)
+    bar.start()
+    return bar

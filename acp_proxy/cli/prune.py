@@ -9,7 +9,16 @@ import typer
 from acp_proxy.cli import amounts
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.screen import screen
-from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, YesOption, agreed, explained, root_of, short_ids
+from acp_proxy.cli.storing import (
+    AgentOption,
+    JsonOption,
+    StoreOption,
+    YesOption,
+    agreed,
+    explained,
+    short_ids,
+    store_of,
+)
 from acp_proxy.errors import Unreadable, UsageError
 from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
 from acp_proxy.transcripts.store import Store
@@ -53,7 +62,7 @@ def prune(
             raise UsageError("--deleted is about what was deleted softly already: without --soft")
         if as_json and not (dry_run or yes):
             raise UsageError("--json does not ask: with --dry-run or --yes")
-        opened = Store(root_of(store))
+        opened = store_of(store)
         candidates = [each for each in opened.candidates(deleted=deleted) if each.agent.startswith(agent.lower())]
         chosen = beyond(limits, candidates)
         if dry_run or not chosen:

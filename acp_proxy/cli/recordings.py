@@ -12,11 +12,10 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completing
-from acp_proxy.cli.storing import chosen, root_of
+from acp_proxy.cli.storing import chosen, store_of
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
 from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.record import Header
 
 _HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."
@@ -57,7 +56,7 @@ def _file(path: Path) -> Reading:
 
 
 def _stored(wanted: str, store: str, agent: str) -> Reading:
-    found = Store(root_of(store))
+    found = store_of(store)
     return found.open_listed(chosen(found, wanted, agent))
 
 

@@ -8,9 +8,8 @@ import typer
 
 from acp_proxy import options
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, root_of
+from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
 from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts.store import Store
 
 PatternsOption = Annotated[
     str,
@@ -42,7 +41,7 @@ def redact(
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])
-        opened = Store(root_of(store))
+        opened = store_of(store)
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, root_of
+from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import UsageError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -31,7 +31,7 @@ def rename(
             raise UsageError("rename takes a title, or --clear")
         if wanted is None and not clear:
             raise UsageError("the title is empty. To take yours away: --clear")
-        opened = Store(root_of(store))
+        opened = store_of(store)
         row = chosen(opened, session, agent)
         opened.rename(row, wanted)
         title = _title_now(opened, row.agent, row.name)

@@ -8,7 +8,7 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.screen import screen
-from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, root_of
+from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
@@ -40,7 +40,7 @@ def restore(
     Example: acp-proxy sessions restore last
     """
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         if listing or not sessions:
             _list(opened, matching(opened.kept(), None, agent), as_json)
             return

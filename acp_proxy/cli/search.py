@@ -12,7 +12,7 @@ import typer
 from acp_proxy.cli import periods
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.screen import paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, explained, root_of, short_ids, wrong_usage
+from acp_proxy.cli.storing import AgentOption, StoreOption, explained, short_ids, store_of, wrong_usage
 from acp_proxy.transcripts.index import is_superseded
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -56,7 +56,7 @@ def search(
     with wrong_usage():
         question = phrases.question(words)
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         agents = [one for one in opened.agents() if one.startswith(agent.lower())]
         sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
         with _interruptible(), advanced("Reading what is new") as progress:

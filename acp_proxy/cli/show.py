@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.screen import screen
-from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, root_of
-from acp_proxy.transcripts.store import Store
+from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 
 _TURNS = re.compile(r"(-?[1-9][0-9]{0,8})(-([1-9][0-9]{0,8})?)?")
 
@@ -40,7 +39,7 @@ def show(
 
     wanted = _wanted(turn)
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         row = chosen(opened, session, agent)
         reading = opened.open_listed(row)
         try:

@@ -5,8 +5,7 @@ import sys
 import typer
 
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, root_of
-from acp_proxy.transcripts.store import Store
+from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
 
 
@@ -20,7 +19,7 @@ def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption 
     Example: acp-proxy sessions stats --agent claude
     """
     with explained():
-        opened = Store(root_of(store))
+        opened = store_of(store)
         transcripts = [each for each in opened.transcripts() if each[0].startswith(agent.lower())]
         agents, failed = opened.usage(advancing(transcripts, "Reading"))
     if as_json:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli import completing
+from acp_proxy.cli.progress import MOMENT, advanced
 from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
@@ -57,6 +59,14 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 def root_of(given: str) -> Path:
     os.umask(PRIVATE_UMASK)
     return Path(given).expanduser() if given else default_root()
+
+
+def store_of(given: str) -> Store:
+    """The store that is meant. Where its index has to be made anew, which may take long, that is shown. Raises
+    StoreRefused."""
+    store = Store(root_of(given))
+    store.filling = partial(advanced, "Making the index anew", MOMENT)
+    return store
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
 from acp_proxy.transcripts import access, deleting
@@ -17,6 +18,9 @@ from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.reading import Reading
+
+if TYPE_CHECKING:
+    from acp_proxy.transcripts.searching import Progress
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
@@ -37,12 +41,16 @@ _PASSING = _IN_USE | frozenset(
 )
 """In use, or no room for it: nothing that making it anew would mend."""
 
+Filling = Callable[[], "AbstractContextManager[Progress]"]
+"""Around the making of an index anew; it is told how many of the transcripts are in it, and of how many."""
+
 T = TypeVar("T")
 
 
 class Catalog:
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, filling: "Filling") -> None:
         self._layout = layout
+        self._filling = filling
         self._index: Index | None = None
         self._inode = 0
         self._told_again_at = 0.0
@@ -188,11 +196,14 @@ class Catalog:
 
     def _fill(self, index: Index) -> None:
         left = deque((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
-        while left:
-            until = time.monotonic() + _TOGETHER_SECONDS
-            with index.together():
-                while left and time.monotonic() < until:
-                    self.bring_in(index, *left.popleft())
+        total = len(left)
+        with self._filling() as progress:
+            while left:
+                progress(total - len(left), total)
+                until = time.monotonic() + _TOGETHER_SECONDS
+                with index.together():
+                    while left and time.monotonic() < until:
+                        self.bring_in(index, *left.popleft())
         index.is_filled()
 
     def _deleted(self, agent: str) -> list[str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from collections import Counter
 
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.transcripts.catalog import Catalog
+    from acp_proxy.transcripts.catalog import Catalog, Filling
     from acp_proxy.transcripts.importing import Taken
     from acp_proxy.transcripts.index import Listed, Page
     from acp_proxy.transcripts.keeping import Kept
@@ -44,6 +44,7 @@ class Store:
     def __init__(self, root: Path) -> None:
         """Make the store if it is missing. Raises StoreRefused."""
         self.root = root
+        self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
         access.prepare(root)
         try:
@@ -396,7 +397,7 @@ class Store:
     def _catalog(self) -> "Catalog":
         from acp_proxy.transcripts.catalog import Catalog
 
-        return Catalog(self._layout)
+        return Catalog(self._layout, self.filling)
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))

@@ -1,5 +1,6 @@
 """The index is brought up to date before it is asked; whatever happened to its file, the answer is the same."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -334,6 +335,17 @@ def test_an_index_that_cannot_be_trusted_is_made_anew_and_deleted_sessions_stay_
 def test_also_by_the_process_that_has_it_open(full: Store, root: Path, break_it: Callable[[Path], None]) -> None:
     break_it(root / "index.sqlite3")
     assert listed(full) == ["b", "a"]
+
+
+def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Store, root: Path) -> None:
+    told: list[tuple[int, int]] = []
+    missing(root / "index.sqlite3")
+    store = Store(root)
+    store.filling = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
+    assert listed(store) == ["b", "a"]
+    assert told == [(0, 2)]
+    assert listed(store) == ["b", "a"]
+    assert told == [(0, 2)]
 
 
 def test_an_index_that_is_cut_anywhere_is_made_anew(full: Store, root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""How far long work has come is told on a terminal, and only where there is something to tell."""
+
+import contextlib
+import os
+import pty
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from acp_proxy.cli.progress import MOMENT, advanced, advancing
+
+
+@contextmanager
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """With a terminal as stderr; what it has shown is there at the end."""
+    ours, theirs = pty.openpty()
+    shown: list[str] = []
+    with os.fdopen(theirs, "w") as written, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", written)
+        patch.setenv("TERM", "xterm-256color")
+        yield shown
+        written.flush()
+        os.set_blocking(ours, False)
+        with contextlib.suppress(BlockingIOError):
+            shown.append(os.read(ours, 65536).decode())
+    os.close(ours)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets so many seconds pass."""
+    now = 0.0
+
+    def later(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr("acp_proxy.cli.progress.time.monotonic", lambda: now)
+    return later
+
+
+def test_what_takes_no_longer_than_a_moment_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
+) -> None:
+    with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
+        for done in range(10):
+            tell(done, 10)
+            passes(MOMENT / 20)
+    assert shown == []
+
+
+def test_what_takes_longer_is_shown_and_then_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
+) -> None:
+    with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
+        tell(0, 10)
+        passes(2 * MOMENT)
+        tell(5, 10)
+    assert "Counting" in shown[0]
+    assert "50%" in shown[0]
+    assert shown[0].endswith("\x1b[2K")  # its line is empty again
+
+
+def test_where_nothing_is_left_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with looked_at(monkeypatch) as shown:
+        with advanced("Counting") as tell:
+            tell(0, 0)
+            tell(3, 3)
+        assert list(advancing([1], "Counting")) == [1]
+    assert shown == []
+
+
+def test_only_one_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with looked_at(monkeypatch) as shown:
+        for item in advancing([1, 2], "Outer"):
+            with advanced(f"Inner {item}") as tell:
+                tell(0, 2)
+        with advanced("Later") as tell:
+            tell(0, 2)
+    assert "Outer" in shown[0]
+    assert "Inner" not in shown[0]
+    assert "Later" in shown[0]
