@@ -11,6 +11,8 @@ from acp_proxy.errors import UsageError
 from acp_proxy.shell import agent as processes
 
 USAGE = 2
+LATER = ("inspect", "ipaddress", "copy")
+"""What orjson's and pathlib's imports bring along, and ``run`` has no use for: a fifth of what it would load."""
 
 
 def launch(words: list[str]) -> None:
@@ -28,7 +30,10 @@ def launch(words: list[str]) -> None:
     if os.isatty(0):
         os._exit(processes.become(command))
     agent = processes.start(command)
-    from acp_proxy.shell.run import serve
+    from acp_proxy.shell.later import Later
+
+    with Later(*LATER):
+        from acp_proxy.shell.run import serve
 
     # Threads may still sit in a read, or in a store that hangs: nothing of them is waited for.
     os._exit(serve(agent, command, given))
