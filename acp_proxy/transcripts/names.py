@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 try:  # as ``random`` does: hashlib brings OpenSSL, milliseconds and half a megabyte beside the first answer
@@ -21,8 +22,6 @@ SUFFIX = ".jsonl"
 PACKED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
 """Stands behind the name of a file that is being packed or unpacked."""
-
-_OURS = re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)*")
 
 
 def file_name(text: str) -> str:
@@ -87,7 +86,12 @@ def readable(folder: str) -> str:
 
 def is_ours(name: str) -> bool:
     """Whether a name has the form of those that are made here."""
-    return _OURS.fullmatch(name) is not None
+    return _ours().fullmatch(name) is not None
+
+
+@cache
+def _ours() -> re.Pattern[str]:
+    return re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)*")
 
 
 def command_name(command: list[str]) -> str:
@@ -99,18 +103,19 @@ def command_name(command: list[str]) -> str:
     name = _base(words[0]) if words else ""
     while words := _run_by(name, words):
         name = _base(words[0])
-    return re.sub(r"(?<=.)(@|==).*$", "", name) or "agent"
+    return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
 
 
 _RUNNERS = frozenset(
     {"npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "node", "deno", "uvx", "uv", "pipx", "env", "nice", "nohup"}
 )
 _RUNNER_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
+_KINDS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
 
 
 def _run_by(runner: str, words: list[str]) -> list[str]:
     """The command that a runner runs; empty where there is none."""
-    if re.fullmatch(r"python[\d.]*|py", runner):
+    if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.")):
         return words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words[1:])
     if runner not in _RUNNERS:
         return []
@@ -123,11 +128,18 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
 def _operands(words: list[str]) -> list[str]:
     """What is left behind options and assignments."""
     at = 0
-    while at < len(words) and (words[at].startswith("-") or re.match(r"\w+=(?!=)", words[at])):
+    while at < len(words) and (words[at].startswith("-") or _assigns(words[at])):
         at += 1
     return words[at:]
 
 
+def _assigns(word: str) -> bool:
+    """Whether it sets a variable; ``package==1.2`` does not."""
+    name, equals, value = word.partition("=")
+    return equals != "" and name.replace("_", "0").isalnum() and not value.startswith("=")
+
+
 def _base(word: str) -> str:
-    name = re.split(r"[/\\]", word.rstrip("/\\"))[-1]
-    return re.sub(r"\.(exe|cmd|bat|ps1|py|mjs|cjs|js|sh)$", "", name, flags=re.IGNORECASE)
+    name = word.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    stem, dot, kind = name.rpartition(".")
+    return stem if dot and kind.lower() in _KINDS else name

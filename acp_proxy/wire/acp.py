@@ -101,12 +101,12 @@ def offers(capabilities: object, name: str) -> bool:
     return found is not None and found is not False
 
 
-_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+_ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
 
 
 def is_absolute(path: str) -> bool:
     """Whether a path is absolute, on any system: peers need not run on ours."""
-    return _ABSOLUTE.match(path) is not None
+    return re.match(_ABSOLUTE, path) is not None
 
 
 def update_kind(update: object) -> str | None:
@@ -136,7 +136,7 @@ def plain_update_session(line: bytes) -> bytes | None:
     return found.group()[:-1] if found else None
 
 
-_PROMPT_BEGINNING = re.compile(
+_PROMPT_BEGINNING = (
     rb'\{"jsonrpc":"2\.0",(?:"id":(\d{1,18}|"[^"\\]*"),"method":"session/prompt"|"method":"session/prompt","id":(\d{1,18}|"[^"\\]*"))'
     rb',"params":\{"sessionId":"([^"\\]*)"'
 )
@@ -146,7 +146,7 @@ _BLOCKS = b',"prompt":['
 def prompt_beginning(line: bytes) -> Request | None:
     """A prompt by its beginning, as official SDKs write it: its id, its session, and the blocks that stand whole there,
     which may be none of them or all."""
-    found = _PROMPT_BEGINNING.match(line)
+    found = re.match(_PROMPT_BEGINNING, line)
     if found is None:
         return None
     try:

@@ -28,7 +28,7 @@ RESOURCE_NOT_FOUND = -32002
 
 _NESTING = 250  # orjson writes no more than 254 levels
 _LOOKED_INTO = 64  # levels of a line that is nested too deeply to be parsed; nothing that is read stands deeper than 8
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
+_TOKEN = rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++'
 
 
 class Peer(enum.Enum):
@@ -188,7 +188,7 @@ def dump(value: object) -> bytes:
 def _outline(raw: bytes) -> object:
     """The value of a JSON text with null for what is nested too deeply; None where that cannot be told."""
     pieces, depth, at = [], 0, 0
-    for token in _TOKEN.finditer(raw):
+    for token in re.finditer(_TOKEN, raw, re.DOTALL):
         start, end = token.span()
         if raw[start] in b"[{":
             if depth <= _LOOKED_INTO < depth + end - start:
