@@ -5,6 +5,7 @@ certain to be one of them is left to ``record``, which reads any line. Pure; nev
 """
 
 import re
+import struct
 from collections.abc import Iterator
 from operator import itemgetter
 
@@ -17,26 +18,23 @@ from acp_proxy.wire.record import Entry
 _SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
 _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_BETWEEN = b'",\n'  # no JSON string has a newline in it: texts between newlines are a string each, or no strings
+_JOINT = b"x"
+"""Between texts that are read as one: no escape, no pair and no character that is cut off before it can go on with it."""
 _FEW, _MANY = 16, 1024
-"""Lines that are looked at in one go: few at first, since what follows on a single chunk is often something else."""
+"""Lines that are looked at in one go: few where a stream was short, since what follows is often something else."""
 _WIDTH = 24
 _TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
 """Where it stands in a line."""
-_starts = itemgetter(slice(_TIME[1]))
 _IN_TIMES = b"0123456789-:.TZ"
-_START = record.ENTRY_START.translate(None, _IN_TIMES)
-"""What is left of a line's start where all that can stand in a time is taken away."""
 
 
 class Stream:
     """Such entries, one behind the other, as lines."""
 
-    def __init__(self, lines: list[bytes], text: str, ends: bytes, pattern: "_Pattern") -> None:
-        """``text``: all texts joined. ``ends``: of each line what stands from its text on."""
+    def __init__(self, lines: list[bytes], texts: bytes, pattern: "_Pattern") -> None:
+        """``texts``: each as it stands between its quotes, with a newline behind it."""
         self.lines = lines
-        self.text = text
-        self._ends = ends
+        self._texts = texts
         self._pattern = pattern
 
     @property
@@ -46,7 +44,7 @@ class Stream:
     @property
     def size(self) -> int:
         """Bytes that they take."""
-        return len(self._ends) + self.count * self._pattern.start
+        return len(self._texts) + self.count * self._pattern.around
 
     @property
     def at(self) -> str:
@@ -54,11 +52,16 @@ class Stream:
         return self.lines[-1][slice(*_TIME)].decode()
 
     @property
+    def text(self) -> str:
+        """All texts joined."""
+        text: str = orjson.loads(b'"%b"' % self._texts.replace(b"\n", b""))
+        return text
+
+    @property
     def messages(self) -> bytes:
         """The exact messages, as lines."""
         before, after = self._pattern.before, self._pattern.after
-        told = (before + self._ends).replace(self._pattern.tail, after + before)
-        return told[: -len(before)]
+        return b"".join((before, self._texts[:-1].replace(b"\n", after + before), after))
 
     def entries(self) -> Iterator[Entry]:
         """Each by itself."""
@@ -80,12 +83,14 @@ class Streams:
         """Some of the lines, from one on, that go on as the last one did; each ends in its newline."""
         line, entry = self.last
         if line is not self._looked_at:
-            self._looked_at, self._many = line, _FEW
+            self._looked_at = line
             self._pattern = _pattern(line, entry, lines[at]) if entry is not None else None
         if self._pattern is None or not self._pattern.begins(lines[at]):
             return None
-        found = self._pattern.stream(lines[at : at + self._many])
-        self._many = min(2 * self._many, _MANY)
+        looked_at = lines[at : at + self._many]
+        found = self._pattern.stream(looked_at)
+        is_whole = found is not None and found.count == len(looked_at)
+        self._many = min(2 * self._many, _MANY) if is_whole else max(self._many // 2, _FEW)
         return found
 
 
@@ -93,44 +98,47 @@ class _Pattern:
     """What the lines of a stream have in common with the one that it begins with: all but time and text."""
 
     def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
-        """Where the text with its quotes stands in the line; where its message begins."""
-        self.start, end = text
-        self._head = line[_TIME[1] : self.start + 1]
-        self._heads, self._ends = itemgetter(slice(_TIME[1], self.start + 1)), itemgetter(slice(self.start, None))
-        self.tail = line[end - 1 :]
-        """Its last quote is in it, and the newline."""
-        self.before, self.after = line[message : self.start], line[end - 1 : -2] + b"\n"
+        """Where the text stands in the line, between its quotes; where its message begins."""
+        start, end = text
+        self._start = start
+        self._head, self._tail = line[_TIME[1] : start], line[end:]
+        self._blank = b"".join((record.ENTRY_START, b" " * _WIDTH, self._head))
+        self._ends = itemgetter(slice(start, None))
+        self.around = len(line) - (end - start) - len(b"\n")
+        """Bytes of a line around its text, the newline left out."""
+        self.before, self.after = line[message:start], line[end:-2] + b"\n"
 
     def begins(self, line: bytes) -> bool:
         return line.startswith(self._head, _TIME[1])
 
     def stream(self, lines: list[bytes]) -> Stream | None:
         """Those of the lines, from the first one on, that look so; None where that is none, or not certain of all."""
-        if list(map(self._heads, lines)).count(self._head) < len(lines):
+        if not self._are_heads(lines):
             return self._some(lines)
         joined = b"".join(map(self._ends, lines))
-        texts = joined.replace(self.tail, _BETWEEN)
-        if len(joined) - len(texts) != len(lines) * (len(self.tail) - len(_BETWEEN)):
+        texts = joined.replace(self._tail, b"\n")
+        if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
             return self._some(lines)
-        if not _are_starts(b"".join(map(_starts, lines)), len(lines)):
-            return None
         try:
-            values = orjson.loads(b"[%b]" % texts[: -len(_BETWEEN) + 1])
-            text = "".join(values)
-        except (ValueError, TypeError):  # no JSON, or more than texts
+            orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
+        except ValueError:
             return None
-        return Stream(lines, text, joined, self) if len(values) == len(lines) else None
+        return Stream(lines, texts, self)
+
+    def _are_heads(self, lines: list[bytes]) -> bool:
+        """Whether lines begin so: seen by place over all of them, which is cheaper than line by line."""
+        count, width = len(lines), self._start
+        heads, times = bytearray(struct.pack(f"{width}s" * count, *lines)), bytearray()
+        blanks = b" " * count
+        for place in range(*_TIME):
+            times += heads[place::width]
+            heads[place::width] = blanks
+        return heads == self._blank * count and not times.translate(None, _IN_TIMES)
 
     def _some(self, lines: list[bytes]) -> Stream | None:
         """Those before the first that looks different."""
-        count = [self.begins(line) and line.endswith(self.tail) for line in lines].index(False)
+        count = next((n for n, line in enumerate(lines) if not (self.begins(line) and line.endswith(self._tail))), 0)
         return self.stream(lines[:count]) if count else None
-
-
-def _are_starts(joined: bytes, count: int) -> bool:
-    """Whether lines begin with a time: seen by place over all of them, which is cheaper than line by line."""
-    begin = all(joined[n :: _TIME[1]] == bytes([each]) * count for n, each in enumerate(record.ENTRY_START))
-    return begin and joined.translate(None, _IN_TIMES) == _START * count
 
 
 def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
@@ -147,7 +155,7 @@ def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     # It is the text that stands there if another in its place is what is read.
     other = "" if _spoken(entry.value) else "-"
     probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
-    return _Pattern(line, string.span(), message) if _spoken(_value(probe)) == other else None
+    return _Pattern(line, (start + 1, string.end() - 1), message) if _spoken(_value(probe)) == other else None
 
 
 def _spoken(message: object) -> str | None:

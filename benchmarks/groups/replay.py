@@ -1,7 +1,7 @@
 """Loading a session: when its first and its last update come, how much is sent, how much memory it takes.
 
-Seconds count from the request, and the agent, in C, is asked to resume first. Copying the transcript's file is what
-is least to be done.
+The agent, in C, is asked to resume first. Seconds count from the request, but for the first update: from the agent's
+answer, before which none may come, and from the request too. Copying the transcript's file is what is least to be done.
 """
 
 import shutil
@@ -30,6 +30,7 @@ def run(effort: Effort) -> Iterator[Row]:
         with effort.folder() as folder:
             seen = loads(effort, folder, _SESSIONS[name](), effort.rounds(5))
         yield Reading(f"{name}: first update", SECONDS, "first").row(seen)
+        yield Reading(f"{name}: first update, from the request", SECONDS, "waited").row(seen)
         yield Reading(f"{name}: last update", SECONDS, "last", COPY).row(seen)
         yield Reading(f"{name}: bytes", BYTES, "received", COPY).row(seen)
         yield Reading(f"{name}: memory growth", BYTES, "growth").row(seen)

@@ -1,6 +1,7 @@
 /* An agent that costs next to nothing: agent UPDATES SIZE BATCH PACE
  *
- * It answers initialize (telling, as its version, when its first instruction ran), session/new, session/resume and session/prompt.
+ * It answers initialize (telling, as its version, when its first instruction ran), session/new, session/resume (telling, in
+ * _meta, when it does so) and session/prompt.
  * A prompt brings UPDATES updates of SIZE bytes each, gathered into writes of up to BATCH bytes (0: a write for each),
  * PACE microseconds apart. A `_bench/ping` brings one update. Other lines are read and dropped. Of a line, however
  * long, only the beginning is looked at.
@@ -88,7 +89,7 @@ static void answer(const char *head)
     else if (strstr(head, "\"session/new\""))
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"sessionId\":\"bench-session-1\"}}\n", number);
     else if (strstr(head, "\"session/resume\""))
-        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{}}\n", number);
+        snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"_meta\":{\"answered\":%lld}}}\n", number, now());
     else if (strstr(head, "\"session/prompt\"")) {
         turn();
         snprintf(out, HEAD, "{\"jsonrpc\":\"2.0\",\"id\":%ld,\"result\":{\"stopReason\":\"end_turn\"}}\n", number);

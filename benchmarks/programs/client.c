@@ -13,7 +13,7 @@
  *   stall   the same, with two seconds before the first of it is read
  *   up      COUNT answers of SIZE bytes, as files that the agent has asked for
  *   prompt  one prompt of SIZE bytes
- *   load    session/load of the session `measured`
+ *   load    session/load of the session `measured`: its first byte, since the agent's answer and since the request
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -30,6 +30,7 @@
 #define TAIL 4096
 #define SETTLING 100 /* tenths of a second */
 #define SINCE "\"name\":\"bench\",\"version\":\"" /* when the agent's first instruction ran */
+#define RESUMED "\"_meta\":{\"answered\":" /* when the agent has said that it has the session again */
 #define LOAD "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/load\",\"params\":{\"sessionId\":\"measured\",\"cwd\":\"/bench\",\"mcpServers\":[]}}\n"
 #define PATIENCE 300 /* seconds: longer than the slowest of what is measured */
 
@@ -267,11 +268,15 @@ int main(int count, char **words)
         tail_size = 0;
         put(LOAD, strlen(LOAD));
         take();
-        printf("\"first\":%.9f,", now() - asked);
+        double first = now();
         while (tail[tail_size - 1] != '\n' || !memmem(tail, tail_size, "\"id\":2,", 7))
             take();
         if (memmem(tail, tail_size, "\"error\"", 7))
             fail("the load was refused");
+        char *answered = memmem(tail, tail_size, RESUMED, strlen(RESUMED));
+        if (!answered)
+            fail("the agent did not resume the session");
+        printf("\"first\":%.9f,\"waited\":%.9f,", first - atoll(answered + strlen(RESUMED)) / 1e9, first - asked);
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");

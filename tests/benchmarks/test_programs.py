@@ -61,6 +61,22 @@ def test_all_that_the_agent_says_is_received(
     assert least <= effort.talk(C, said, agent)["received"] <= least + 1_000
 
 
+RESUMING = """
+import subprocess, sys
+with subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE) as agent:
+    for line in sys.stdin.buffer:
+        agent.stdin.write(line.replace(b"session/load", b"session/resume"))
+        agent.stdin.flush()
+"""
+
+
+@needs_compiler
+def test_a_first_update_is_timed_from_the_agents_answer_and_from_the_request(effort: Effort) -> None:
+    numbers = effort.client(["load"], [sys.executable, "-c", RESUMING, effort.built.agent])
+
+    assert 0 < numbers["first"] < numbers["waited"] <= numbers["last"]
+
+
 @needs_compiler
 def test_a_command_that_fails_is_told_and_not_counted(effort: Effort) -> None:
     with pytest.raises(RuntimeError, match="it ended with 3"):
