@@ -57,7 +57,9 @@ def _blocks(entry: Entry) -> list[tuple[object, bytes]]:
     """The blocks that can be told, each with its own bytes."""
     found = acp.member(acp.member(entry.value, "params"), "prompt")
     blocks: list[object] = found if isinstance(found, list) else []
-    raws = _raw_blocks(entry.raw or b"", blocks)
+    raw = entry.raw or b""
+    is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case: nothing has to be looked for
+    raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _raw_blocks(raw, blocks)
     return [(block, raw) for block, raw in zip(blocks, raws, strict=True) if is_block(block)]
 
 

@@ -185,6 +185,14 @@ def dump(value: object) -> bytes:
         return json.dumps(_writable(value, _NESTING), separators=(",", ":")).encode()
 
 
+def is_dumped(raw: bytes, value: object) -> bool:
+    """Whether a text is what ``dump`` makes of its value, and a part of it what that makes of the part's."""
+    try:
+        return orjson.dumps(value) == raw
+    except TypeError:
+        return False
+
+
 def _outline(raw: bytes) -> object:
     """The value of a JSON text with null for what is nested too deeply; None where that cannot be told."""
     pieces, depth, at = [], 0, 0

@@ -7,7 +7,8 @@ certain to be one of them is left to ``record``, which reads any line. Pure; nev
 import re
 import struct
 from collections.abc import Iterator
-from operator import itemgetter
+from itertools import compress, count, repeat
+from operator import itemgetter, ne
 
 import orjson
 
@@ -19,13 +20,17 @@ _SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
 _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _JOINT = b"x"
-"""Between texts that are read as one: no escape, no pair and no character that is cut off before it can go on with it."""
+"""Between texts that are read as one: no escape, pair or character that is cut off before it can go on with it."""
 _FEW, _MANY = 16, 1024
 """Lines that are looked at in one go: few where a stream was short, since what follows is often something else."""
 _WIDTH = 24
 _TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
 """Where it stands in a line."""
 _IN_TIMES = b"0123456789-:.TZ"
+_WORD = 8
+_LEAD = -_TIME[0] % _WORD
+_TIME_WORDS = range((_LEAD + _TIME[0]) // _WORD, (_LEAD + _TIME[1]) // _WORD)
+"""Where times stand in the beginnings of lines that are laid out in words."""
 
 
 class Stream:
@@ -100,10 +105,10 @@ class _Pattern:
     def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
         """Where the text stands in the line, between its quotes; where its message begins."""
         start, end = text
-        self._start = start
         self._head, self._tail = line[_TIME[1] : start], line[end:]
-        self._blank = b"".join((record.ENTRY_START, b" " * _WIDTH, self._head))
-        self._ends = itemgetter(slice(start, None))
+        self._form = f"{_LEAD}x{start}s{-(_LEAD + start) % _WORD}x"
+        self._blank = struct.pack(self._form, b"".join((record.ENTRY_START, b" " * _WIDTH, self._head)))
+        self._heads, self._ends = itemgetter(slice(_TIME[1], start)), itemgetter(slice(start, None))
         self.around = len(line) - (end - start) - len(b"\n")
         """Bytes of a line around its text, the newline left out."""
         self.before, self.after = line[message:start], line[end:-2] + b"\n"
@@ -114,11 +119,15 @@ class _Pattern:
     def stream(self, lines: list[bytes]) -> Stream | None:
         """Those of the lines, from the first one on, that look so; None where that is none, or not certain of all."""
         if not self._are_heads(lines):
-            return self._some(lines)
+            differ = map(ne, map(self._heads, lines), repeat(self._head))
+            lines = lines[: next(compress(count(), differ), 0)]
+            if not lines or not self._are_heads(lines):
+                return None
         joined = b"".join(map(self._ends, lines))
         texts = joined.replace(self._tail, b"\n")
         if len(joined) - len(texts) != len(lines) * (len(self._tail) - 1):
-            return self._some(lines)
+            whole = next(number for number, end in enumerate(map(self._ends, lines)) if not end.endswith(self._tail))
+            return self.stream(lines[:whole]) if whole else None
         try:
             orjson.loads(b'"%b"' % texts.replace(b"\n", _JOINT))
         except ValueError:
@@ -127,18 +136,13 @@ class _Pattern:
 
     def _are_heads(self, lines: list[bytes]) -> bool:
         """Whether lines begin so: seen by place over all of them, which is cheaper than line by line."""
-        count, width = len(lines), self._start
-        heads, times = bytearray(struct.pack(f"{width}s" * count, *lines)), bytearray()
-        blanks = b" " * count
-        for place in range(*_TIME):
-            times += heads[place::width]
-            heads[place::width] = blanks
-        return heads == self._blank * count and not times.translate(None, _IN_TIMES)
-
-    def _some(self, lines: list[bytes]) -> Stream | None:
-        """Those before the first that looks different."""
-        count = next((n for n, line in enumerate(lines) if not (self.begins(line) and line.endswith(self._tail))), 0)
-        return self.stream(lines[:count]) if count else None
+        number, width, times = len(lines), len(self._blank) // _WORD, b""
+        heads = bytearray(struct.pack(self._form * number, *lines))
+        words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD * number).cast("Q")
+        for place in _TIME_WORDS:
+            times += words[place::width].tobytes()
+            words[place::width] = blanks
+        return heads == self._blank * number and not times.translate(None, _IN_TIMES)
 
 
 def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:

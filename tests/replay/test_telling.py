@@ -117,6 +117,28 @@ def test_a_prompts_blocks_keep_their_bytes(mode: Mode) -> None:
 MEMBERS = st.dictionaries(texts, values, max_size=3)
 
 
+def compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+@IN_BOTH_MODES
+@given(st.lists(MEMBERS, max_size=4), st.data())
+def test_a_prompts_blocks_keep_their_bytes_however_they_are_written(
+    mode: Mode, content: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    write = data.draw(
+        st.sampled_from(
+            [compact, lambda value: jsonrpc.dump(value).decode(), lambda value: data.draw(spelled(st.just(value)))]
+        )
+    )
+    blocks = [write(block | {"type": "image"}).strip() for block in content]
+    params = f'{{"sessionId":"s","prompt":[{",".join(blocks)}]}}'
+    lines = told(asked(f'{{"id":1,"method":"session/prompt","params":{params}}}'.encode()), mode=mode)
+    assert [line[line.index(b'"content":') : line.rindex(b',"messageId":')] for line in lines] == [
+        f'"content":{block}'.encode() for block in blocks
+    ]
+
+
 @IN_BOTH_MODES
 @given(texts, st.lists(st.builds(lambda block, kind: block | {"type": kind}, MEMBERS, texts), max_size=4))
 def test_any_blocks_of_any_session_are_told_as_one_line_each(

@@ -298,6 +298,19 @@ def test_what_we_write_is_one_line_of_json_that_says_the_value(value: Any) -> No
     assert json.loads(written) == json.loads(json.dumps(value))
 
 
+@given(st.lists(values))
+def test_what_is_written_as_we_would_is_so_in_every_part(value: list[Any]) -> None:
+    for raw in (json.dumps(value, separators=(",", ":")).encode(), jsonrpc.dump(value)):
+        if jsonrpc.is_dumped(raw, jsonrpc.parse(raw)):
+            assert raw == b"[" + b",".join(map(jsonrpc.dump, value)) + b"]"
+
+
+def test_a_part_may_be_written_otherwise_where_the_whole_has_half_a_pair() -> None:
+    value = ["\u00e9", "\ud800"]
+    assert not jsonrpc.is_dumped(jsonrpc.dump(value), value)
+    assert jsonrpc.is_dumped(jsonrpc.dump(value[:1]), value[:1])
+
+
 def test_numbers_that_json_does_not_have_are_written_as_null() -> None:
     value = {"surrogate": "\ud800", "numbers": [float("inf"), {"deep": float("nan")}, 1.5]}
     assert json.loads(jsonrpc.dump(value), parse_constant=pytest.fail)["numbers"] == [None, {"deep": None}, 1.5]

@@ -71,7 +71,8 @@ def text_of(entry: Entry) -> str:
 @pytest.mark.parametrize("more", [{}, {"messageId": "m"}, {"_meta": {"text": "another", "n": 1.0}}])
 @pytest.mark.parametrize("kind", ["agent_message_chunk", "agent_thought_chunk"])
 def test_what_goes_on_as_the_line_before_it_did_is_one_stream_whatever_it_says(kind: str, more: Any) -> None:
-    words = ["Hel", "lo", "", ' "quoted"', "\\", "\n", "é\U0001f600\u2028", '"}}}}}', '"text":"', "x" * 70_000]
+    words = ["Hel", "lo", "", ' "quoted"', "\\", "\n", "é\U0001f600\u2028", '"}}}}}', '"text":"', "x" * 70_000, "\r\0"]
+    words += [said("x").decode(), said("x").decode() + "\n"]
     times = [f"2026-11-20T09:15:02.{number:03}Z" for number in range(len(words))]
     lines = [said(word, at=time, kind=kind, **more) for word, time in zip(words, times, strict=True)]
     more_behind = "_meta" not in more  # the last "text" of the line is another one there
@@ -122,11 +123,35 @@ def test_what_is_anything_else_is_read_as_always(other: bytes) -> None:
         (b'"a",["b"', b'"c"],"d"'),
         (b'"a",["b"', b'"c"', b'"d"],"e"'),
         (b'"', b'"a","b"'),
+        (b'"\\"', b'"n"'),
+        (b'"\\"', b'"x"'),
+        (b'"\\u12"', b'"34"'),
+        (b'"\\u12"', b'"x4"'),
+        (b'"\\ud83d"', b'"\\ude00"'),
+        (b'"\\ud83d\\"', b'"ude00"'),
+        (b'"\xf0\x9f"', b'"\x98\x80"'),
+        (b'"\xc3"', b'"\xa9"'),
     ],
 )
 def test_lines_that_would_make_good_values_only_together_are_none(values: tuple[bytes, ...]) -> None:
     start, end = said("x").split(b'"x"')
     streams_in([said("a"), said("b"), *(start + value + end for value in values), said("c"), said("d")])
+
+
+@pytest.mark.parametrize("byte", [b"\0", b" ", b'"', b"x", b"7", b"\\", b"\xff", b""])
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_line_with_another_byte_anywhere_is_read_as_always(byte: bytes, count: int) -> None:
+    line = said("word")
+    around = [said(f"word{number}") for number in range(count)]
+    for at in range(len(line)):
+        streams_in([*around, line[:at] + byte + line[at + 1 :], *around])
+
+
+@pytest.mark.parametrize("size", [1, 7, 31, 100, 200])
+def test_a_line_that_is_cut_off_is_read_as_always(size: int) -> None:
+    around = [said(f"word{number}") for number in range(20)]
+    line = said("word")
+    streams_in([*around, line[:size], *around, line[size:], *around, line[:-size]])
 
 
 def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
@@ -144,8 +169,10 @@ def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
 _pieces = st.sampled_from(
     [b'"', b"\\", b",", b"[", b"]", b"}", b"\0", b"\xff", b"\\ud83d", b'"}}}}}', b'"text":"', b',"text":', b"\r"]
 )
+_halves = st.sampled_from([b"x", b"n", b"\\u12", b"34", b"\\ude00", b"\xf0\x9f", b"\x98\x80", b"\\", b"\\ud83d"])
 _bodies = st.one_of(
     texts.map(lambda text: json.dumps(text).encode()),
+    st.lists(_pieces | _halves, max_size=3).map(lambda pieces: b'"%b"' % b"".join(pieces)),
     st.lists(st.one_of(_pieces, st.binary(max_size=3)), max_size=4).map(b"".join),
 ).map(lambda body: body.replace(b"\n", b""))
 
