@@ -249,6 +249,8 @@ class Talk:
         """The agent's thread writes to the client just now: who wants its output waits for it."""
         self.wait_for_output: list[RequestId] = []
         self._replays: dict[RequestId, _Replay] = {}
+        self._searched: set[RequestId] = set()
+        """Loads before which it was to be seen whether the transcript is complete."""
         self._rules = _Rules()
 
     # the usual beginnings
@@ -374,9 +376,10 @@ class Talk:
     def _next(self, effect: Acting, step: Step) -> list[Acting]:
         """Do it; what has to be done next is returned."""
         match effect:
-            case FindSession(id, session, reads):
+            case FindSession(id, session, reads, _, searches):
                 stored = self.stored.get(session, Stored(held=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
+                self._searched |= {id} if searches else set()
                 if stored.slow:
                     self.looked_up.append(id)
                     return []
@@ -415,7 +418,7 @@ class Talk:
         stored = stored or Stored()
         if stored.held and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay()
-            return Found(id, held=True, complete=stored.complete)
+            return Found(id, held=True, complete=id in self._searched and stored.complete)
         return Found(id, deleted=stored.deleted, trouble=stored.trouble)
 
 

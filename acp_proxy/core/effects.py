@@ -141,13 +141,14 @@ class FindSession(Value):
     """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
 
     ``reads`` False: all that matters is whether it was deleted here. ``only_here``: the agent cannot know it instead,
-    so a transcript that is gone is worth asking the index for.
+    so a transcript that is gone is worth asking the index for. ``searches``: it matters whether ours is complete.
     """
 
     request: RequestId
     session: str
     reads: bool = True
     only_here: bool = True
+    searches: bool = False
 
 
 class DecideNext(Value):
@@ -160,11 +161,13 @@ class StartReplay(Value):
     """Tell the client what was recorded, up to what there was when it was found.
 
     ``weigh``: only if it is fuller than this, the agent's telling. ``brief``: make a record of it for the agent too.
+    ``if_complete``: only if it is.
     """
 
     request: RequestId
     weigh: tuple[bytes, ...] | None = None
     brief: bool = False
+    if_complete: bool = False
 
 
 class StopReplay(Value):

@@ -32,7 +32,7 @@ class Found(Value):
 class ReplayEnded(Value):
     """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones.
 
-    ``ours`` False: the agent's telling is the fuller, and nothing was told. ``brief``: the record, where it was wanted.
+    ``ours`` False: the agent's telling is to be told, and nothing was. ``brief``: the record, where it was wanted.
     """
 
     request: RequestId

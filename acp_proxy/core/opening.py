@@ -42,7 +42,8 @@ class Opening:
             in_use = refusal(request.id, jsonrpc.INVALID_REQUEST, "This request id is in use")
             return [in_use] if is_ours else None
         self._finding[request.id] = request, line
-        return [FindSession(request.id, session, reads=self.reads(method), only_here=is_ours)]
+        searches = method == capabilities.LOAD and capabilities.LOAD in self._service.native
+        return [FindSession(request.id, session, reads=self.reads(method), only_here=is_ours, searches=searches)]
 
     def found(self, found: Found) -> list[Effect]:
         if found.request not in self._finding:  # answered meanwhile: the store hung

@@ -15,7 +15,7 @@ class Past(enum.Enum):
     """What becomes of what the agent tells of the past before it answers."""
 
     DROPPED = "ours is told"
-    TOLD = "it is what is told, and ours only if there is none of it"
+    TOLD = "it is what is told; ours only if that is complete, or if there is none of it"
     WEIGHED = "the fuller of the two is told"
     IMPORTED = "it passes, and begins the transcript that we lack"
 
@@ -53,7 +53,7 @@ def plan(
     if LOAD in native:
         return _native(found, native, modes, live=live, always=always)
     if RESUME in native:
-        return Plan(acp.RESUME, Past.DROPPED if found.complete else Past.TOLD, hands_over=always)
+        return Plan(acp.RESUME, Past.TOLD, hands_over=always)
     if modes.handover == NEVER:
         return None
     return Plan(acp.NEW, Past.DROPPED) if found.held else Refused.NOT_FOUND

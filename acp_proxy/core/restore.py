@@ -25,7 +25,7 @@ class Restore:
         self.held_here = held_here
         """Whether the store has a transcript of it."""
         self.complete = complete
-        """Whether that transcript has all."""
+        """Whether that transcript is known to have all."""
         self.live = live
         """Whether a turn was under way when the load came, or came since: then nothing is the past or dropped."""
         self.phase = Phase.ASKED

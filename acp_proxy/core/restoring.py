@@ -286,11 +286,13 @@ class Restores:
     def _told(self, restore: Restore) -> list[Effect]:
         """Its turn: ours is told (or weighed), and then the answer; or the agent's telling and the answer at once."""
         weighs = restore.plan.past is Past.WEIGHED and restore.complete
-        theirs = restore.history and not weighs
+        if_complete = restore.plan.past is Past.TOLD and bool(restore.history)
+        theirs = restore.history and not (weighs or if_complete)
         if restore.held_here and restore.plan.tells and not restore.let_go and not theirs and self._may_tell(restore):
             restore.phase = Phase.REPLAYING
             conversation = tuple(line for line in restore.history if not _is_state(line)) if weighs else None
-            return [StartReplay(restore.request.id, conversation, brief=restore.handed_over)]
+            brief = restore.handed_over
+            return [StartReplay(restore.request.id, conversation, brief=brief, if_complete=if_complete)]
         effects: list[Effect] = []
         is_ours_to_tell = restore.plan.tells and restore.plan.past is not Past.IMPORTED
         if not restore.held_here and is_ours_to_tell and not restore.history:

@@ -26,22 +26,29 @@ class Held:
         self.also = reading.also
         self._recorder = recorder
         self._session = session
+        self._lacks_some = False
 
-    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
+    def is_complete(self) -> bool:
+        """Whether all that was said is in it, once it is settled. To see that takes as long as to read it."""
+        return not self._lacks_some and self.reading.is_still_complete
+
+    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]], *, searches: bool) -> list[Acting]:
         """Do something under the core's lock, when all that was decided is in the transcript: that much of it is told.
 
-        ``act`` is told whether it is complete. Raises OSError; then the transcript is closed.
+        ``act`` is told whether it is complete, if it is to be searched for that. Raises OSError; then the transcript is
+        closed.
         """
         complete = False
 
         def grown() -> None:
             nonlocal complete
             self.reading.measure()
-            complete = self.reading.is_still_complete and not self._recorder.lacks(self._session)
+            self._lacks_some = self._recorder.lacks(self._session)
+            complete = searches and self.is_complete()
 
         try:
-            while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):  # much to read is no store that hangs
-                pass
+            while searches and self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
+                pass  # step by step: much to read is no store that hangs
             return self._recorder.settled(core, grown, lambda: act(complete))
         except OSError:
             self.reading.close()

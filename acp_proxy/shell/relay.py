@@ -231,8 +231,8 @@ class Relay:
                 return self._find(effect)
             case DecideNext(lines):
                 return self._decide(Lines(Peer.CLIENT, lines))
-            case StartReplay(request, weigh, brief):
-                self._replays[request].start(weigh, brief=brief)
+            case StartReplay(request, weigh, brief, if_complete):
+                self._replays[request].start(weigh, brief=brief, if_complete=if_complete)
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
@@ -318,14 +318,20 @@ class Relay:
         )
 
         def found(complete: bool) -> list[Acting]:
-            client, end = self._to_client, partial(self._end_replay, request)
             self._replays[request] = Replay(
-                wanted.session, held.reading, client, end, self._warn, telling=telling, title=held.title
+                wanted.session,
+                held.reading,
+                self._to_client,
+                partial(self._end_replay, request),
+                self._warn,
+                telling=telling,
+                title=held.title,
+                is_complete=held.is_complete,
             )
             return self._decide_locked(Found(request, held=True, complete=complete))
 
         try:
-            return held.settled(self._core, found)
+            return held.settled(self._core, found, searches=wanted.searches)
         except OSError as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
 

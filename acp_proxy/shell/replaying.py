@@ -27,7 +27,7 @@ _PATIENCE = 0.005
 
 
 class Ended(Value):
-    """How a replay ended. ``ours`` False: the agent's telling is the fuller, and nothing was told."""
+    """How a replay ended. ``ours`` False: the agent's telling is to be told, and nothing was."""
 
     states: list[bytes]
     ours: bool
@@ -45,10 +45,11 @@ class Replay:
         *,
         telling: Callable[..., Telling],
         title: str | None = None,
+        is_complete: Callable[[], bool] = lambda: False,
     ) -> None:
         """``telling`` begins a new telling of this session, in the mode that it is given or else the user's.
 
-        ``title``: what the user calls it.
+        ``title``: what the user calls it. ``is_complete``: whether all that was said is in it; may raise OSError.
         """
         self._session = session
         self._reading = reading
@@ -57,6 +58,8 @@ class Replay:
         self._warn = warn
         self._begin_telling = telling
         self._title = title
+        self._is_complete = is_complete
+        self._if_complete = False
         self._weigh: tuple[bytes, ...] | None = None
         self._brief: Brief | None = None
         self._stopped = False
@@ -65,9 +68,12 @@ class Replay:
         self._taken = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
-    def start(self, weigh: tuple[bytes, ...] | None = None, *, brief: bool = False) -> None:
-        """``weigh``: tell it only if it is fuller than this telling of the agent's. ``brief``: make a record too."""
-        self._weigh = weigh
+    def start(self, weigh: tuple[bytes, ...] | None = None, *, brief: bool = False, if_complete: bool = False) -> None:
+        """``weigh``: tell it only if it is fuller than this telling of the agent's. ``brief``: make a record too.
+
+        ``if_complete``: tell it only then.
+        """
+        self._weigh, self._if_complete = weigh, if_complete
         self._brief = Brief() if brief else None
         self._thread.start()
 
@@ -88,10 +94,9 @@ class Replay:
     def _run(self) -> None:
         telling = self._begin_telling()
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
-        ours = True
+        ours = False
         try:
-            if self._weigh is not None:
-                ours = self._is_fuller(told(self._weigh))
+            ours = self._is_to_be_told()
             for line in self._reading.streams() if ours else ():
                 if self._stopped or self._client.is_gone:
                     break
@@ -117,6 +122,11 @@ class Replay:
         info = summary.info() | ({"title": self._title} if self._title is not None else {})
         named = [answers.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
         return [*telling.states(), *named]
+
+    def _is_to_be_told(self) -> bool:
+        if self._if_complete and not self._is_complete():
+            return False
+        return self._weigh is None or self._is_fuller(told(self._weigh))
 
     def _is_fuller(self, theirs: Told) -> bool:
         """Whether ours has all of theirs, and more: by messages, else by the pieces in which they were streamed."""

@@ -362,7 +362,7 @@ def test_a_cancelled_load_is_not_handed_over() -> None:
 
 def test_updates_of_a_load_under_way_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.stored["t"] = Stored(complete=False)
+    talk.stored["t"] = Stored(held=False)
     talk.client(load(1, "s"), load(2, "t"))
     talk.agent(error(1, -32603))
     talk.agent(update("t", "plan"), result(2, {}))

@@ -191,23 +191,33 @@ def test_how_things_stand_is_held_until_the_answer_is_out(kind: str, spelling: A
 @pytest.mark.parametrize("spelling", [line, spaced])
 @pytest.mark.parametrize("kind", CONVERSATION)
 def test_what_the_agent_tells_against_the_rules_is_dropped_where_ours_is_complete(kind: str, spelling: Any) -> None:
-    talk = loading(Stored(complete=True))
+    talk = loading()
     assert talk.agent(spelling(update("s", kind))).to_client == b""
-    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
-    assert talk.replay_ends(1).to_client == line(result(1, {}))
+    assert talk.agent(result(1, {})).asked == [StartReplay(ONE, if_complete=True)]
+    assert talk.replay_ends(1, ours=True).to_client == line(result(1, {}))
     assert talk.all.kept[1:] == KEPT_OPENING
 
 
 @pytest.mark.parametrize("kind", CONVERSATION)
 def test_what_the_agent_tells_against_the_rules_is_the_history_where_ours_has_gaps(kind: str) -> None:
-    talk = loading(Stored(complete=False))
+    talk = loading()
     told = [update("s", kind, n=1), commands("s", "x"), update("s", kind, n=2)]
     assert talk.agent(*told).to_client == b""
     step = talk.agent(result(1, {}))
-    assert step.asked == [ForgetReplay(ONE)]
-    assert step.to_client == line(told[0], told[2], result(1, {}), told[1])
+    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, if_complete=True)])
     assert step.kept == [*KEPT_OPENING, agent_kept("s", told[1])]
+    assert talk.agent(chunk("s", "live")).to_client == b""
+    assert talk.replay_ends(1, ours=False).to_client == line(
+        told[0], told[2], result(1, {}), told[1], chunk("s", "live")
+    )
     assert talk.replays_left == []
+
+
+def test_what_the_agent_tells_against_the_rules_is_the_history_where_there_is_none_of_ours() -> None:
+    talk = loading(Stored(held=False))
+    talk.agent(chunk("s", "told"))
+    step = talk.agent(result(1, {}))
+    assert (step.to_client, step.asked) == (line(chunk("s", "told"), result(1, {})), [ForgetReplay(ONE)])
 
 
 def test_ours_is_told_however_incomplete_where_the_agent_tells_nothing() -> None:
@@ -729,9 +739,9 @@ def test_a_second_load_that_has_nothing_to_replay_waits_for_the_first_all_the_sa
     talk.agent(chunk("s", "history"))
     assert talk.agent(result(2, {}), chunk("s", "two")).to_client == b""
     step = talk.replay_ends(1)
-    assert step.to_client == line(
-        result(1, {}), chunk("s", "one"), chunk("s", "history"), result(2, {}), chunk("s", "two")
-    )
+    assert step.to_client == line(result(1, {}), chunk("s", "one"))
+    assert step.asked == [StartReplay(requested(2), if_complete=True)]
+    assert talk.replay_ends(2, ours=False).to_client == line(chunk("s", "history"), result(2, {}), chunk("s", "two"))
     assert talk.replays_left == []
 
 
@@ -888,13 +898,6 @@ def test_too_much_before_the_agents_answer_is_let_go_and_is_the_agents_telling()
     assert not talk.core.holds_too_much
     step = talk.agent(result(1, {}))
     assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [ForgetReplay(ONE)], [])
-
-
-def test_of_what_is_dropped_nothing_is_too_much() -> None:
-    talk = loading(Stored(complete=True))
-    for _ in range(9):
-        assert talk.agent(big("agent_message_chunk")).to_client == b""
-    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
 
 
 # Served only where we said so.

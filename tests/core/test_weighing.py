@@ -85,7 +85,7 @@ def test_the_agents_telling_is_held_and_weighed_once_it_has_answered() -> None:
     talk = Talk().begins(LOADS)
     talk.stored["s"] = Stored()
     step = talk.client(spaced(load(1, "s")))
-    assert step.asked == [FindSession(ONE, "s", only_here=False)]
+    assert step.asked == [FindSession(ONE, "s", only_here=False, searches=True)]
     assert step.to_agent == spaced(load(1, "s"))
     for said in TOLD:
         assert talk.agent(said).to_client == b""
@@ -258,6 +258,14 @@ def test_a_native_load_is_swallowed_where_ours_is_wanted() -> None:
     assert talk.agent(*TOLD).to_client == b""
     assert talk.agent(result(1, None)).asked == [StartReplay(ONE)]
     assert talk.replay_ends(1).to_client == line(result(1, {}), commands("s", "x"))
+
+
+def test_of_what_is_swallowed_nothing_is_too_much() -> None:
+    talk = loading(modes=Modes(load=STORE))
+    big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 8))
+    for _ in range(9):
+        assert talk.agent(big).to_client == b""
+    assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
 
 
 def test_where_ours_is_wanted_a_resume_is_preferred() -> None:

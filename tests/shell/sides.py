@@ -125,8 +125,9 @@ class Talk:
         self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
         return self.editor.hear(id=self._next)
 
-    def open(self, session: str = "s") -> None:
-        capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
+    def open(self, session: str = "s", *, loads: bool = False) -> None:
+        """``loads``: the agent does so itself; else it can only resume."""
+        capabilities: dict[str, Any] = {"loadSession": True} if loads else {"sessionCapabilities": {"resume": {}}}
         self.exchange("initialize", {"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": capabilities})
         self.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": session})
 

@@ -1,6 +1,9 @@
 """A session that is to be opened is found as it is: with all that was said, deleted, or behind a store in trouble."""
 
+import errno
 from pathlib import Path
+
+import pytest
 
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.transcripts.reading import Reading
@@ -88,7 +91,7 @@ def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_pa
     store = LongToSearch(tmp_path)
     talk = Talk(store)
     try:
-        talk.open()
+        talk.open(loads=True)
         talk.turn("one")
         store.recorder = talk.recorder
         place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
@@ -97,3 +100,56 @@ def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_pa
         talk.end()
     assert None not in store.stepped
     assert len(set(store.stepped)) == 3, "whoever waits for the store may come to it between two steps"
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_a_transcript_is_looked_through_only_where_the_agent_tells_of_the_past_itself(
+    tmp_path: Path, *, tells: bool
+) -> None:
+    store = LongToSearch(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open()
+        talk.turn("one")
+        store.recorder = talk.recorder
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        assert not store.stepped
+        if tells:
+            talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        talk.editor.hear(id=1, result={})
+    finally:
+        talk.end()
+    assert bool(store.stepped) is tells
+    assert not any(b"as the agent tells it" in line for line in talk.editor.lines)
+
+
+class TornOff(Store):
+    """Its disk is gone when a transcript is looked through."""
+
+    def read(self, agent: str, session: str) -> Reading:
+        class Torn(Reading):
+            def search(self) -> bool:
+                raise OSError(errno.EIO, "gone")
+
+        found = super().read(agent, session)
+        found.close()
+        return Torn(found.path)
+
+
+def test_the_agents_telling_is_told_where_it_cannot_be_seen_whether_ours_is_complete(tmp_path: Path) -> None:
+    talk = Talk(TornOff(tmp_path))
+    try:
+        talk.open()
+        talk.turn("one")
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        talk.editor.hear(id=1, result={})
+    finally:
+        talk.end()
+    assert any(b"as the agent tells it" in line for line in talk.editor.lines)
