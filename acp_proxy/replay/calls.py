@@ -48,7 +48,7 @@ class Call(Value):
 def from_update(update: Update) -> Call | None:
     """None where it does not say which call it is about."""
     try:
-        members, around = lines.taken_apart(update.raw)
+        members, around = lines.taken_apart(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL

@@ -5,9 +5,11 @@ apart raise ValueError or KeyError on what is no update, or is nested too deeply
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from acp_proxy.wire import acp, jsonrpc, splice
 
+T = TypeVar("T")
 Members = dict[str, bytes]
 """An object's members, each value as its JSON text."""
 
@@ -16,16 +18,21 @@ _USUAL = b',"update":'  # what official SDKs write behind the session's id
 _TAIL = 3  # the braces behind the last member of an update: its own, those of params and of the message
 
 
-def taken_apart(raw: bytes) -> tuple[Members, Members]:
-    """An update's members, and the members of ``params`` beside it (session id left out)."""
+def taken_apart(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
+    """An update's members, and the members of ``params`` beside it (session id left out).
+
+    ``message``: its value, if that is known: most lines are written as we would, so that nothing has to be looked for.
+    """
+    if message is not None and jsonrpc.is_dumped(raw, message):
+        params = message["params"]
+        return _dumped(params["update"]), _dumped(_beside(params))
     text = splice.decode(raw)
     if (at := _usual_place(raw)) is not None:
         spans = splice.members(text, at)
         if spans and max(end for _, end in spans.values()) + _TAIL == len(text):
             return _owned(text, spans), {}
-    params = _params(text)
-    around = {key: span for key, span in params.items() if key not in ("sessionId", "update")}
-    return _owned(text, splice.members(text, params["update"][0])), _owned(text, around)
+    found = _params(text)
+    return _owned(text, splice.members(text, found["update"][0])), _owned(text, _beside(found))
 
 
 def asked_about(raw: bytes) -> Members:
@@ -103,6 +110,14 @@ def _usual_place(raw: bytes) -> int | None:
 def _params(text: str) -> dict[str, splice.Span]:
     start = 1 if text.startswith("\ufeff") else 0
     return splice.members(text, splice.members(text, start)["params"][0])
+
+
+def _beside(params: Mapping[str, T]) -> dict[str, T]:
+    return {key: value for key, value in params.items() if key not in ("sessionId", "update")}
+
+
+def _dumped(values: Mapping[str, object]) -> Members:
+    return {key: jsonrpc.dump(value) for key, value in values.items()}
 
 
 def _owned(text: str, spans: Mapping[str, splice.Span]) -> Members:
