@@ -135,7 +135,7 @@ class _Pattern:
         return Stream(lines, texts, self)
 
     def _are_heads(self, lines: list[bytes]) -> bool:
-        """Whether lines begin so: seen by place over all of them, which is cheaper than line by line."""
+        """Whether lines begin so. Laid out side by side, and with their times blanked, they are compared at once."""
         number, width, times = len(lines), len(self._blank) // _WORD, b""
         heads = bytearray(struct.pack(self._form * number, *lines))
         words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD * number).cast("Q")
