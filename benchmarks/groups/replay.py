@@ -1,7 +1,8 @@
 """Loading a session: when its first and its last update come, how much is sent, how much memory it takes.
 
-The agent, in C, is asked to resume first. Seconds count from the request, but for the first update: from the agent's
-answer, before which none may come, and from the request too. Copying the transcript's file is what is least to be done.
+The agent, in C, is asked to resume first, once all are at rest. Seconds count from the request, but for the first
+update: from the agent's answer, before which none may come, and from the request too. Copying the transcript's file is
+what is least to be done; `cat` is the file through a pipe, as it lies there.
 """
 
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row
 from benchmarks.rounds import Numbers, Task, interleaved
-from benchmarks.subjects import Effort
+from benchmarks.subjects import CAT, Effort
 
 COPY, FULL, COMPACT = "copy", "full", "compact"
 _SESSIONS: dict[str, Callable[[], Iterable[bytes]]] = {
@@ -38,7 +39,10 @@ def run(effort: Effort) -> Iterator[Row]:
 
 def loads(effort: Effort, folder: Path, lines: Iterable[bytes], rounds: int) -> dict[str, list[Numbers]]:
     transcript = stores.long(folder / "store", lines)
-    tasks: dict[str, Task] = {COPY: partial(copied, transcript, folder / "copy")}
+    tasks: dict[str, Task] = {
+        COPY: partial(copied, transcript, folder / "copy"),
+        CAT: partial(sent, effort, transcript),
+    }
     tasks |= {mode: partial(effort.talk, mode, ["load"], [], folder / "store") for mode in (FULL, COMPACT)}
     return interleaved(tasks, rounds, effort.chance)
 
@@ -50,3 +54,9 @@ def copied(source: Path, target: Path) -> Numbers:
     spent = time.perf_counter() - began
     target.unlink()
     return {"last": spent, "received": float(source.stat().st_size)}
+
+
+def sent(effort: Effort, source: Path) -> Numbers:
+    """Through a pipe to the client in C, which drops it."""
+    seen = effort.client(["exit"], ["cat", str(source)])
+    return {"last": seen["wall"], "received": float(source.stat().st_size)}

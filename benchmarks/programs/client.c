@@ -261,6 +261,7 @@ int main(int count, char **words)
             printf("\"started\":%.9f,", atoll(version + strlen(SINCE)) / 1e9 - began);
     }
     if (!strcmp(what, "load")) {
+        settle(); /* the agent in C is sooner there than what it takes to tell: no other is */
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
