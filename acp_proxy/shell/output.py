@@ -21,6 +21,9 @@ _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "P
 POSTED = 1024 * 1024
 """Bytes of ours that may be on their way to a peer that does not read; what is more waits."""
 
+WIDE = 512 * 1024
+"""Bytes that pipes are made to hold while a long line passes: whoever waits for room, or for more, wakes less often."""
+
 _UNREAD_SECONDS = 1.0
 """So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
 
@@ -81,6 +84,8 @@ class Output:
         if begins:
             self.lock.acquire()
             self._in_line = True
+            if not self.is_gone:
+                widen(self._fd)
         if self._in_line:
             self.write_locked(data)
         if ends:
@@ -184,14 +189,14 @@ STDERR = 2
 stderr = Stderr(STDERR)
 
 
-def widen(fd: int, size: int) -> None:
-    """Let so much be on its way, if it is a pipe that takes less, and the system lets us say so (Linux)."""
+def widen(fd: int) -> None:
+    """Let more be on its way, if it is a pipe that takes less, and the system lets us say so (Linux)."""
     if sys.platform == "linux":
         import fcntl  # only where there is much
 
         with contextlib.suppress(OSError):
-            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < size:
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < WIDE:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE)
 
 
 def read(fd: int, size: int) -> bytes:

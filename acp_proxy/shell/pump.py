@@ -16,8 +16,9 @@ from acp_proxy.wire.framing import LineFramer, cut
 from acp_proxy.wire.jsonrpc import Peer
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
-LONG_READ = 4 * READ_SIZE
-"""Of a long line, where each read is a piece that is decided on: a quarter of them, from a pipe that holds as much."""
+LONG_READ = 6 * READ_SIZE
+"""Of a long line, where each read is a piece that is decided on. Pieces of 512 KiB are no faster, and leave the memory
+of several of them in use where lines of 2 MB follow each other."""
 LONG_LINE = 1024 * 1024
 """Bytes of a line that are held before it may pass in pieces."""
 
@@ -96,7 +97,7 @@ class Pump:
         effects = self._relay.open_long_line(self.peer, self._framer.beginning())
         if effects is not None:
             self._in_line = True
-            output.widen(self._fd, LONG_READ)
+            output.widen(self._fd)
             self._todo.extend(effects)
             for part in self._framer.parts()[1:]:
                 self._todo.extend(self._relay.decide_piece(self.peer, part, last=False))

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+with contextlib.suppress(ImportError):
+    import fcntl  # not on Windows
+
 from acp_proxy.shell import output
-from acp_proxy.shell.output import POSTED, Output, Stderr
+from acp_proxy.shell.output import POSTED, WIDE, Output, Stderr
 
 SECONDS = 20.0
-MORE_THAN_A_PIPE_HOLDS = 1024 * 1024
+MORE_THAN_A_PIPE_HOLDS = 2 * WIDE
 
 
 class Pipe:
@@ -70,6 +73,32 @@ def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
     pipe.output.write_piece(b"ne\n", begins=False, ends=True)
     other.join(SECONDS)
     assert pipe.read_all() == b"a long line\nanother\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
+def test_from_a_long_line_on_a_pipe_holds_more(pipe: Pipe, before: int, then: int) -> None:
+    fcntl.fcntl(pipe.writing, fcntl.F_SETPIPE_SZ, before)
+    pipe.output.write(b"one\n")
+    assert fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ) == before
+    pipe.output.write_piece(b"a lo", begins=True, ends=False)
+    assert fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ) == then
+    pipe.output.write_piece(b"x" * (WIDE - len(b"one\na lo\n")) + b"\n", begins=False, ends=True)  # nobody reads
+    assert len(pipe.read_all()) == WIDE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+def test_a_long_line_for_a_peer_that_is_gone_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
+    other = Pipe()
+    pipe.output.close()
+    os.dup2(other.writing, pipe.writing)
+    before = fcntl.fcntl(other.writing, fcntl.F_GETPIPE_SZ)
+    pipe.output.write_piece(b"a lo", begins=True, ends=False)
+    pipe.output.write_piece(b"ng line\n", begins=False, ends=True)
+    assert fcntl.fcntl(other.writing, fcntl.F_GETPIPE_SZ) == before
+    os.close(pipe.writing)
+    assert other.read_all() == b""
+    os.close(other.reading)
 
 
 def test_what_is_posted_waits_for_the_end_of_a_long_line_and_holds_nobody_up(pipe: Pipe) -> None:

@@ -12,7 +12,7 @@ with contextlib.suppress(ImportError):
     import fcntl  # not on Windows
 
 from acp_proxy.core.effects import Acting, FindSession, Forward, Warn
-from acp_proxy.shell import pump
+from acp_proxy.shell import output, pump
 from acp_proxy.shell.pump import Pump
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
@@ -265,7 +265,7 @@ def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(directio
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
-@pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, pump.LONG_READ), (2 * pump.LONG_READ,) * 2])
+@pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, output.WIDE), (2 * output.WIDE,) * 2])
 def test_from_a_long_line_on_more_is_read_at_once(direction: Direction, before: int, then: int) -> None:
     fcntl.fcntl(direction.reading, fcntl.F_SETPIPE_SZ, before)
     direction.pump.start()
