@@ -6,6 +6,8 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.conversation import (
     RESUMES,
@@ -25,6 +27,7 @@ from tests.conversation import (
     update,
 )
 
+BEGINNING = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"'
 SAID = line(chunk("s", "one"), chunk("s", "two"))
 
 
@@ -61,6 +64,20 @@ def test_updates_of_the_session_that_was_updated_last_pass() -> None:
 )
 def test_other_lines_do_not(lines: bytes) -> None:
     assert talking().core.passes(lines) is None
+
+
+@given(
+    lines=st.lists(
+        st.sampled_from(
+            [chunk("s", "one"), chunk("t", "one"), update("s", "session_info_update"), BEGINNING + b"\n", b"x\n", b"\n"]
+        )
+        | st.text(max_size=3).map(lambda text: chunk("s", text))
+    )
+)
+def test_of_lines_said_at_once_each_has_to_be_such_an_update(lines: list[Said]) -> None:
+    talk = talking()
+    alone = [talk.core.passes(line(said)) for said in lines]
+    assert talk.core.passes(line(*lines)) == ("s" if alone and None not in alone else None)
 
 
 def terminal(talk: Talk) -> None:
