@@ -114,7 +114,9 @@ def encode_updates(at: str, run: str, lines: bytes) -> bytes:
 def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool) -> bytes:
     """A piece of an entry around one long message, whose last piece may lack its newline."""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode() if first else b""
-    return b"".join((start, piece.removesuffix(b"\n"), b"}\n")) if last else start + piece
+    if not last:
+        return start + piece
+    return b"".join((start, memoryview(piece)[: len(piece) - piece.endswith(b"\n")], b"}\n"))
 
 
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:

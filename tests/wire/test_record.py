@@ -13,7 +13,7 @@ from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.remains import Piece
-from tests.strategies import messages, spelled, texts, values
+from tests.strategies import chunked, messages, spelled, texts, values
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 PROMPT = b'{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}'
@@ -120,6 +120,16 @@ def test_many_messages_of_one_moment_are_the_same_as_each_alone(many: list[str])
     together = record.encode_updates(AT, RUN, b"".join(raw + b"\n" for raw in raws))
     alone = [record.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
     assert together == b"".join(alone)
+
+
+@given(lines.flatmap(chunked), st.sampled_from([b"", b"\n"]), peers)
+def test_a_message_in_pieces_is_the_same_as_whole(pieces: list[bytes], newline: bytes, peer: Peer) -> None:
+    ends = [b""] * (len(pieces) - 1) + [newline]
+    written = [
+        record.encode_piece(AT, RUN, peer, piece + end, first=at == 0, last=at == len(pieces) - 1)
+        for at, (piece, end) in enumerate(zip(pieces, ends, strict=True))
+    ]
+    assert b"".join(written) == record.encode_message(AT, RUN, peer, b"".join(pieces))
 
 
 @given(st.dictionaries(texts, values, max_size=4))
