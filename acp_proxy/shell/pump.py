@@ -47,7 +47,7 @@ class Pump:
         self.is_reading = False
         self._fd = fd
         self._relay = relay
-        self._pass = relay.pass_updates if peer is Peer.AGENT else relay.pass_to_agent
+        self._passes = relay.pass_updates if peer is Peer.AGENT else relay.pass_to_agent
         self._on_end = on_end
         self._framer = LineFramer()
         self._todo: deque[Acting] = deque()
@@ -74,23 +74,31 @@ class Pump:
         self.start()
 
     def _run(self, turn: int) -> None:
+        relay, framer, passes = self._relay, self._framer, self._passes
         while self._do_all(turn):
-            if self._relay.is_full and not self._in_line:  # in one, nobody else has the output: no room would be made
-                self._relay.wait_for_room(self.peer)
+            if relay.is_full and not self._in_line:  # in one, nobody else has the output: no room would be made
+                relay.wait_for_room(self.peer)
             self.is_reading = True
             data = output.read(self._fd, LONG_READ if self._in_line else READ_SIZE)
             self.is_reading = False
+            is_whole = data.endswith(b"\n") and not (framer.waiting or self._in_line)
+            if is_whole and passes(data):  # as nearly always
+                continue
             if not data:
                 self._put_rest(turn)
                 return
-            if self._in_line:
-                data = self._put_piece(data)
-            was_long = self._framer.waiting > LONG_LINE
-            lines = self._framer.take(data)
-            if lines and (self._todo or not self._pass(lines)):  # what is to be done before them comes first
-                self._put(cut(lines))
-            if self._turn == turn and self._framer.waiting > LONG_LINE and not was_long:
-                self._open_line()
+            self._take(turn, data, may_pass=not is_whole)
+
+    def _take(self, turn: int, data: bytes, *, may_pass: bool) -> None:
+        """What one read brought: ends and beginnings of lines, and lines."""
+        if self._in_line:
+            data = self._put_piece(data)
+        was_long = self._framer.waiting > LONG_LINE
+        lines = self._framer.take(data)
+        if lines and not (may_pass and not self._todo and self._passes(lines)):  # what is to be done comes before them
+            self._put(cut(lines))
+        if self._turn == turn and self._framer.waiting > LONG_LINE and not was_long:
+            self._open_line()
 
     def _open_line(self) -> None:
         """A line whose end is not in sight: it passes in pieces if nothing depends on the rest of it."""

@@ -30,8 +30,6 @@ class LineFramer:
 
     def take(self, data: bytes) -> bytes:
         """The same, with the lines in one piece."""
-        if not self._open and data.endswith(b"\n"):
-            return data
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
