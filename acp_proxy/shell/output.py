@@ -22,7 +22,7 @@ POSTED = 1024 * 1024
 """Bytes of ours that may be on their way to a peer that does not read; what is more waits."""
 
 WIDE = 512 * 1024
-"""Bytes that pipes are made to hold while a long line passes: whoever waits for room, or for more, wakes less often."""
+"""Bytes that pipes are made to hold where there is much: whoever waits for room, or for more, wakes less often."""
 
 _UNREAD_SECONDS = 1.0
 """So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
@@ -84,12 +84,16 @@ class Output:
         if begins:
             self.lock.acquire()
             self._in_line = True
-            if not self.is_gone:
-                widen(self._fd)
+            self.widen()
         if self._in_line:
             self.write_locked(data)
         if ends:
             self.break_line()
+
+    def widen(self) -> None:
+        """There will be much."""
+        if not self.is_gone:
+            widen(self._fd)
 
     def break_line(self) -> None:
         """No more pieces of a line under way are written: what else there is may follow, on a line of its own."""

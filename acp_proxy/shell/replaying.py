@@ -14,7 +14,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.fuller import Told, ours_is_fuller, told
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.shell.output import Output
+from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.transcripts.reading import Line, Lines, Reading
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import acp, framing
@@ -97,6 +97,8 @@ class Replay:
         ours = False
         try:
             ours = self._is_to_be_told()
+            if ours and self._reading.size > WIDE:
+                self._client.widen()
             for line in self._reading.streams() if ours else ():
                 if self._stopped or self._client.is_gone:
                     break

@@ -1,14 +1,19 @@
 """A replay of streamed messages: weighed and made a record of line by line, however many lines are read at once."""
 
+import contextlib
 import os
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+with contextlib.suppress(ImportError):
+    import fcntl  # not on Windows
+
 from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.shell.output import Output
+from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.shell.replaying import Ended, Replay
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
@@ -82,3 +87,25 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     heard, ended = replayed(path, [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()], mode, brief=True)
     assert "".join(WORDS) in ended.brief
     assert ended.brief == brief(heard)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
+def test_what_is_long_is_told_through_a_pipe_that_holds_more(path: Path, words: int, is_widened: bool) -> None:
+    path.write_bytes(record.encode_header(talk.header()) + talk.said("word") * words)
+    reads, writes = os.pipe()
+    before = fcntl.fcntl(writes, fcntl.F_GETPIPE_SZ)
+    with open(reads, "rb") as heard:
+        replay = Replay(
+            talk.SESSION,
+            Reading(path),
+            Output(writes, lambda: None),
+            lambda ended: None,
+            lambda warning: None,
+            telling=lambda: Telling(talk.SESSION, run="run002", mode="compact"),
+        )
+        replay.start()
+        replay.join()  # joined, all of it is one line that fits into any pipe
+        assert fcntl.fcntl(writes, fcntl.F_GETPIPE_SZ) == (WIDE if is_widened else before)
+        os.close(writes)
+        assert heard.read().count(b"word") == words
