@@ -156,7 +156,11 @@ class Relay:
     def pass_to_agent(self, lines: bytes) -> bool:
         """What of a client's nothing is to be done about. False for everything else."""
         with self._core:
-            if not self._interceptor.means_nothing(lines):
+            try:
+                if not self._interceptor.means_nothing(lines):
+                    return False
+            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
+                self._warn(f"internal error, the lines are decided on one by one: {type(bug).__name__}: {bug}")
                 return False
         self._to_agent.write(lines)
         self._stir()

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Catalog:
-    def __init__(self, layout: Layout, filling: "Filling") -> None:
+    def __init__(self, layout: Layout, filling: Filling) -> None:
         self._layout = layout
         self._filling = filling
         self._index: Index | None = None

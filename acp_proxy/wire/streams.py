@@ -23,6 +23,9 @@ _JOINT = b"x"
 """Between texts that are read as one: no escape, pair or character that is cut off before it can go on with it."""
 _FEW, _MANY = 16, 1024
 """Lines that are looked at in one go: few where a stream was short, since what follows is often something else."""
+_HEAD_LIMIT = 1024
+"""Bytes before a text: beginnings are laid out side by side, and as much is laid out for each of a thousand lines, of
+which all but the first may be short. It is a quarter of that where there is nothing of the agent's own."""
 _WIDTH = 24
 _TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
 """Where it stands in a line."""
@@ -150,7 +153,7 @@ def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
         return None
     start = line.rfind(_TEXT) + len(_TEXT)
-    if start < len(_TEXT) or not following.startswith(line[_TIME[1] : start], _TIME[1]):
+    if not len(_TEXT) <= start <= _HEAD_LIMIT or not following.startswith(line[_TIME[1] : start], _TIME[1]):
         return None
     string = _STRING.match(line, start)
     if string is None or line != record.encode_message(entry.at, entry.run, entry.peer, entry.raw):

@@ -2,7 +2,10 @@
 
 import json
 import os
+import select
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -188,6 +191,11 @@ class Buggy(Interceptor):
             raise ValueError("tripped")
         return super().handle(event)
 
+    def means_nothing(self, lines: bytes) -> bool:
+        if b"stumble" in lines:
+            raise ValueError("stumbled")
+        return super().means_nothing(lines)
+
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
         raise ValueError("tripped")
 
@@ -197,6 +205,15 @@ def test_a_bug_in_looking_at_the_beginning_of_a_long_line_is_a_warning_and_it_pa
     talk.open()
     talk.turn("long" * LONG_LINE)
     assert talk.told() == ["opened", "long" * LONG_LINE]
+    assert len(talk.warnings) == 1
+    talk.end()
+
+
+def test_a_bug_in_seeing_whether_a_line_means_nothing_is_a_warning_and_it_is_decided_on(tmp_path: Path) -> None:
+    talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
+    talk.open()
+    talk.turn("stumble")
+    assert talk.told() == ["opened", "stumble"]
     assert len(talk.warnings) == 1
     talk.end()
 
@@ -215,6 +232,38 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_as_they_came(tmp_path
     assert talk.told() == ["opened", "afterwards"]
     assert len(talk.warnings) == 2
     talk.end()
+
+
+# Too much for memory.
+
+
+def test_an_agent_is_not_read_while_too_much_waits_for_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.core.restoring.HELD_LIMIT", 1000)
+    talk = Talk(Store(tmp_path / "store"))
+    talk.open()
+    talk.turn("more than a pipe holds" * 10_000)
+    talk.editor.stop_reading(talk.agent)
+    talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})
+    talk.agent.hear(method="session/resume")
+    talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert talk.editor.is_written_to()
+    talk.agent.say(chunk("w" * 1000))
+    wait_until(lambda: talk.relay.is_full)
+    talk.agent.say(chunk("afterwards"))
+    assert select.select([talk.agent.heard_from], [], [], SECONDS)[0]
+    talk.editor.reads_on.set()
+    talk.editor.hear(**chunk("afterwards"))
+    assert not talk.relay.is_full
+    talk.end()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
 
 
 # The ends.

@@ -1,6 +1,7 @@
 """A streamed message read many lines at once says what its lines say one by one, whatever stands among them."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -152,6 +153,19 @@ def test_a_line_that_is_cut_off_is_read_as_always(size: int) -> None:
     around = [said(f"word{number}") for number in range(20)]
     line = said("word")
     streams_in([*around, line[:size], *around, line[size:], *around, line[:-size]])
+
+
+def test_short_lines_behind_one_with_much_before_its_text_take_no_more_memory_than_they_have() -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "_meta": "m" * 100_000, "content": {"type": "text", "text": "a"}}
+    message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+    large = kept(json.dumps(message, separators=(",", ":")).encode())
+    lines = [said("word")] * 5_000 + [large] * 2 + [b"{}"] * 2_000  # what was streamed before has made a window long
+    tracemalloc.start()
+    try:
+        read(lines)
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(b"".join(lines))
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
