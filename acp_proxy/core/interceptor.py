@@ -5,7 +5,6 @@ that a peer can send. The shell calls it under one lock; it keeps no clock and t
 """
 
 import contextlib
-from collections.abc import Mapping
 
 from acp_proxy.core import answers, capabilities, handover
 from acp_proxy.core.aliases import Aliases
@@ -39,10 +38,6 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, R
 from acp_proxy.wire.value import Value
 
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
-_TOLD = acp.CANCEL, acp.CANCEL_REQUEST
-"""Notifications of the client's that mean something here."""
-_SESSION_METHOD = b'"session/'
-"""In nearly every line of the client's that means something here: it need not be parsed to see that."""
 
 
 class Settings(Value):
@@ -93,25 +88,7 @@ class Interceptor:
     def means_nothing(self, lines: bytes) -> bool:
         """Whether these whole lines of the client's only have to be passed on: notifications that nothing depends on,
         and answers to questions that are not remembered."""
-        if self._names or lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
-            return False
-        for line in framing.cut(lines):
-            value = jsonrpc.look(line)
-            if not isinstance(value, dict):
-                return False
-            if "method" not in value:
-                if self._may_be_awaited(value, line):
-                    return False
-            elif "id" in value or value["method"] in _TOLD:
-                return False
-        return True
-
-    def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
-        try:
-            id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
-        except ValueError:
-            return True
-        return id is not None and self._ledger.is_asked(Peer.AGENT, id)
+        return not self._names and self._scribe.has_no_use_for(lines)
 
     def handle(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []

@@ -4,12 +4,19 @@ Enters requests into the ledger, finds what a response answers, and has the note
 nothing of where lines go.
 """
 
+from collections.abc import Mapping
+
 from acp_proxy.core.effects import Recording
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.restoring import Restores
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
+
+_TOLD = acp.CANCEL, acp.CANCEL_REQUEST
+"""Notifications of the client's that mean something here."""
+_SESSION_METHOD = b'"session/'
+"""In nearly every line of the client's that means something here: it need not be parsed to see that."""
 
 
 class Scribe:
@@ -17,6 +24,22 @@ class Scribe:
         self._ledger = ledger
         self._notebook = notebook
         self._restores = restores
+
+    def has_no_use_for(self, lines: bytes) -> bool:
+        """Whether whole lines of the client's are nothing but notifications without a meaning here, and answers to
+        questions that are not remembered."""
+        if lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
+            return False
+        for line in framing.cut(lines):
+            value = jsonrpc.look(line)
+            if not isinstance(value, dict):
+                return False
+            if "method" not in value:
+                if self._may_be_awaited(value, line):
+                    return False
+            elif "id" in value or value["method"] in _TOLD:
+                return False
+        return True
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
         """Enter requests into the ledger, and take down what is kept of this message."""
@@ -86,6 +109,13 @@ class Scribe:
 
     def is_reopening(self, session: str) -> bool:
         return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
+
+    def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
+        try:
+            id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
+        except ValueError:
+            return True
+        return id is not None and self._ledger.is_asked(Peer.AGENT, id)
 
     def _is_past(self, session: str, update: object) -> bool:
         """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""

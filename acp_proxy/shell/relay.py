@@ -7,7 +7,6 @@ A bug in deciding is a warning: the lines it was about pass as they came.
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
@@ -34,21 +33,18 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import errno_name
-from acp_proxy.shell.gate import STALL_SECONDS
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.serving import Serving
+from acp_proxy.shell.watch import Watch
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
     from acp_proxy.replay.telling import Mode
     from acp_proxy.shell.replaying import Ended, Replay
-    from acp_proxy.transcripts.store import Store
 
-_WATCH_SECONDS = 0.2
-"""How often a busy store is looked at; while nothing is recorded, it is not."""
 IDLE_SECONDS = 5 * 60.0
 """Without a line either way: nobody is there, or the agent thinks for long."""
 
@@ -84,7 +80,6 @@ class Relay:
         self._recorder = recorder
         self._warn = warn
         self._replay = replay
-        self._idle_seconds = idle_seconds
         self._core = threading.Lock()
         self._to_client = Output(to_client, self._notify)
         self._to_agent = Output(to_agent, lambda: None, from_client, self._hang_up)
@@ -96,17 +91,17 @@ class Relay:
         self._room = threading.Event()
         self._room.set()
         self._replays: dict[RequestId, Replay] = {}
-        self._watch_wanted = threading.Event()
-        self._watching = self._is_over = False
-        self._is_idle = False
-        self._idling: threading.Thread | None = None
+        self._watch: Watch | None = None
+        if recorder is not None:
+            self._watch = Watch(recorder, self._go_on_without, lambda: bool(self._replays), warn, idle_seconds)
 
     def start(self) -> None:
         self.client.start()
         self.agent.start()
         if self._serving is not None:
             self._serving.start()
-            threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        if self._watch is not None:
+            self._watch.start()
 
     @property
     def client_is_gone(self) -> bool:
@@ -143,8 +138,8 @@ class Relay:
         if self._serving is not None:
             self._serving.finish(seconds)
             self._to_client.is_delivered(seconds)
-            self._is_over = True
-            self._watch_wanted.set()
+        if self._watch is not None:
+            self._watch.end()
 
     # --- for the pumps
 
@@ -163,7 +158,8 @@ class Relay:
                 self._warn(f"internal error, the lines are decided on one by one: {type(bug).__name__}: {bug}")
                 return False
         self._to_agent.write(lines)
-        self._stir()
+        if self._watch is not None:
+            self._watch.stir()
         return True
 
     def pass_updates(self, lines: bytes) -> bool:
@@ -192,8 +188,8 @@ class Relay:
         return self._decide(Piece(peer, data, last))
 
     def flush(self) -> None:
-        self._stir()
-        if self._recorder is not None:
+        if self._recorder is not None and self._watch is not None:
+            self._watch.stir()
             try:
                 self._recorder.flush()
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug in the recorder
@@ -364,12 +360,6 @@ class Relay:
     def _output(self, peer: Peer) -> Output:
         return self._to_client if peer is Peer.CLIENT else self._to_agent
 
-    def _stir(self) -> None:
-        """Something passes: the store may be busy, and is not to be compacted."""
-        if not self._watching:
-            self._watching = True
-            self._watch_wanted.set()
-
     def _the_recorder(self) -> Recorder:
         if self._recorder is None:
             raise RuntimeError("nothing is recorded, so nothing is served")
@@ -387,39 +377,6 @@ class Relay:
     def _notify(self) -> None:
         self.stirred.set()
         self.notify()
-
-    def _watch(self) -> None:
-        """See that nobody waits for a store that hangs."""
-        recorder = self._the_recorder()
-        while True:
-            self._is_idle = not self._watch_wanted.wait(self._idle_seconds)
-            if self._is_over:
-                return
-            if self._is_idle:
-                self._use_idle_time(recorder.store)
-                continue
-            self._watch_wanted.clear()
-            self._watching = False
-            time.sleep(_WATCH_SECONDS)
-            while (since := recorder.gate.busy_since) is not None:
-                if time.monotonic() - since > STALL_SECONDS:
-                    recorder.stall(since, self._go_on_without)
-                time.sleep(_WATCH_SECONDS)
-
-    def _use_idle_time(self, store: "Store") -> None:
-        """On a thread of its own, until the next line."""
-
-        def use() -> None:
-            try:
-                from acp_proxy.shell.idling import compact  # not before there is time for it
-
-                compact(store.root, lambda: self._is_idle and not self._watching)
-            except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
-                self._warn(f"internal error while nothing was said: {type(bug).__name__}: {bug}")
-
-        if not self._replays and (self._idling is None or not self._idling.is_alive()):
-            self._idling = threading.Thread(target=use, name="idle", daemon=True)
-            self._idling.start()
 
     def _go_on_without(self, stuck: int) -> None:
         for pump in (self.client, self.agent):
