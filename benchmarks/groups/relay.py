@@ -16,6 +16,8 @@ from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, C, Effort
 BATCH = 64 * 1024
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
+MANY = 31
+"""Rounds of what depends most on where the system has its processes run: it stays with that for seconds."""
 STALLED = 200_000_000
 _EVERYBODY = (NONE, C, CAT, THREADS, PROXY)
 _PIPES = (NONE, C, PROXY)
@@ -33,8 +35,8 @@ class Talk:
     rounds: int = 11
 
 
-def lines(name: str, size: int, count: int, *, quick: bool = False) -> Iterator[Talk]:
-    """Lines of one size, in both directions."""
+def lines(name: str, size: int, count: int, *, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
+    """Lines of one size, in both directions. ``rounds``: of those to the client."""
     rate, growth = (
         partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, more=True, of=size * count),
         partial(Reading, unit=BYTES, key="growth"),
@@ -46,7 +48,7 @@ def lines(name: str, size: int, count: int, *, quick: bool = False) -> Iterator[
         (rate(to_client), growth(f"{to_client}: memory growth")),
         (NONE, C, THREADS, PROXY),
         quick,
-        rounds=7,
+        rounds=rounds,
     )
     yield Talk(
         ("up", count, size), (1, SMALL), (rate(to_agent), growth(f"{to_agent}: memory growth")), _PIPES, rounds=7
@@ -63,6 +65,7 @@ TALKS = (
             Reading("round trip, p99", SECONDS, "p99", C),
         ),
         quick=True,
+        rounds=MANY,
     ),
     Talk(
         ("spaced", SPACED, SMALL),
@@ -105,7 +108,7 @@ TALKS = (
     ),
     *lines("1 kB", 1_000, 100_000),
     *lines("100 kB", 100_000, 1_000),
-    *lines("50 MB", 50_000_000, 1, quick=True),
+    *lines("50 MB", 50_000_000, 1, quick=True, rounds=MANY),
     Talk(
         ("prompt", 0, 50_000_000),
         (1, SMALL),
