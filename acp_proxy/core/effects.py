@@ -55,10 +55,6 @@ class KeepUpdates(Kept):
     session: str
     data: bytes
 
-    def __init__(self, session: str, data: bytes) -> None:  # the one value that is made for every update
-        self.session = session  # type: ignore[misc]
-        self.data = data  # type: ignore[misc]
-
 
 class KeepPiece(Kept):
     """A piece of one line that is too long to be held: nothing else of its session comes between them."""

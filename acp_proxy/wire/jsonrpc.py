@@ -37,8 +37,6 @@ class Peer(enum.Enum):
     CLIENT = "client"
     AGENT = "agent"
 
-    __hash__ = object.__hash__  # an enum's own is written in Python, and these are looked up for every line
-
     @property
     def other(self) -> "Peer":
         return Peer.AGENT if self is Peer.CLIENT else Peer.CLIENT
