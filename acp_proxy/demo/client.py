@@ -77,6 +77,7 @@ class Client:
         self._writing = threading.Lock()
         self._reading = threading.Event()
         self._reading.set()
+        self._pause_at: str | None = None
         self._next_id = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._stderr: deque[bytes] = deque(maxlen=STDERR_LINES)
@@ -217,11 +218,14 @@ class Client:
 
     # How it ends.
 
-    def pause(self) -> None:
-        """Stop reading, as an editor that hangs; one read may still be under way."""
-        self._reading.clear()
+    def pause(self, at: str | None = None) -> None:
+        """Stop reading, as an editor that hangs: behind the read under way, or behind what brings this text."""
+        self._pause_at = at
+        if at is None:
+            self._reading.clear()
 
     def resume(self) -> None:
+        self._pause_at = None
         self._reading.set()
 
     def close_stdin(self) -> None:
@@ -294,6 +298,9 @@ class Client:
         line = Line(raw, parsed(raw))
         with self._changed:
             self.lines.append(line)
+            if self._pause_at is not None and has_text(line.message, self._pause_at):
+                self._reading.clear()
+                self._pause_at = None
             match line.message:
                 case {"method": str(), "id": _}:
                     threading.Thread(target=self._answer, args=(line.message,), daemon=True).start()
