@@ -1,6 +1,5 @@
 """A recorder over a real store, and what it has kept; and a disk without room."""
 
-import gc
 import json
 import resource
 import signal
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from acp_proxy.core.effects import (
@@ -121,8 +119,3 @@ def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
     now = Clock()
     monkeypatch.setattr("time.monotonic", lambda: now.seconds)
     return now
-
-
-def open_descriptors() -> int:
-    gc.collect()  # what others have let go of closes now, and not between two looks
-    return int(psutil.Process().num_fds())

@@ -6,7 +6,6 @@ import shutil
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
 from acp_proxy.core.effects import (
@@ -23,13 +22,13 @@ from acp_proxy.shell.recorder import Recorder
 from acp_proxy.transcripts.journal import DELETED, Journal
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
+from tests.opened import open_below
 from tests.shell.notes import (
     MOST_OPEN_FILES,
     NAME,
     Notes,
     clock_at,
     full_disk,
-    open_descriptors,
     prompted,
     said,
     text_of,
@@ -149,8 +148,7 @@ def test_more_sessions_than_files_may_be_open_are_all_kept(notes: Notes) -> None
     for turn in ("1", "2"):
         for name in names:
             notes.put(*([Begin(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
-    root = str(notes.store.root)
-    assert sum(file.path.startswith(root) for file in psutil.Process().open_files()) <= MOST_OPEN_FILES
+    assert len(open_below(notes.store.root)) <= MOST_OPEN_FILES
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
 
@@ -314,11 +312,10 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     notes.put(Identify(NAME, "1.0"))
     with full_disk(after=room):
         notes.put(Begin("s", "/project", [], "recorded"))
-        before = open_descriptors()
         for number in range(3):
             now.seconds += 10
             notes.put(said(str(number)))
-        assert open_descriptors() == before
+        assert open_below(notes.store.root) == []
     now.seconds += 10
     notes.put(*prompted("hello"), said("1"))
     assert notes.said() == ["gap", "hello", "1"]

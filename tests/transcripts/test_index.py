@@ -10,6 +10,7 @@ import pytest
 
 from acp_proxy.transcripts.index import SCHEMA, Index, Listed
 from acp_proxy.transcripts.names import file_name
+from tests.opened import open_files
 from tests.transcripts import talk
 from tests.transcripts.shelf import AGENT, Shelf
 from tests.transcripts.talk import answer, info, note, prompt, said
@@ -427,7 +428,6 @@ def test_nor_does_one_of_many_whose_row_was_moved_when_a_page_was_split(tmp_path
     shelf.index.close()
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="nobody tells which files are open")
 def test_no_part_of_it_lies_elsewhere_while_it_is_written_anew(tmp_path: Path) -> None:
     shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(open_files()), set[str]()
     for number in range(100):
@@ -436,14 +436,6 @@ def test_no_part_of_it_lies_elsewhere_while_it_is_written_anew(tmp_path: Path) -
     assert shelf.index.clear_log()
     shelf.index.close()
     assert {path for path in opened - before if not path.startswith(str(tmp_path))} == set()
-
-
-def open_files() -> list[str]:
-    found = []
-    for number in os.listdir("/proc/self/fd"):
-        with suppress(OSError):
-            found.append(os.readlink(f"/proc/self/fd/{number}"))
-    return [path for path in found if path.startswith("/") and not path.startswith("/proc/")]
 
 
 def written(folder: Path) -> bytes:
