@@ -195,7 +195,7 @@ class Catalog:
         return question(index)
 
     def _fill(self, index: Index) -> None:
-        left = deque((agent, name) for agent in self._layout.agents() for name in self._layout.names(agent))
+        left = deque(self._layout.all_names())
         total = len(left)
         with self._filling() as progress:
             while left:

@@ -28,6 +28,7 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: b
     ``is_unused``: the caller keeps others from opening its transcript (``unused``).
     """
     name = file_name(session)
+    layout.make_folder(layout.transcript(agent, name).parent)
     with suppress(OSError):  # it only makes the index look sooner
         layout.mark(agent, name)
     known = layout.journal(agent)
@@ -96,8 +97,18 @@ def lift(layout: Layout, agent: str, session: str) -> None:
             known.append(journal.LIFTED, session, _now())
 
 
-def remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool) -> None:
-    """Delete a transcript whose id belongs to a newer session; that one is left alone. Raises OSError."""
+def remove(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_unused: bool = False) -> None:
+    """Delete one transcript, also where its id belongs to a newer session: that one is left alone. Raises OSError.
+
+    ``is_unused``: as for ``delete``.
+    """
+    if name == file_name(session):
+        delete(layout, agent, session, soft=soft, is_unused=is_unused)
+    else:
+        _remove_superseded(layout, agent, session, name, soft=soft)
+
+
+def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool) -> None:
     layout.mark(agent, name)
     known = layout.journal(agent)
     with known.alone():

@@ -33,10 +33,24 @@ class Layout:
         self._journals: dict[str, Journal] = {}
 
     def prepare(self) -> None:
-        """Make what is missing; refuse a link out of the store, or what others can write to.
+        """Make what is missing; refuse a newer format, a link out of the store, or what others can write to.
 
-        Raises StoreRefused, OSError.
+        Raises StoreRefused.
         """
+        try:
+            self._check_inside()
+            self._check_format()
+        except FileExistsError as problem:
+            raise StoreRefused(
+                f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
+            ) from problem
+        except OSError as problem:
+            what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
+            raise StoreRefused(
+                f"{what} cannot be used: {reason}. Mend that, or choose another place with --store."
+            ) from problem
+
+    def _check_inside(self) -> None:
         access.check_inside(self.root)
         for directory in (self.transcripts, self.unindexed):
             access.make_inner_directory(directory)
@@ -55,8 +69,7 @@ class Layout:
         except StoreRefused as problem:
             raise PermissionError(errno.EPERM, str(problem), str(folder)) from problem
 
-    def check_format(self) -> None:
-        """Raises StoreRefused, OSError."""
+    def _check_format(self) -> None:
         try:
             fd = access.open_private(self.format, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
@@ -79,6 +92,10 @@ class Layout:
     def names(self, agent: str) -> list[str]:
         """Every transcript of an agent, superseded ones too; what others put there is not ours."""
         return _names_in(self.transcripts / agent)
+
+    def all_names(self) -> list[tuple[str, str]]:
+        """The agents and names of all transcripts."""
+        return [(agent, name) for agent in self.agents() for name in self.names(agent)]
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them

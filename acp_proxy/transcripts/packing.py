@@ -190,8 +190,14 @@ def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
     source.replace(backup)
 
 
-def clear(layout: Layout, agent: str) -> None:
-    """Remove what crashes have left in an agent's folders. Raises OSError (BlockingIOError: somebody is at work)."""
+def clear(layout: Layout) -> None:
+    """Remove what crashes have left of packing, where nobody is at work."""
+    for agent in layout.agents():
+        with suppress(OSError):  # somebody is at it, or it is gone
+            _clear(layout, agent)
+
+
+def _clear(layout: Layout, agent: str) -> None:
     for folder in (layout.transcripts / agent, layout.deleted / agent):
         if any(_leftovers(folder)):
             with access.alone_in(folder), layout.journal(agent).alone():

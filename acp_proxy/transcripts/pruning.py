@@ -4,16 +4,17 @@ Each limit is a promise about what is left, so a session goes if any of them say
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.transcripts import deleting
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.keeping import Kept
+from acp_proxy.transcripts.catalog import Catalog
+from acp_proxy.transcripts.keeping import kept, titled
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, packed
+from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.newest import everything
 from acp_proxy.wire.value import Value
 
 IN_USE = "in use"
@@ -58,7 +59,9 @@ def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
     return gone
 
 
-def of_listed(layout: Layout, rows: Iterable[Listed]) -> list[Candidate]:
+def of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
+    """Every session, the newest first. Raises OSError, Unreadable."""
+    rows = catalog.ask(everything, *layout.agents())
     sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
     return [
         Candidate(
@@ -71,21 +74,40 @@ def of_listed(layout: Layout, rows: Iterable[Listed]) -> list[Candidate]:
             counts=row.prompts > 0,
             written=_written(layout.transcript(row.agent, row.name)),
         )
-        for row in rows
+        for row in titled(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
 
 
-def of_kept(layout: Layout, kept: Iterable[Kept]) -> list[Candidate]:
+def of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
+    """What was deleted softly, the latest first. Raises OSError, Unreadable."""
+    catalog.ask(lambda index: None, *layout.agents())  # of which nothing is left in the index then
     sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
     return [
         Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
-        for each in kept
+        for each in kept(layout)
         if (size := sizes.get(each.agent, {}).get(each.name)) is not None
     ]
 
 
-def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
+def prune(
+    layout: Layout, catalog: Catalog, candidates: Iterable[Candidate], *, soft: bool
+) -> Iterator[tuple[Candidate, str | None]]:
+    """As ``Store.prune``."""
+    gone: dict[str, list[str]] = {}
+    try:
+        for candidate in candidates:
+            trouble = _delete(layout, candidate, soft=soft)
+            if trouble is None:
+                gone.setdefault(candidate.agent, []).append(candidate.name)
+            yield candidate, trouble
+    finally:
+        for agent, names in gone.items():
+            layout.journal(agent).sync()
+            catalog.forget(agent, names)
+
+
+def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
     """Why it was not, if so: somebody has it open, or has gone on with it meanwhile, or an errno's name."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
@@ -95,10 +117,8 @@ def delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
                 return IN_USE
             if candidate.is_kept:
                 deleting.remove_kept(layout, agent, session, name)
-            elif name == file_name(session):
-                deleting.delete(layout, agent, session, soft=soft, is_unused=True)
             else:
-                deleting.remove_superseded(layout, agent, session, name, soft=soft)
+                deleting.remove(layout, agent, session, name, soft=soft, is_unused=True)
     except OSError as problem:
         return errno_name(problem)
     return None

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts import access, deleting, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
@@ -47,18 +47,7 @@ class Store:
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
         access.prepare(root)
-        try:
-            self._layout.prepare()
-            self._layout.check_format()
-        except FileExistsError as problem:
-            raise StoreRefused(
-                f"{problem.filename} is not a directory. Move it away, or choose another place with --store."
-            ) from problem
-        except OSError as problem:
-            reason = problem.strerror or type(problem).__name__
-            raise StoreRefused(
-                f"{problem.filename or root} cannot be used: {reason}. Mend that, or choose another place with --store."
-            ) from problem
+        self._layout.prepare()
 
     @property
     def is_there(self) -> bool:
@@ -106,7 +95,6 @@ class Store:
 
         It stays known as deleted. Whatever ends this half-way, who next asks the index finishes it.
         """
-        self._layout.make_folder(self._path(agent, session).parent)
         deleting.delete(self._layout, agent, session, soft=soft)
 
     def sync_deletes(self, agent: str) -> None:
@@ -218,10 +206,7 @@ class Store:
 
         Raises OSError, and Unreadable where the index learns of it with the next list.
         """
-        if listed.name == file_name(listed.session):
-            self.delete(listed.agent, listed.session, soft=soft)
-        else:
-            deleting.remove_superseded(self._layout, listed.agent, listed.session, listed.name, soft=soft)
+        deleting.remove(self._layout, listed.agent, listed.session, listed.name, soft=soft)
         self.sync_deletes(listed.agent)
         self._catalog.forget(listed.agent, [listed.name])
 
@@ -260,37 +245,21 @@ class Store:
         Raises OSError, Unreadable.
         """
         from acp_proxy.transcripts import pruning
-        from acp_proxy.transcripts.keeping import titled
-        from acp_proxy.transcripts.newest import everything
 
-        if deleted:
-            self._catalog.ask(lambda index: None, *self.agents())  # of which nothing is left in the index then
-            return pruning.of_kept(self._layout, self.kept())
-        rows = self._catalog.ask(everything, *self.agents())
-        return pruning.of_listed(self._layout, titled(self._layout, rows))
+        return (pruning.of_kept if deleted else pruning.of_listed)(self._layout, self._catalog)
 
     def prune(self, candidates: "Iterable[Candidate]", *, soft: bool) -> "Iterator[tuple[Candidate, str | None]]":
         """Delete them one by one; of each, why it was not, if so. The index learns of them at the end.
 
         Raises Unreadable where it learns of them with the next list.
         """
-        from acp_proxy.transcripts import pruning
+        from acp_proxy.transcripts.pruning import prune
 
-        gone: dict[str, list[str]] = {}
-        try:
-            for candidate in candidates:
-                trouble = pruning.delete(self._layout, candidate, soft=soft)
-                if trouble is None:
-                    gone.setdefault(candidate.agent, []).append(candidate.name)
-                yield candidate, trouble
-        finally:
-            for agent, names in gone.items():
-                self.sync_deletes(agent)
-                self._catalog.forget(agent, names)
+        return prune(self._layout, self._catalog, candidates, soft=soft)
 
     def transcripts(self) -> list[tuple[str, str]]:
         """Agents and names of all transcripts."""
-        return [(agent, name) for agent in self.agents() for name in self._layout.names(agent)]
+        return self._layout.all_names()
 
     def usage(self, transcripts: Iterable[tuple[str, str]]) -> "tuple[dict[str, AgentUsed], list[str]]":
         """What was used, by agent; and the transcripts that could not be read, and why. Raises OSError."""
@@ -311,9 +280,7 @@ class Store:
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
-        for agent in self.agents():
-            with contextlib.suppress(OSError):  # somebody is at it, or it is gone
-                packing.clear(self._layout, agent)
+        packing.clear(self._layout)
         return self.transcripts()
 
     def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":

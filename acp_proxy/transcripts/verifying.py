@@ -91,7 +91,7 @@ class Inspection:
                 yield from self._file(agent, path)
             yield from self._marks(agent)
             yield from self._kept(agent)
-        yield from self._index([(agent, name) for agent in self._layout.agents() for name in self._layout.names(agent)])
+        yield from self._index(self._layout.all_names())
         yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:

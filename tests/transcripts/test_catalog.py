@@ -85,7 +85,7 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
     def overtaken(index: Index, agent: str, name: str, reading: Reading) -> bool:
         if name == older.name:
             monkeypatch.undo()
-            deleting.remove_superseded(Layout(root), AGENT, "s", name, soft=soft)
+            deleting.remove(Layout(root), AGENT, "s", name, soft=soft)
             (root / "unindexed" / AGENT / name).unlink()
         return Index.add(index, agent, name, reading)
 
