@@ -17,15 +17,24 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """With a terminal as stderr; what it has shown is there at the end."""
     ours, theirs = pty.openpty()
     shown: list[str] = []
-    with os.fdopen(theirs, "w") as written, monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", written)
-        patch.setenv("TERM", "xterm-256color")
-        yield shown
-        written.flush()
-        os.set_blocking(ours, False)
-        with contextlib.suppress(BlockingIOError):
-            shown.append(os.read(ours, 65536).decode())
-    os.close(ours)
+    try:
+        with os.fdopen(theirs, "w") as written, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", written)
+            patch.setenv("TERM", "xterm-256color")
+            yield shown
+        if data := read_to_its_end(ours):
+            shown.append(data.decode())
+    finally:
+        os.close(ours)
+
+
+def read_to_its_end(terminal: int) -> bytes:
+    """What was shown on a terminal that is closed: it comes when the system gets to that, and in parts."""
+    data = b""
+    with contextlib.suppress(OSError):  # the end, on Linux
+        while part := os.read(terminal, 65536):
+            data += part
+    return data
 
 
 @pytest.fixture
