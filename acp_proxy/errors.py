@@ -15,6 +15,16 @@ class StoreRefused(AcpProxyError):
     """The store cannot be used: nothing is recorded, nothing of it is shown."""
 
 
+class NoStore(AcpProxyError):
+    """The place that the user gave for the store has none."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__(
+            f"there is no store at {place}: nothing has been recorded there. "
+            "Check --store (or ACP_PROXY_STORE), or start an agent with acp-proxy run."
+        )
+
+
 class NewerFormat(AcpProxyError):
     """A file was written by a later version of this program."""
 

@@ -30,7 +30,7 @@ def take_in(
     refused: list[str] = []
     unlisted: list[str] = []
     with explained():
-        opened = store_of(store)
+        opened = store_of(store, make=True)
         for path in advancing(files, "Importing"):
             try:
                 taken = opened.take_in(path.expanduser(), damaged=damaged)

@@ -13,7 +13,7 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.progress import MOMENT, advanced
-from acp_proxy.errors import AcpProxyError, NoSuchSession, UsageError
+from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
@@ -61,10 +61,15 @@ def root_of(given: str) -> Path:
     return Path(given).expanduser() if given else default_root()
 
 
-def store_of(given: str) -> Store:
-    """The store that is meant. Where its index has to be made anew, which may take long, that is shown. Raises
-    StoreRefused."""
-    store = Store(root_of(given))
+def store_of(given: str, *, make: bool = False) -> Store:
+    """The store that is meant. Where its index has to be made anew, which may take long, that is shown.
+
+    Only ``make`` makes one: without it, one that is missing is empty in the default place, and else an error. Raises
+    StoreRefused, NoStore.
+    """
+    store = Store(root_of(given), make=make)
+    if given and not store.is_made:
+        raise NoStore(store.root)
     store.filling = partial(advanced, "Making the index anew", MOMENT)
     return store
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.transcripts import access
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.value import Value
 
@@ -63,12 +64,15 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
     if not os.path.lexists(root):
         return Kept(root, False), _cannot_be_made(root)
     try:
-        store = Store(root)
+        store = Store(root, make=False)
+        access.prepare(root)  # also for the store that would be made in it
         _write(root)
     except AcpProxyError as problem:
         return _refused(root, str(problem))
     except OSError as problem:
         return _refused(root, f"{root} cannot be written to: {problem.strerror}. Make room, or mend its disk.")
+    if not store.is_made:
+        return Kept(root, False), []
     files, size = _size(root)
     free = shutil.disk_usage(root).free
     todo = []

@@ -239,6 +239,8 @@ class Catalog:
             except FileNotFoundError:
                 pass
             self._close()
+        if not self._layout.is_made:  # an index alone would be no store
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         os.close(access.open_private(path, os.O_RDWR | os.O_CREAT))  # SQLite gives its other files the same mode
         self._index = Index(path)
         self._inode = os.stat(path).st_ino

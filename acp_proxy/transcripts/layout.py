@@ -32,6 +32,16 @@ class Layout:
         self.compacted = root / "compacted"
         self._journals: dict[str, Journal] = {}
 
+    @property
+    def is_made(self) -> bool:
+        """Whether a store is there. Where that cannot be seen it is taken to be: who uses it finds out why."""
+        try:
+            return bool({self.format.name, self.transcripts.name} & set(os.listdir(self.root)))
+        except FileNotFoundError:
+            return self.root.is_symlink()  # to a disk that is away now
+        except OSError:
+            return True
+
     def prepare(self) -> None:
         """Make what is missing; refuse a newer format, a link out of the store, or what others can write to.
 

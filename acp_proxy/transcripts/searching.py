@@ -79,6 +79,8 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> 
     """
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
+    if not sought.agents:  # no tables are made for nothing
+        return Found([], is_all=True)
     for _ in range(_TRIES):
         with ExitStack() as stack, suppress(_Again):
             try:

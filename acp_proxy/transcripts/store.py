@@ -41,11 +41,17 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
 
 
 class Store:
-    def __init__(self, root: Path) -> None:
-        """Make the store if it is missing. Raises StoreRefused."""
+    def __init__(self, root: Path, *, make: bool = True) -> None:
+        """Make the store if it is missing; without ``make`` it is then an empty one, and stays missing.
+
+        Raises StoreRefused.
+        """
         self.root = root
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
+        self.is_made = make or self._layout.is_made
+        if not self.is_made:
+            return
         access.prepare(root)
         self._layout.prepare()
 

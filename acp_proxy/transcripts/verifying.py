@@ -83,6 +83,8 @@ class Inspection:
 
     def all(self) -> Iterator[Finding]:
         """Raises OSError where the store's own directories cannot be read."""
+        if not self._layout.is_made:
+            return
         yield from self._root()
         for agent in self._layout.agents():
             folder = self._layout.transcripts / agent

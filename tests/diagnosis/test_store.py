@@ -87,3 +87,21 @@ def test_a_store_that_does_not_answer_is_left_to_itself(root: Path, monkeypatch:
     free.set()
     assert found.off == "it does not answer"
     assert len(wrong(todo)) == 1
+
+
+def test_in_a_directory_without_a_store_none_is_made(root: Path) -> None:
+    root.mkdir(mode=0o700)
+    found, todo = examine(root)
+    assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes")
+def test_a_directory_that_no_store_may_be_made_in_is_said_to_be_one(root: Path) -> None:
+    root.mkdir()
+    root.chmod(0o777)
+    found, todo = examine(root)
+    assert found.off is not None
+    assert wrong(todo) == [found.off]
+    assert f"chmod 700 {root}" in found.off
+    assert list(root.iterdir()) == []

@@ -101,6 +101,13 @@ def test_sessions_of_two_agents_with_one_id_are_two(store: Store) -> None:
     assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
 
 
+def test_where_no_agent_is_meant_no_tables_are_made(store: Store, root: Path) -> None:
+    assert search(store, "login").hits == []
+    keep(store, "s", "login")
+    assert search(store, "login", agents=()).hits == []
+    assert tables(root) == set()
+
+
 def test_what_was_never_prompted_is_not_shown(store: Store) -> None:
     talk.keep(store, AGENT, "s", said("word"))
     assert found(store, "word") == []

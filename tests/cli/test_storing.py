@@ -1,0 +1,126 @@
+"""Commands that look at what is kept make no store, and say where there is none."""
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy.cli.app import app
+from acp_proxy.cli.sessions import Sessions
+from acp_proxy.transcripts.place import default_root
+from acp_proxy.transcripts.store import Store
+from tests.stored import store_session
+
+NONE_YET = "No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT\n"
+NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
+WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
+    ("sessions", "list"): (0, "", NONE_YET),
+    ("sessions", "list", "--json"): (0, "[]\n", ""),
+    ("sessions", "show", "last"): (1, "", NO_SESSION),
+    ("sessions", "search", "word"): (1, "", "Nothing was found.\n"),
+    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing was found.\n"),
+    ("sessions", "stats"): (0, "", NONE_YET),
+    ("sessions", "path", "last"): (1, "", NO_SESSION),
+    ("sessions", "export", "last"): (1, "", NO_SESSION),
+    ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
+    ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
+    ("sessions", "restore"): (0, "", "Nothing was deleted softly. See: acp-proxy sessions delete --help\n"),
+    ("sessions", "restore", "last"): (
+        1,
+        "",
+        "acp-proxy: nothing of 'last' can be restored. See: acp-proxy sessions restore --list\n",
+    ),
+    ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
+    ("sessions", "verify"): (0, "Nothing is damaged.\n", ""),
+    ("sessions", "repair"): (0, "0 mended.\n", ""),
+    ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
+    ("sessions", "compact"): (0, "0 compressed.\n", ""),
+    ("replay", "last"): (1, "", NO_SESSION),
+    ("mock-agent", "last"): (1, "", NO_SESSION),
+}
+"""What each says where nothing has ever been recorded: its exit code, on stdout, on stderr."""
+
+commands = pytest.mark.parametrize("words", WITHOUT_ANY, ids=" ".join)
+
+
+def run(*words: str) -> Result:
+    result = CliRunner().invoke(app, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def test_no_command_on_sessions_is_forgotten_here() -> None:
+    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(Sessions.table) - {"import"}
+
+
+@commands
+def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path))
+    result = run(*words)
+    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+    assert list(tmp_path.iterdir()) == []
+    default_root().mkdir(parents=True)
+    result = run(*words)
+    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+    assert list(default_root().iterdir()) == []
+
+
+@commands
+def test_an_empty_store_is_no_missing_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+    Store(tmp_path / "store")
+    result = run(*words, "--store", str(tmp_path / "store"))
+    assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
+
+
+@commands
+def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_there(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "project").mkdir(mode=0o775)
+    (tmp_path / "project" / "main.py").touch()
+    before = sorted(tmp_path.rglob("*"))
+    for place in (tmp_path / "mistyped" / "store", tmp_path / "empty", tmp_path / "project"):
+        result = run(*words, "--store", str(place))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"acp-proxy: there is no store at {place}: ")
+        assert "Check --store" in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_place_that_a_variable_names_is_a_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "mistyped"))
+    result = run("sessions", "list")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "ACP_PROXY_STORE" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_link_to_a_disk_that_is_away_is_no_store_that_nobody_has_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("acp_proxy.cli.storing.default_root", lambda: tmp_path / "link")
+    (tmp_path / "link").symlink_to(tmp_path / "away")
+    result = run("sessions", "list")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert str(tmp_path / "link") in result.stderr
+    assert not (tmp_path / "away").exists()
+
+
+def test_a_file_in_the_place_of_a_store_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "store").touch()
+    result = run("sessions", "list", "--store", str(tmp_path / "store"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "is not a directory" in result.stderr
+
+
+def test_import_makes_a_store(tmp_path: Path) -> None:
+    path = store_session(Store(tmp_path / "store"), "s", ("Mend it", []))
+    other = tmp_path / "new" / "store"
+    assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
+    assert [row.session for row in Store(other).sessions()] == ["s"]
