@@ -1,18 +1,25 @@
 """``acp-proxy sessions import``: takes exported transcripts back into a store."""
 
+import errno
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import StoreOption, explained, store_of
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.errors import AcpProxyError, NotImported
 from acp_proxy.views import terminal
+
+_STDIN = Path("-")
 
 
 def take_in(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed .jsonl.zst.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed .jsonl.zst. -: what is on stdin."),
+    ],
     store: StoreOption = "",
     damaged: Annotated[
         bool, typer.Option("--damaged", help="Take also what has damaged lines, as it is; sessions repair mends it.")
@@ -24,6 +31,8 @@ def take_in(
     is refused. Nothing that is kept is ever replaced: a session that is here already is left as it is. Ends with 1 if a
     file was refused.
 
+    From another machine: ssh HOST acp-proxy sessions export last --format jsonl | acp-proxy sessions import -
+
     Example: acp-proxy sessions import session.jsonl
     """
     said: list[str] = []
@@ -33,10 +42,10 @@ def take_in(
         opened = store_of(store, make=True)
         for path in advancing(files, "Importing"):
             try:
-                taken = opened.take_in(path.expanduser(), damaged=damaged)
+                taken = opened.take_in(_given(path), damaged=damaged)
             except (AcpProxyError, OSError) as problem:
-                reason = problem.strerror if isinstance(problem, OSError) else problem
-                refused.append(f"{path}: {reason}.".replace("..", "."))
+                reason = _reason(problem, opened.root) if isinstance(problem, OSError) else problem
+                refused.append(f"{'stdin' if path == _STDIN else path}: {reason}.".replace("..", "."))
                 continue
             what = "imported" if taken.is_new else "here already"
             said.append(f"{taken.session}  {taken.agent}  {what}")
@@ -50,3 +59,17 @@ def take_in(
         typer.echo(f"acp-proxy: not imported: {terminal.line(text)}", err=True)
     if refused:
         raise typer.Exit(1)
+
+
+def _given(path: Path) -> Path | IO[bytes]:
+    """Raises NotImported."""
+    if path != _STDIN:
+        return path.expanduser()
+    if (stdin := getattr(sys.stdin, "buffer", None)) is None:
+        raise NotImported("it is closed. Give it a transcript, or name a file")
+    return stdin  # type: ignore[no-any-return]
+
+
+def _reason(problem: OSError, root: Path) -> str | None:
+    full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+    return f"{problem.strerror}. Make room for it in {root}" if full else problem.strerror

@@ -2,18 +2,20 @@
 
 What it is not sure of is refused: a file that is no transcript, of a later version, damaged, or of a session that is
 here already and says something else. The file gets its name when it is whole and on the disk; nothing that is there is
-ever replaced. Where it lies is made of names, never taken from the header's text.
+ever replaced. Where it lies is made of names, never taken from the header's text. A stream is read once, into a file
+without a name in the store.
 """
 
 import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import IO
 
 from acp_proxy.errors import NotImported
 from acp_proxy.transcripts import access, deleting, journal
@@ -30,6 +32,8 @@ _LONGEST_HEADER = 1024 * 1024
 """Bytes: a few ids, paths and names. What has no line end before that is something else."""
 _LONGEST_NAME = 100
 """Of a folder: more than any that is made here."""
+_AT_ONCE = _LONGEST_HEADER
+"""Bytes of a stream: the header lies in the first of them."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
@@ -46,11 +50,11 @@ class Taken:
 class Source:
     """An open file that may be a transcript, plain or packed."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         """Raises NotImported, OSError."""
         fd = file.fileno()
-        if not stat.S_ISREG(os.fstat(fd).st_mode):  # it is read twice, and where it is wanted
-            raise NotImported("it is no file that can be read twice. Write what it gives to a file, and import that")
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may have no end
+            raise NotImported("it is neither a file nor a pipe. Write what it gives to a file, and import that")
         self._packed = Packed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
         self.read = self._packed.read if self._packed is not None else partial(access.read_at, fd)
@@ -62,12 +66,15 @@ class Source:
         return self._packed is not None and self._packed.is_damaged
 
 
-def take_in(layout: Layout, path: Path, prepare: Callable[[Path], None], stamp: str, *, damaged: bool = False) -> Taken:
-    """``prepare``: makes a folder. ``damaged``: take it although something in it cannot be read.
+def take_in(
+    layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool = False
+) -> Taken:
+    """``given``: a file's name, or a stream. ``prepare``: makes a folder. ``damaged``: take it although something in it
+    cannot be read.
 
     Raises NotImported, NewerFormat, OSError.
     """
-    with path.open("rb") as file:
+    with _opened(layout, given) as file:
         source = Source(file)
         header = _header(source)
         prompts = _checked(source, header, damaged=damaged)
@@ -93,13 +100,34 @@ def folder(header: Header) -> str:
     return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
 
 
+@contextmanager
+def _opened(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
+    """A file, which is read more than once, and where it is wanted. Raises NotImported, NewerFormat, OSError."""
+    with ExitStack() as stack:
+        file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
+        if file is given or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # gone with us, however we end
+            _copy(file, copy)
+            file = copy
+        yield file
+
+
+def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
+    at = 0
+    while data := stream.read(_AT_ONCE):
+        access.write_at(into.fileno(), data, at)
+        if not at:
+            _header(Source(into))  # what is something else may have no end
+        at += len(data)
+
+
 def _header(source: Source) -> Header:
     """Raises NotImported, NewerFormat."""
     line, newline, _ = source.read(min(source.size, _LONGEST_HEADER), 0).partition(b"\n")
     header = record.decode_header(line)
     if header is None or not newline:
         raise NotImported(
-            "it is no transcript: its first line is no header. Only jsonl comes back, not md, html or json"
+            "it is no transcript: its first line is no header. Only jsonl comes back (export --format jsonl)"
         )
     return header
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts import access, deleting, opening
@@ -346,14 +346,14 @@ class Store:
 
         return masked(reading, masking, self.state(listed.agent).titles.get(listed.name))
 
-    def take_in(self, path: Path, *, damaged: bool = False) -> "Taken":
-        """Import an exported transcript; ``damaged``: also if something in it cannot be read.
+    def take_in(self, given: "Path | IO[bytes]", *, damaged: bool = False) -> "Taken":
+        """Import an exported transcript, a file or a stream; ``damaged``: also if something in it cannot be read.
 
         Raises NotImported, NewerFormat, OSError.
         """
         from acp_proxy.transcripts import importing
 
-        taken = importing.take_in(self._layout, path, self._layout.make_folder, _now(), damaged=damaged)
+        taken = importing.take_in(self._layout, given, self._layout.make_folder, _now(), damaged=damaged)
         if taken.is_new:
             with contextlib.suppress(Unreadable):  # then its mark stays
                 self.bring_in(taken.agent, taken.session)

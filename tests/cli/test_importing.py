@@ -1,5 +1,9 @@
 """What was exported comes back: listed, shown and loaded as if it had been recorded here."""
 
+import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +12,8 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
 from tests.stored import EPOCH, chunk, store_session
+
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -20,8 +26,8 @@ def other(tmp_path: Path) -> Store:
     return Store(tmp_path / "other")
 
 
-def run(store: Store, *words: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
+def run(store: Store, *words: str, stdin: bytes | None = None) -> Result:
+    result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
@@ -96,3 +102,53 @@ def test_what_is_in_a_header_steers_no_terminal(store: Store, tmp_path: Path) ->
     result = run(store, "import", str(path))
     assert result.exit_code == 0
     assert not set(result.output) & set("\x1b\x9b\u202e")
+
+
+def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Store, other: Store) -> None:
+    store_session(store, "s", ("Question", [chunk("yes")]))
+    exported = run(store, "export", "s", "--format", "jsonl").stdout_bytes
+    result = run(other, "import", "-", stdin=exported)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert run(other, "export", "s", "--format", "jsonl").stdout_bytes == exported
+
+
+def test_what_is_refused_of_stdin_is_said_of_stdin(store: Store, other: Store) -> None:
+    store_session(store, "s", ("Question", [chunk("yes")]))
+    page = run(store, "export", "s").stdout_bytes
+    result = run(other, "import", "-", stdin=page)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("acp-proxy: not imported: stdin: ")
+    assert "--format jsonl" in result.stderr
+
+
+def test_a_full_disk_is_said_with_what_to_do(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = store_session(store, "s", ("Question", [chunk("yes")]))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full, raising=False)
+    result = run(other, "import", "-", stdin=path.read_bytes())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith(f"No space left on device. Make room for it in {other.root}.\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
+def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Store, other: Store) -> None:
+    path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
+    before = sorted(other.root.rglob("*"))
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as importing:
+        assert importing.stdin is not None
+        importing.stdin.write(path.read_bytes())  # more than a pipe holds: most of it has been read then
+        importing.stdin.flush()
+        assert importing.poll() is None
+        importing.kill()
+    assert sorted(other.root.rglob("*")) == before
+
+
+def test_a_stdin_that_is_closed_is_said_to_be(store: Store) -> None:
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
+    done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 1
+    assert "stdin: it is closed" in done.stderr

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.transcripts.journal import DELETED, Journal
@@ -94,19 +95,22 @@ def fork(path: Path, size: int) -> None:
             print(errno.errorcode[problem.errno or 0])
 
 
-def take_in(path: Path, size: int) -> None:
+def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
     """The file "exported.jsonl" beside a store."""
     store = Store(path)
-    with no_file_past(size):
+    exported = path.parent / "exported.jsonl"
+    with no_file_past(size), exported.open("rb") as stream:
         try:
-            store.take_in(path.parent / "exported.jsonl")
+            store.take_in(stream if as_stream else exported)
         except OSError as problem:
             print(errno.errorcode[problem.errno or 0])
 
 
 def main() -> None:
     job, path, size = sys.argv[1:]
-    {"append": append, "delete": delete, "show": show, "fork": fork, "import": take_in}[job](Path(path), int(size))
+    jobs = {"append": append, "delete": delete, "show": show, "fork": fork, "import": take_in}
+    jobs |= {"import a stream": partial(take_in, as_stream=True)}
+    jobs[job](Path(path), int(size))
 
 
 if __name__ == "__main__":

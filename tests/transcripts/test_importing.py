@@ -1,6 +1,8 @@
 import json
 import os
+import random
 import stat
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -142,13 +144,50 @@ def test_what_is_no_transcript_is_refused(store: Store, tmp_path: Path, data: by
     refused(store, path, damaged=True)
 
 
+def left_of_streams(store: Store) -> list[str]:
+    usual = {"format", "transcripts", "unindexed"}
+    return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
-def test_a_pipe_is_refused_with_what_to_do(store: Store, tmp_path: Path) -> None:
-    ours, theirs = os.pipe()
-    os.write(theirs, exported(tmp_path).read_bytes())
-    os.close(theirs)
-    assert "to a file" in refused(store, Path(f"/dev/fd/{ours}"))
-    os.close(ours)
+def test_what_comes_through_a_pipe_is_what_was_exported(store: Store, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    for is_new in (True, False):
+        ours, theirs = os.pipe()
+        os.write(theirs, path.read_bytes())
+        os.close(theirs)
+        assert store.take_in(Path(f"/dev/fd/{ours}")).is_new == is_new
+        os.close(ours)
+        assert files(store)[0].read_bytes() == path.read_bytes()
+    assert left_of_streams(store) == []
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_long_stream_comes_in_plain_or_packed(store: Store, tmp_path: Path, pack: bool) -> None:
+    chance = random.Random(0)
+    said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
+    data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
+    given = b"".join(frame(iter([data]), len(data))) if pack else data
+    assert len(given) > importing._AT_ONCE
+    assert store.take_in(BytesIO(given)).is_new
+    assert files(store)[0].read_bytes() == data
+
+
+class Endless(BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size) or b"x" * 1000
+
+
+@pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
+def test_a_stream_of_something_else_is_refused_before_its_end(store: Store, data: bytes) -> None:
+    with pytest.raises(NotImported):
+        store.take_in(Endless(data))
+    assert (files(store), left_of_streams(store)) == ([], [])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is none there")
+def test_a_device_is_refused_with_what_to_do(store: Store) -> None:
+    assert "to a file" in refused(store, Path("/dev/zero"))
 
 
 def test_a_transcript_of_a_later_version_is_refused(store: Store) -> None:
@@ -215,8 +254,9 @@ def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: St
 @pytest.mark.skipif(os.name == "nt", reason="there, no file can be kept from growing")
 def test_on_a_full_disk_there_is_never_half_a_transcript(store: Store, tmp_path: Path) -> None:
     path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
-    assert on_full_disk("import", store.root, 8192) == ["EFBIG"]
-    assert files(store) == []
+    for job in ("import", "import a stream"):
+        assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
+        assert (files(store), left_of_streams(store)) == ([], [])
     assert store.take_in(path).is_new
 
 
