@@ -62,9 +62,10 @@ def compact(
     before, after = sum(one.before for one in made), sum(one.after for one in made)
     if as_json:
         values = [
-            {"agent": one.agent, "transcript": one.name, "before": one.before, "after": one.after} for one in made
+            {"agent": one.agent, "transcript": one.name, "bytesBefore": one.before, "bytes": one.after} for one in made
         ]
-        typer.echo(json.dumps({"transcripts": values, "before": before, "after": after}, indent=2))
+        told = {"dryRun": dry_run, "transcripts": values, "bytesBefore": before, "bytes": after}
+        typer.echo(json.dumps(told, indent=2))
     else:
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))

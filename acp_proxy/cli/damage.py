@@ -125,8 +125,8 @@ def _for_programs(finding: "Finding") -> dict[str, Any]:
     """One object per line: a store may have more damage than fits into memory."""
     return {
         "file": str(finding.path),
-        "agent": finding.agent,
-        "transcript": finding.name,
+        "agent": finding.agent or None,
+        "transcript": finding.name or None,
         "kind": finding.kind,
         "text": finding.text,
         "isDamage": finding.is_damage,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
-from acp_proxy.views.rows import values
+from acp_proxy.views.rows import for_programs, values
 
 if TYPE_CHECKING:
     from acp_proxy.views.listing import Table
@@ -102,21 +102,6 @@ def _json(rows: Iterable[Listed]) -> Iterator[str]:
     """An array, as long as it may be."""
     before = "["
     for row in rows:
-        yield before + "\n" + indent(terminal.json_text(_for_programs(row), indent=2), "  ")
+        yield before + "\n" + indent(terminal.json_text(for_programs(row), indent=2), "  ")
         before = ","
     yield "[]\n" if before == "[" else "\n]\n"
-
-
-def _for_programs(row: Listed) -> dict[str, Any]:
-    return {
-        "sessionId": row.session,
-        "agent": row.agent,
-        "cwd": row.cwd,
-        "title": row.title,
-        "updatedAt": row.updated,
-        "turns": row.prompts,
-        "messageCount": row.prompts + row.replies,
-        "hasErrors": row.failed,
-        "bytes": row.size,
-        "transcript": row.name,
-    }

@@ -59,7 +59,8 @@ def redact(
             opened.renew(rows)
     found = {name: counts for name, counts in files.items() if counts}
     if as_json:
-        typer.echo(json.dumps([{"file": name, "found": dict(counts)} for name, counts in found.items()], indent=2))
+        files_told = [{"file": str(opened.root / name), "masked": dict(counts)} for name, counts in found.items()]
+        typer.echo(json.dumps({"dryRun": dry_run, "files": files_told}, indent=2))
     else:
         for name, counts in found.items():
             typer.echo(f"{name}: {', '.join(f'{count} x {rule}' for rule, count in sorted(counts.items()))}")

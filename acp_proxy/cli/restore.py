@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
-from acp_proxy.views import figures, terminal
+from acp_proxy.views import figures, rows, terminal
 
 
 def restore(
@@ -47,11 +47,7 @@ def restore(
         meant = {(each.agent, each.name): each for wanted in sessions for each in [_chosen(opened, wanted, agent)]}
         restored = [_restored(opened, each) for each in meant.values()]
     if as_json:
-        typer.echo(
-            terminal.json_text(
-                [{"sessionId": row.session, "agent": row.agent, "transcript": row.name} for row in restored], indent=2
-            )
-        )
+        typer.echo(terminal.json_text([rows.for_programs(row) for row in restored], indent=2))
 
 
 def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
@@ -87,7 +83,7 @@ def _restored(store: Store, kept: Kept) -> Listed:
 
 def _list(store: Store, kept: list[Kept], as_json: bool) -> None:
     if as_json:
-        values = [_for_programs(each, row) for each, row in _looked_at(store, kept)]
+        values = [rows.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(terminal.json_text(values, indent=2))
     elif not kept:
         typer.echo("Nothing was deleted softly. See: acp-proxy sessions delete --help", err=True)
@@ -100,25 +96,12 @@ def _lines(store: Store, kept: list[Kept]) -> list[str]:
     from acp_proxy.views.meant import Row, lines
 
     ids = figures.short((each.session for each in kept), ())
-    rows = [Row(each.at, each.agent, ids[each.session], row.title, row.size) for each, row in _looked_at(store, kept)]
+    shown = [Row(each.at, each.agent, ids[each.session], row.title, row.size) for each, row in _looked_at(store, kept)]
     target = screen()
-    return list(lines(rows, target.width if target.is_terminal else None))
+    return list(lines(shown, target.width if target.is_terminal else None))
 
 
 def _looked_at(store: Store, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify says what is wrong with it
             yield each, store.look(each)
-
-
-def _for_programs(kept: Kept, row: Listed) -> dict[str, Any]:
-    return {
-        "sessionId": kept.session,
-        "agent": kept.agent,
-        "cwd": row.cwd,
-        "title": row.title,
-        "deletedAt": kept.at,
-        "updatedAt": row.updated,
-        "bytes": row.size,
-        "transcript": kept.name,
-    }

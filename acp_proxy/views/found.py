@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from acp_proxy.transcripts.names import readable
 from acp_proxy.transcripts.searching import Hit
 from acp_proxy.transcripts.words import Excerpt
-from acp_proxy.views import figures
+from acp_proxy.views import figures, rows
 from acp_proxy.views.terminal import line
 
 if TYPE_CHECKING:  # what goes to another program needs none of it
@@ -80,20 +80,11 @@ def values(hit: Hit) -> Iterator[str]:
 
 
 def for_programs(hit: Hit) -> dict[str, Any]:
-    row = hit.session
-    return {
-        "sessionId": row.session,
-        "agent": row.agent,
-        "cwd": row.cwd,
-        "title": row.title,
-        "updatedAt": row.updated,
-        "transcript": row.name,
-        "turns": hit.turns,
-        "found": [
-            {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
-            for one in hit.excerpts
-        ],
-    }
+    found = [
+        {"turn": one.turn or None, "at": one.at, "text": one.text, "marks": [list(mark) for mark in one.marks]}
+        for one in hit.excerpts
+    ]
+    return rows.for_programs(hit.session) | {"found": found}
 
 
 def _excerpt(excerpt: Excerpt) -> "Text":

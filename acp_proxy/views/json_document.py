@@ -15,7 +15,7 @@ _SUMMARY = frozenset({"title", "kind", "status", "locations"})
 
 def document(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
     session = {
-        "id": head.session,
+        "sessionId": head.session,
         "agent": dict(head.agent),
         "title": head.title,
         "cwd": head.cwd,

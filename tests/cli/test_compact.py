@@ -54,12 +54,12 @@ def test_what_is_cold_is_compressed_and_shown_as_before(store: Store, cold: Path
 def test_programs_read_the_figures(store: Store, cold: Path) -> None:
     size = cold.stat().st_size
     told = json.loads(run(store, "compact", "--json").stdout)
+    after = packed(cold).stat().st_size
     assert told == {
-        "transcripts": [
-            {"agent": cold.parent.name, "transcript": cold.stem, "before": size, "after": packed(cold).stat().st_size}
-        ],
-        "before": size,
-        "after": packed(cold).stat().st_size,
+        "dryRun": False,
+        "transcripts": [{"agent": cold.parent.name, "transcript": cold.stem, "bytesBefore": size, "bytes": after}],
+        "bytesBefore": size,
+        "bytes": after,
     }
 
 

@@ -67,8 +67,11 @@ def test_only_what_is_named_is_redacted(store: Store, words: list[str]) -> None:
 
 
 def test_a_program_can_read_what_was_found(store: Store) -> None:
-    first, second = json.loads(run(store, "--json").stdout)
-    assert (first["found"], second["found"]) == ({"GitHub token": 2}, {"GitHub token": 1})
+    for dry in ("--dry-run", "--json"):
+        told = json.loads(run(store, "--json", dry).stdout)
+        assert told["dryRun"] == (dry == "--dry-run")
+        assert [each["masked"] for each in told["files"]] == [{"GitHub token": 2}, {"GitHub token": 1}]
+        assert {Path(each["file"]) for each in told["files"]} <= set(store.root.rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("by_variable", [False, True])

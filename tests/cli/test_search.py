@@ -21,7 +21,7 @@ from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.searching import Hit
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.words import Excerpt
-from acp_proxy.views import found
+from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
 from tests.stored import EPOCH, chunk, store_session
@@ -95,14 +95,10 @@ def test_for_programs_the_places_of_the_words_are_told(store: Store) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
+    [listed] = [rows.for_programs(row) for row in store.sessions() if row.session == "first"]
+    assert (listed["agent"], listed["turns"]) == (agent, 2)
     assert hit == {
-        "sessionId": "first",
-        "agent": agent,
-        "cwd": "/one",
-        "title": "Mend the login page",
-        "updatedAt": "2023-11-14T22:13:20.000Z",
-        "transcript": hit["transcript"],
-        "turns": [1],
+        **listed,
         "found": [
             {
                 "turn": 1,

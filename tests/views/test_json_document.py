@@ -32,7 +32,7 @@ def test_a_document_has_the_session_and_its_turns() -> None:
     assert found == {
         "acp-conversation": 1,
         "session": {
-            "id": "sess-1",
+            "sessionId": "sess-1",
             "agent": {"id": "my-agent-4f1c2d3e4a5b6c7d", "name": "my-agent", "version": "1.2.0"},
             "title": "Fix the login",
             "cwd": "/home/me/project",

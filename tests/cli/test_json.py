@@ -1,0 +1,88 @@
+"""One thing has one name in what programs read, whichever command tells of it, and docs/json.md says which."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, run, told
+from tests.stored import EPOCH, chunk, store_session
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|$", re.MULTILINE)
+OF_A_SESSION, BY_COMMAND = (ROW.findall(part) for part in PAGE.split("## By command"))
+SESSION = {key for key, _ in OF_A_SESSION}
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    updates = [chunk(f"{number} done " * 100) for number in range(10)]
+    store_session(store, "s", (f"Mend it {TOKEN}", updates), error={"code": 1, "message": "no"}, at=EPOCH)
+    store_session(store, "soft", ("Deleted", []), at=EPOCH + 1)
+    printed(store, "delete", "soft", "--soft", "--yes")
+    return store
+
+
+def documented(command: str) -> set[str]:
+    """What the page says that comes of a command."""
+    return set(re.findall(r"`(\w+)`", dict(BY_COMMAND)[command]))
+
+
+def keys_in(value: Any) -> set[str]:
+    """All keys, however deep; of an object by names of somebody else's, none."""
+    if isinstance(value, list):
+        return set().union(*map(keys_in, value))
+    if isinstance(value, dict):
+        return set(value).union(*(keys_in(each) for key, each in value.items() if key not in ("masked", "cost")))
+    return set()
+
+
+def test_a_session_has_the_same_keys_wherever_it_is_told_of(store: Store) -> None:
+    [listed] = told(store, "list")
+    [hit] = told(store, "search", "mend")
+    assert set(listed) == SESSION
+    assert {key: hit[key] for key in listed} == listed
+    [deleted] = told(store, "restore")
+    assert set(deleted) == SESSION | {"deletedAt"}
+    [restored] = told(store, "restore", "soft")
+    assert {**restored, "transcript": ""} == {key: deleted[key] for key in restored} | {"transcript": ""}
+    assert restored in told(store, "list")
+    for row in told(store, "prune", "--keep", "0", "--dry-run")["sessions"]:
+        [same] = [each for each in told(store, "list") if each["transcript"] == row["transcript"]]
+        assert {key: row[key] for key in row if key not in ("bytes", "deletedAt")}.items() <= same.items()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "mend"),
+        ("restore",),
+        ("prune", "--keep", "0", "--dry-run"),
+        ("stats",),
+        ("redact", "--dry-run"),
+        ("compact", "--older-than", "0s", "--min-size", "1"),
+    ],
+    ids=" ".join,
+)
+def test_the_page_has_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
+    found = keys_in(told(store, *words))
+    assert found
+    assert found <= SESSION | documented(f"sessions {words[0]}")
+    assert documented(f"sessions {words[0]}") <= found | SESSION | {"reason"}
+
+
+def test_the_page_has_every_key_of_what_is_damaged(store: Store) -> None:
+    path = store_session(store, "damaged", ("Break it", []))
+    path.write_bytes(path.read_bytes() + b"garbage\n")
+    (store.root / "unindexed" / "nobody").mkdir()
+    (store.root / "foreign").touch()
+    lines = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
+    assert len(lines) > 1
+    for line in lines:
+        assert set(line) | {"repair"} == documented("sessions verify")
+        assert "" not in line.values()
