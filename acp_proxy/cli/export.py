@@ -143,6 +143,9 @@ class _Source:
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
     """Each in a file of its own; one that cannot be written does not keep the others from it."""
+    if not rows:
+        typer.echo("There is no session to export. See: acp-proxy sessions list", err=True)
+        return
     writing.make_directory(into)
     written, failed = [], []
     for row in advancing(rows, "Exporting"):

@@ -63,7 +63,7 @@ def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], sec
     opened = None
     if kept.is_there and kept.off is None:
         with contextlib.suppress(StoreRefused):  # it has changed since it was looked at
-            opened = Store(root)
+            opened = Store(root, make=False)
     off = None
     if given["no-record"]:
         off = "nothing is added, since nothing is recorded"

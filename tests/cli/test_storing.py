@@ -23,6 +23,11 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "stats"): (0, "", NONE_YET),
     ("sessions", "path", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "last"): (1, "", NO_SESSION),
+    ("sessions", "export", "--all", "-o", "out"): (
+        0,
+        "",
+        "There is no session to export. See: acp-proxy sessions list\n",
+    ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
     ("sessions", "restore"): (0, "", "Nothing was deleted softly. See: acp-proxy sessions delete --help\n"),
@@ -60,6 +65,7 @@ def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_
 ) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     result = run(*words)
     assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
     assert list(tmp_path.iterdir()) == []
@@ -70,7 +76,10 @@ def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_
 
 
 @commands
-def test_an_empty_store_is_no_missing_one(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_an_empty_store_is_no_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     Store(tmp_path / "store")
     result = run(*words, "--store", str(tmp_path / "store"))
     assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
