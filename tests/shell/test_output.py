@@ -12,14 +12,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-with contextlib.suppress(ImportError):
-    import fcntl  # not on Windows
-
 from acp_proxy.shell import output
 from acp_proxy.shell.output import POSTED, WIDE, Output, Stderr
+from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, held_by, make_hold, needs_wide_pipes
 
 SECONDS = 20.0
-MORE_THAN_A_PIPE_HOLDS = 2 * WIDE
 
 
 class Pipe:
@@ -75,27 +72,27 @@ def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
     assert pipe.read_all() == b"a long line\nanother\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
 def test_from_a_long_line_on_a_pipe_holds_more(pipe: Pipe, before: int, then: int) -> None:
-    fcntl.fcntl(pipe.writing, fcntl.F_SETPIPE_SZ, before)
+    make_hold(pipe.writing, before)
     pipe.output.write(b"one\n")
-    assert fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ) == before
+    assert held_by(pipe.writing) == before
     pipe.output.write_piece(b"a lo", begins=True, ends=False)
-    assert fcntl.fcntl(pipe.writing, fcntl.F_GETPIPE_SZ) == then
+    assert held_by(pipe.writing) == then
     pipe.output.write_piece(b"x" * (WIDE - len(b"one\na lo\n")) + b"\n", begins=False, ends=True)  # nobody reads
     assert len(pipe.read_all()) == WIDE
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@needs_wide_pipes
 def test_a_long_line_for_a_peer_that_is_gone_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
     other = Pipe()
     pipe.output.close()
     os.dup2(other.writing, pipe.writing)
-    before = fcntl.fcntl(other.writing, fcntl.F_GETPIPE_SZ)
+    make_hold(other.writing, before := 64 * 1024)
     pipe.output.write_piece(b"a lo", begins=True, ends=False)
     pipe.output.write_piece(b"ng line\n", begins=False, ends=True)
-    assert fcntl.fcntl(other.writing, fcntl.F_GETPIPE_SZ) == before
+    assert held_by(other.writing) == before
     os.close(pipe.writing)
     assert other.read_all() == b""
     os.close(other.reading)
@@ -114,7 +111,8 @@ def test_what_is_posted_waits_for_the_end_of_a_long_line_and_holds_nobody_up(pip
 
 
 def test_what_is_posted_holds_nobody_up_where_the_peer_does_not_read_until_there_is_very_much_of_it(pipe: Pipe) -> None:
-    line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than a pipe holds
+    make_hold(pipe.writing, SMALL)
+    line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than it holds
     for _ in range(4):
         pipe.output.post(line)
     assert not pipe.output.is_delivered(0)
@@ -271,7 +269,8 @@ def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:
     assert os.read(pipe.reading, 100) == b""
 
 
-def test_what_is_said_on_stderr_arrives_whole_where_somebody_reads() -> None:
+def test_what_is_said_on_stderr_arrives_whole_where_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_UNREAD_SECONDS", SECONDS)
     reading, writing = os.pipe()
     said = b"one\n" + b"x" * MORE_THAN_A_PIPE_HOLDS + b"\n"
     writer = threading.Thread(target=Stderr(writing).write, args=(said,))

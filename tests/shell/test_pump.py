@@ -1,20 +1,16 @@
 """One direction: what was decided is done in order, and a thread that hangs in the store can be gone on without."""
 
-import contextlib
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-with contextlib.suppress(ImportError):
-    import fcntl  # not on Windows
-
 from acp_proxy.core.effects import Acting, FindSession, Forward, Warn
 from acp_proxy.shell import output, pump
 from acp_proxy.shell.pump import Pump
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from tests.pipes import held_by, make_hold, needs_wide_pipes
 
 SECONDS = 20.0
 ID = RequestId("1")
@@ -264,17 +260,17 @@ def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(directio
     assert direction.performer.read == [[b"one\n"], [b"two\n"], [b"three\n"]]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, output.WIDE), (2 * output.WIDE,) * 2])
 def test_from_a_long_line_on_more_is_read_at_once(direction: Direction, before: int, then: int) -> None:
-    fcntl.fcntl(direction.reading, fcntl.F_SETPIPE_SZ, before)
+    make_hold(direction.reading, before)
     direction.pump.start()
     direction.write(b"one\n")
     direction.performer.wait_for("one\n")
-    assert fcntl.fcntl(direction.reading, fcntl.F_GETPIPE_SZ) == before
+    assert held_by(direction.reading) == before
     direction.write(b"long " + LONG + b"\n")
     direction.end()
-    assert fcntl.fcntl(direction.reading, fcntl.F_GETPIPE_SZ) == then
+    assert held_by(direction.reading) == then
 
 
 def test_a_long_line_that_may_not_pass_in_pieces_is_held_to_its_end(direction: Direction) -> None:

@@ -18,6 +18,7 @@ from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.index import Page
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
+from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 from tests.shell.hanging import HangingStore
 from tests.shell.notes import full_disk
 from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
@@ -243,7 +244,7 @@ def test_an_agent_is_not_read_while_too_much_waits_for_a_replay(
     monkeypatch.setattr("acp_proxy.core.restoring.HELD_LIMIT", 1000)
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
-    talk.turn("more than a pipe holds" * 10_000)
+    talk.turn("x" * MORE_THAN_A_PIPE_HOLDS)
     talk.editor.stop_reading(talk.agent)
     talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": {"sessionId": "s", "cwd": "/p"}})
     talk.agent.hear(method="session/resume")
@@ -344,8 +345,7 @@ def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
 # Sides that write and do not read meanwhile.
 
 
-FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * 1024 * 1024 + b'"}\n'
-"""More than a pipe holds."""
+FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * MORE_THAN_A_PIPE_HOLDS + b'"}\n'
 
 
 def test_an_agent_that_does_not_read_while_it_writes_is_read_though_it_is_asked_for_a_new_session(

@@ -1,15 +1,10 @@
 """A replay of streamed messages: weighed and made a record of line by line, however many lines are read at once."""
 
-import contextlib
 import os
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-
-with contextlib.suppress(ImportError):
-    import fcntl  # not on Windows
 
 from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
@@ -17,6 +12,7 @@ from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.shell.replaying import Ended, Replay
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
+from tests.pipes import held_by, make_hold, needs_wide_pipes
 from tests.transcripts import talk
 
 SECONDS = 20.0
@@ -89,12 +85,12 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
     assert ended.brief == brief(heard)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells how much a pipe holds")
+@needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
 def test_what_is_long_is_told_through_a_pipe_that_holds_more(path: Path, words: int, is_widened: bool) -> None:
     path.write_bytes(record.encode_header(talk.header()) + talk.said("word") * words)
     reads, writes = os.pipe()
-    before = fcntl.fcntl(writes, fcntl.F_GETPIPE_SZ)
+    make_hold(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:
         replay = Replay(
             talk.SESSION,
@@ -106,6 +102,6 @@ def test_what_is_long_is_told_through_a_pipe_that_holds_more(path: Path, words: 
         )
         replay.start()
         replay.join()  # joined, all of it is one line that fits into any pipe
-        assert fcntl.fcntl(writes, fcntl.F_GETPIPE_SZ) == (WIDE if is_widened else before)
+        assert held_by(writes) == (WIDE if is_widened else before)
         os.close(writes)
         assert heard.read().count(b"word") == words
