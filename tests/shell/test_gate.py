@@ -9,36 +9,57 @@ import pytest
 from acp_proxy.core.effects import (
     Begin,
 )
-from acp_proxy.shell.backlog import PATIENCE_BYTES
-from acp_proxy.shell.gate import Stalled
+from acp_proxy.shell.backlog import PATIENCE_BYTES, Backlog
+from acp_proxy.shell.gate import Gate, Stalled
 from tests.shell.hanging import HangingStore, come_back, hang
 from tests.shell.notes import SECONDS, Notes, prompted, said
 
 
-@pytest.mark.parametrize("gets_on", [True, False])
-def test_who_has_patience_waits_for_a_store_that_is_busy_and_gets_on(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch, gets_on: bool
-) -> None:
-    monkeypatch.setattr("acp_proxy.shell.gate.STALL_SECONDS", 0.05)
-    begun, enough = threading.Event(), threading.Event()
+class GetsOn(Gate):
+    """Whoever looks finds that who has it has begun something else."""
 
-    def busy() -> None:
-        begun.set()
-        for _ in range(50):
-            if gets_on:
-                notes.recorder.gate.busy_since = time.monotonic()
-            enough.wait(0.01)
+    looks = 0
 
-    thread = threading.Thread(target=lambda: notes.recorder.at_store(busy))
-    thread.start()
-    assert begun.wait(SECONDS)
-    if gets_on:
-        assert notes.recorder.at_store(lambda: "done", SECONDS) == "done"
-    else:
-        with pytest.raises(Stalled):
-            notes.recorder.at_store(lambda: "done", SECONDS)
-        enough.set()
-    thread.join(SECONDS)
+    @property
+    def busy_since(self) -> float | None:
+        self.looks += 1
+        return float(self.looks)
+
+    @busy_since.setter
+    def busy_since(self, since: float | None) -> None:
+        pass
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("acp_proxy.shell.gate.STALL_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_who_has_patience_waits_for_a_store_that_is_busy_and_gets_on() -> None:
+    gate = GetsOn(Backlog())
+    gate.enter()
+    waiting = threading.Thread(target=gate.enter, args=(SECONDS,))
+    waiting.start()
+    deadline = time.monotonic() + SECONDS
+    while gate.looks < 10:
+        assert waiting.is_alive()
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    gate.leave()
+    waiting.join(SECONDS)
+    assert gate.is_taken
+
+
+@pytest.mark.usefixtures("impatient")
+def test_nobody_has_patience_with_a_store_that_does_not_get_on() -> None:
+    gate = Gate(Backlog())
+    gate.enter()
+    comes_back = threading.Timer(SECONDS / 2, gate.leave)  # who had patience would have the store then
+    comes_back.start()
+    with pytest.raises(Stalled):
+        gate.enter(SECONDS)
+    comes_back.cancel()
 
 
 def test_what_comes_while_the_store_hangs_waits_in_memory_and_is_kept_when_it_comes_back(tmp_path: Path) -> None:
