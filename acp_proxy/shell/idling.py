@@ -21,7 +21,8 @@ _NICE = 10
 def compact(root: Path, go_on: Callable[[], bool]) -> None:
     """Do it, if nobody has today. For a thread of its own."""
     if sys.platform == "linux":  # where a thread has a priority of its own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
         store = Store(root)  # the index is for one thread at a time
         with store.daily() as is_due:

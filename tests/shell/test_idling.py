@@ -1,17 +1,27 @@
 """Idle minutes are used once a day, and given back at once."""
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.shell import idling
 from acp_proxy.shell.idling import compact
 from acp_proxy.transcripts.names import packed
 from acp_proxy.transcripts.store import Store
 from tests.shell.sides import SECONDS, Talk, chunk
 from tests.transcripts.cold import age, content, kept
+
+NICE = idling._NICE
+
+
+@pytest.fixture(autouse=True)
+def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who gives way to everybody may have to wait for longer than a test does."""
+    monkeypatch.setattr(idling, "_NICE", 0)
 
 
 @pytest.fixture
@@ -55,6 +65,26 @@ def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Store, col
     assert cold.exists()
     in_a_thread(store, True)
     assert not cold.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
+@pytest.mark.parametrize(("before", "then"), [(0, NICE), (NICE + 5, NICE + 5)])
+def test_its_thread_gives_way_to_others_and_no_less_than_before(
+    store: Store, monkeypatch: pytest.MonkeyPatch, before: int, then: int
+) -> None:
+    monkeypatch.setattr(idling, "_NICE", NICE)
+    found: list[int] = []
+
+    def work() -> None:
+        os.setpriority(os.PRIO_PROCESS, thread := threading.get_native_id(), max(before, usual))
+        compact(store.root, lambda: False)
+        found.append(os.getpriority(os.PRIO_PROCESS, thread))
+
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    working = threading.Thread(target=work)
+    working.start()
+    working.join(SECONDS)
+    assert found == [max(then, usual)]
 
 
 def test_a_store_in_trouble_is_left_alone(store: Store, cold: Path) -> None:
