@@ -202,6 +202,11 @@ class Client:
         update: dict[str, Any] = line.message["params"]["update"]
         return update
 
+    def wait_for_stderr(self, text: str, timeout: float = TIMEOUT) -> None:
+        """Wait until a line there has this text."""
+        wanted = text.encode()
+        self._wait(lambda: any(wanted in line for line in self._stderr), timeout, text, needs_output=False)
+
     def wait_for_end(self, timeout: float = TIMEOUT) -> None:
         """Wait until the command's output ends."""
         self._wait(lambda: self._ended, timeout, "the end of the output")
@@ -328,7 +333,9 @@ class Client:
     def _read_stderr(self) -> None:
         if self.process.stderr is not None:
             for line in self.process.stderr:
-                self._stderr.append(line)
+                with self._changed:
+                    self._stderr.append(line)
+                    self._changed.notify_all()
 
 
 def parsed(raw: bytes) -> Any:

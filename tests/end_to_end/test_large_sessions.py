@@ -1,6 +1,7 @@
 """Long histories: told from the disk as the editor takes them, with room for other sessions in between."""
 
 import json
+from typing import Any
 
 import psutil
 
@@ -15,6 +16,13 @@ TEXT = 160  # characters of each update: with what is around them, about 400 byt
 GROWTH = 15 * 1024 * 1024  # bytes: room for what Python keeps, and far less than the 40 MB of the transcript
 FULL = ["--replay", "full"]  # so that what is told is as long as what was recorded
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"stopReason":"end_turn"}}'
+STRAYS: dict[str, Any] = {
+    "methods": {
+        "_heard": {"before": [{"stderr": "heard"}]},
+        "session/resume": {"after": [{"line": "{session}"}]},
+    }
+}
+"""What is said so that it comes to stderr: by the agent itself, and by the proxy, which has heard what came before."""
 
 
 def lengthened(proxied: Proxied, count: int) -> str:
@@ -56,6 +64,12 @@ def start_slow_load(editor: Editor, session: str, at: str = "the first words") -
     return pending
 
 
+def wait_until_heard(editor: Editor) -> None:
+    """Until all that was said to the proxy has come to it; the editor itself may not read."""
+    editor.start_request("_heard")
+    editor.wait_for_stderr("heard")
+
+
 def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES)
     assert proxied.transcript(session).stat().st_size > 36_000_000
@@ -85,9 +99,10 @@ def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied
 
 def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
     sessions = [lengthened(proxied, SOME) for _ in range(2)]
-    editor = proxied.started(options=FULL)
+    editor = proxied.started(STRAYS, options=FULL)
     since = editor.mark()
     pending = [start_slow_load(editor, sessions[0]), editor.start_load(sessions[1])]
+    editor.wait_for_stderr(sessions[1])
     editor.resume()
     loads = [editor.loaded(session, number, since) for session, number in zip(sessions, pending, strict=True)]
     for loaded in loads:
@@ -100,10 +115,11 @@ def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
 
 def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started(options=FULL)
+    editor = proxied.started(STRAYS, options=FULL)
     since = editor.mark()
     pending = start_slow_load(editor, session, at=numbered(0))
     editor.notify("$/cancel_request", {"requestId": pending})
+    wait_until_heard(editor)
     editor.resume()
     loaded = editor.loaded(session, pending, since)
     assert loaded.answer["error"]["code"] == CANCELLED
@@ -139,10 +155,11 @@ def test_a_turn_that_is_asked_for_during_a_replay_comes_whole_behind_the_answer(
 
 def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
-    editor = proxied.started(options=FULL)
+    editor = proxied.started(STRAYS, options=FULL)
     since = editor.mark()
     pending = start_slow_load(editor, session)
     deleted = editor.start_request("session/delete", {"sessionId": session})
+    wait_until_heard(editor)
     editor.resume()
     assert editor.result_of(deleted) == {}
     assert len(numbers(editor.loaded(session, pending, since).updates)) < SOME
