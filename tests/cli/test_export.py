@@ -16,6 +16,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
+from tests.pipes import SMALL
 from tests.stored import EPOCH, chunk, store_session
 from tests.transcripts.cold import age
 from torture.planted import planted
@@ -263,7 +264,7 @@ def test_who_reads_only_the_beginning_is_left_in_peace(store: Store) -> None:
     store_session(store, "s", ("one", [chunk("word\n" * 100) for _ in range(2000)]))
     words = ("sessions", "export", "s", "--store", str(store.root))
     with subprocess.Popen(
-        [sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "acp_proxy", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=SMALL
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None

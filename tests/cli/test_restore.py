@@ -1,5 +1,6 @@
 """Soft deletes from the terminal, and what brings a session back."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,12 +119,12 @@ def test_who_reads_may_have_enough(store: Store) -> None:
         store_session(store, f"many-{number}", (f"{number}", []))
     printed(store, "prune", "--keep", "0", "--soft", "--yes")
     command = [sys.executable, "-m", "acp_proxy", "sessions", "restore", "--store", str(store.root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert b"doctor" not in process.stderr.read()
-    assert process.returncode == 1
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as unread:
+        done = subprocess.run(command, stdout=unread, stderr=subprocess.PIPE)
+    assert b"doctor" not in done.stderr
+    assert done.returncode == 1
 
 
 def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) -> None:

@@ -14,6 +14,7 @@ import pytest
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal, pager
+from tests.pipes import SMALL
 from tests.stored import chunk, store_session
 
 PIXELS = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -244,7 +245,7 @@ def test_a_long_conversation_begins_to_come_before_it_is_read(store: Store) -> N
     """Nobody reads on: so it cannot have been read to its end when the first turns are there."""
     store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=SMALL) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         first = os.read(process.stdout.fileno(), 65536)
