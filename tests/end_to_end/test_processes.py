@@ -16,6 +16,7 @@ import pytest
 
 from acp_proxy.demo.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
+from tests.pipes import held_by
 from torture.processes import are_gone, is_gone
 
 SECONDS = 20.0
@@ -246,7 +247,8 @@ def fill(editor: Editor) -> int:
     """Write to the proxy for as long as anybody reads; the bytes that were taken."""
     assert editor.process.stdin is not None
     descriptor, written = editor.process.stdin.fileno(), 0
-    while select.select([], [descriptor], [], 0.5)[1]:
+    both = 2 * held_by(descriptor)  # the pipes to the proxy and to the agent take that, once both have started
+    while select.select([], [descriptor], [], SECONDS if written <= both else 0.5)[1]:
         assert written < 10_000_000, "nobody stops reading"
         written += os.write(descriptor, b"x" * (select.PIPE_BUF - 1) + b"\n")
     return written
@@ -370,8 +372,10 @@ def test_an_agent_that_outlives_its_launchers_is_ended_all_the_same(
 @posix_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_is_passed_on_and_everything_ends(proxied: Proxied, watched: Watched, number: signal.Signals) -> None:
-    with proxied.editor({"turns": [[{"hang": True}]]}, options=ENDLESS_GRACE, agent=["--ignore-eof"]) as editor:
+    hangs = {"turns": [[agent_says("so far"), {"hang": True}]]}
+    with proxied.editor(hangs, options=ENDLESS_GRACE, agent=["--ignore-eof"]) as editor:
         open_prompt = editor.start_prompt(editor.open(), "hello")
+        editor.wait_for_text("so far")
         processes = watched.tree(editor)
         editor.signal(number)
         assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {number.name}"
