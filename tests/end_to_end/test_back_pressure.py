@@ -16,14 +16,15 @@ import psutil
 import pytest
 
 from tests.end_to_end.proxied import PROXY, prompt
+from tests.pipes import MORE_THAN_A_PIPE_HOLDS
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "flooding.py"
 SECONDS = 30.0
 MEGABYTE = 1_000_000
 GROWTH = 2 * MEGABYTE
 """What may be needed for a peer that does not read, whatever is waiting for it."""
-IN_THE_PIPES = MEGABYTE
-"""More than all the pipes on the way hold."""
+IN_THE_PIPES = 2 * MORE_THAN_A_PIPE_HOLDS
+"""More than the two pipes on the way hold, and what is under way between them."""
 STEADY = MEGABYTE // 8
 MOST_TURNS = 500
 READ_SIZE = 1024 * 1024
@@ -38,6 +39,7 @@ class Flooded:
     def __init__(self, store: Path) -> None:
         # With a list of ours, a title would come between the updates of the first turn and its answer.
         command = [*PROXY, "run", "--store", str(store), "--list", "agent", sys.executable, str(AGENT)]
+        self._index = store / "index.sqlite3"
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
         assert self.process.stdin is not None
@@ -141,8 +143,9 @@ class Flooded:
             stream.close()
 
     def _runs_its_loop(self) -> bool:
-        """The slowest import comes behind the first exchange, then an event loop, which has a pair of sockets."""
-        return bool(psutil.Process(self.process.pid).net_connections("unix"))
+        """The slowest import comes behind the first exchange, then an event loop, which has a pair of sockets; and the
+        index is opened when the first turn is on the disk, which may take its time."""
+        return bool(psutil.Process(self.process.pid).net_connections("unix")) and self._index.exists()
 
     def _read(self) -> bytes:
         assert select.select([self._stdout], [], [], SECONDS)[0], "nothing comes"

@@ -32,8 +32,12 @@ ECHO = ("sh", "-c", 'cat "$1"; exec tee "$2"', "agent")
 def a_pipe_in() -> tuple[int, bytes]:
     reading, writing = os.pipe()
     data = CLIENT_SAYS.read_bytes()
-    os.write(writing, data)
-    os.close(writing)
+
+    def write() -> None:
+        os.write(writing, data)
+        os.close(writing)
+
+    threading.Thread(target=write, daemon=True).start()
     return reading, data
 
 
