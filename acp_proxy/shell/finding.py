@@ -28,9 +28,14 @@ class Held:
         self._session = session
         self._lacks_some = False
 
-    def is_complete(self) -> bool:
-        """Whether all that was said is in it, once it is settled. To see that takes as long as to read it."""
-        return not self._lacks_some and self.reading.is_still_complete
+    def is_complete(self, goes_on: Callable[[], bool] = lambda: True) -> bool:
+        """Whether all that was said is in it, once it is settled. To see that takes as long as to read it.
+
+        ``goes_on``: whether anybody still wants to know; else it is said not to be.
+        """
+        while goes_on() and self.reading.search():
+            pass
+        return not self._lacks_some and goes_on() and self.reading.is_still_complete
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]], *, searches: bool) -> list[Acting]:
         """Do something under the core's lock, when all that was decided is in the transcript: that much of it is told.

@@ -45,11 +45,12 @@ class Replay:
         *,
         telling: Callable[..., Telling],
         title: str | None = None,
-        is_complete: Callable[[], bool] = lambda: False,
+        is_complete: Callable[[Callable[[], bool]], bool] = lambda goes_on: False,
     ) -> None:
         """``telling`` begins a new telling of this session, in the mode that it is given or else the user's.
 
-        ``title``: what the user calls it. ``is_complete``: whether all that was said is in it; may raise OSError.
+        ``title``: what the user calls it. ``is_complete``: whether all that was said is in it, asked while somebody
+        waits for it; may raise OSError.
         """
         self._session = session
         self._reading = reading
@@ -100,7 +101,7 @@ class Replay:
             if ours and self._reading.size > WIDE:
                 self._client.widen()
             for line in self._reading.streams() if ours else ():
-                if self._stopped or self._client.is_gone:
+                if not self._goes_on():
                     break
                 if isinstance(line, Line) and line.entry is not None:
                     summary.add(line.entry)  # of which only title and _meta are told
@@ -125,9 +126,13 @@ class Replay:
         named = [answers.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
         return [*telling.states(), *named]
 
+    def _goes_on(self) -> bool:
+        return not (self._stopped or self._client.is_gone)
+
     def _is_to_be_told(self) -> bool:
-        if self._if_complete and not self._is_complete():
-            return False
+        """Of one that is stopped nothing is, of either telling."""
+        if self._if_complete and not self._is_complete(self._goes_on):
+            return not self._goes_on()
         return self._weigh is None or self._is_fuller(told(self._weigh))
 
     def _is_fuller(self, theirs: Told) -> bool:

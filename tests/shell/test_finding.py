@@ -1,6 +1,7 @@
 """A session that is to be opened is found as it is: with all that was said, deleted, or behind a store in trouble."""
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from tests.shell.hanging import HangingStore
 from tests.shell.notes import full_disk
-from tests.shell.sides import Talk, chunk
+from tests.shell.sides import SECONDS, Talk, chunk
 
-NOT_FOUND = -32002
+NOT_FOUND, CANCELLED = -32002, -32800
 
 
 def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
@@ -123,6 +124,50 @@ def test_a_transcript_is_looked_through_only_where_the_agent_tells_of_the_past_i
     finally:
         talk.end()
     assert bool(store.stepped) is tells
+    assert not any(b"as the agent tells it" in line for line in talk.editor.lines)
+
+
+class Endless(Store):
+    """A transcript that is looked through until the test is over."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.begun, self.over = threading.Event(), threading.Event()
+
+    def read(self, agent: str, session: str) -> Reading:
+        store = self
+
+        class Long(Reading):
+            def search(self) -> bool:
+                store.begun.set()
+                return not store.over.is_set()
+
+        found = super().read(agent, session)
+        found.close()
+        return Long(found.path)
+
+
+def test_a_load_that_is_cancelled_looks_no_further_through_its_transcript(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = Endless(tmp_path)
+    talk = Talk(store)
+    try:
+        talk.open()
+        talk.turn("one")
+        place = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
+        talk.editor.say({"jsonrpc": "2.0", "id": 1, "method": "session/load", "params": place})
+        talk.agent.hear(id=1, method="session/resume")
+        talk.agent.say(chunk("as the agent tells it"))
+        talk.agent.say({"jsonrpc": "2.0", "id": 1, "result": {}})
+        assert store.begun.wait(SECONDS)
+        [looking] = [thread for thread in set(threading.enumerate()) - before if thread.name == "replay"]
+        talk.editor.say({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+        assert talk.editor.hear(id=1)["error"]["code"] == CANCELLED
+        looking.join(SECONDS)
+        assert not looking.is_alive()
+    finally:
+        store.over.set()
+        talk.end()
     assert not any(b"as the agent tells it" in line for line in talk.editor.lines)
 
 
