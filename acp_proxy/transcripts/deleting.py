@@ -177,7 +177,10 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
 
 @contextmanager
 def unused(path: Path) -> Iterator[bool]:
-    """Whether nobody has a transcript open to append; then nobody opens it meanwhile. Raises OSError."""
+    """Whether nobody has a transcript open to append; then nobody opens it meanwhile. Raises OSError.
+
+    One that is packed may be made plain, and opened, by anybody while the journal is not ``alone`` the caller's.
+    """
     try:
         fd = access.open_private(path, os.O_RDWR)  # as some network file systems want it for a lock
     except FileNotFoundError:  # it is packed: who appends makes it plain

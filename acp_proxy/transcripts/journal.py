@@ -8,6 +8,7 @@ where they lie, so that who appends need not wait.
 
 import os
 import re
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,14 +67,25 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: tuple[tuple[int, int, int], State] | None = None
+        self._holder = 0
 
     @contextmanager
     def alone(self, *, wait: bool = True) -> Iterator[None]:
-        """For the moment, no other process does what this is held for. Raises OSError (BlockingIOError: one does)."""
+        """For the moment, no other process does what this is held for. Raises OSError (BlockingIOError: one does).
+
+        Who holds it may ask again.
+        """
+        if self._holder == threading.get_ident():
+            yield
+            return
         fd = open_private(self._path, os.O_RDWR | os.O_CREAT)
         try:
             lock(fd, wait=wait)
-            yield
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = 0
         finally:
             os.close(fd)
 

@@ -112,7 +112,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
-        with deleting.unused(path) as is_unused:
+        with layout.journal(agent).alone(), deleting.unused(path) as is_unused:  # nobody makes it plain meanwhile
             if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:

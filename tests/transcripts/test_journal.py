@@ -53,6 +53,18 @@ def test_a_deleted_session_is_deleted_until_it_is_lifted(journal: Journal) -> No
     assert journal.deleted() == {"a", "b"}
 
 
+def test_who_is_alone_may_ask_for_that_again_and_stays_so_until_the_end(journal: Journal, path: Path) -> None:
+    with journal.alone():
+        with journal.alone():
+            pass
+        with pytest.raises(BlockingIOError), Journal(path).alone(wait=False):
+            pass
+    with Journal(path).alone(wait=False), pytest.raises(BlockingIOError), journal.alone(wait=False):
+        pass
+    with journal.alone(wait=False):
+        pass
+
+
 def test_a_line_is_written_as_the_format_says_for_us_alone(journal: Journal, path: Path) -> None:
     journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
     assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'

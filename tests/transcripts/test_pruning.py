@@ -1,11 +1,14 @@
 """Which sessions are pruned: whole ones, by age, number and size, and none that somebody has open."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy.transcripts.journal import Journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
@@ -104,6 +107,31 @@ def test_what_somebody_has_open_is_left_alone(store: Store) -> None:
     assert [row.session for row in store.sessions()] == ["b"]
     transcript.close()
     assert pruned(store) == {"b": None}
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, soft: bool
+) -> None:
+    """It is compressed when we look, and plain by the time at which we may touch it."""
+    cold.kept(store, "s")
+    cold.packed_now(store, "s")
+    alone, opened = Journal.alone, list[Transcript]()
+
+    @contextmanager
+    def quicker(journal: Journal) -> Iterator[None]:
+        if not opened:
+            monkeypatch.setattr(Journal, "alone", alone)
+            opened.append(Store(store.root).begin(AGENT, talk.header("s"), fresh=False))
+        with alone(journal):
+            yield
+
+    [candidate] = [each for each in store.candidates() if each.session == "s"]
+    monkeypatch.setattr(Journal, "alone", quicker)
+    assert [trouble for _, trouble in store.prune([candidate], soft=soft)] == [IN_USE]
+    opened[0].append(talk.said("more"))
+    opened[0].close()
+    assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
 
 
 def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Store) -> None:
