@@ -50,7 +50,7 @@ def list_sessions(
         target = screen()
         first = list(islice(rows, _TOGETHER))
         if not first and not as_json:
-            typer.echo(_nothing(opened, narrowed=bool(agent or where or since)), err=True)
+            typer.echo(nothing(opened, narrowed=bool(agent or where or since)), err=True)
             return
         everything = chain(first, rows)
         if as_json:
@@ -72,12 +72,13 @@ def _directory(given: str) -> str:
         raise AcpProxyError("the current directory was removed. Name one in full: --cwd DIR") from problem
 
 
-def _nothing(store: Store, *, narrowed: bool) -> str:
+def nothing(store: Store, *, narrowed: bool) -> str:
+    """What is said where nothing can be told: why, and what to do."""
     if narrowed and next(store.newest(), None) is not None:
         return "No session is like that. All of them: acp-proxy sessions list"
     if store.agents():
         return "No session with a prompt is kept yet. If there should be one: acp-proxy sessions verify"
-    return "No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT"
+    return "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT"
 
 
 def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:

@@ -13,6 +13,8 @@ _EXAMPLES = """Stand between an editor and an agent.
 Everything passes through, the conversation is kept, and session/list, session/delete and session/load are answered
 where the agent cannot.
 
+With a terminal as its input it becomes the agent, as for a login: then nothing is recorded, which is said.
+
 Options end at the first word that is not one; everything from there on is the agent's own command.
 
 Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp

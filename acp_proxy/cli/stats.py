@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from acp_proxy.cli.listing import nothing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
@@ -22,19 +23,19 @@ def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption 
         opened = store_of(store)
         transcripts = [each for each in opened.transcripts() if each[0].startswith(agent.lower())]
         agents, failed = opened.usage(advancing(transcripts, "Reading"))
+        if not agents and not as_json:
+            typer.echo(nothing(opened, narrowed=bool(agent)), err=True)
     if as_json:
         from acp_proxy.views.usage import for_programs
 
         typer.echo(terminal.json_text(for_programs(agents), indent=2))
-    elif not agents:
-        typer.echo("No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT", err=True)
-    elif sys.stdout.isatty():
+    elif agents and sys.stdout.isatty():
         from rich.console import Console
 
         from acp_proxy.views.usage import printed
 
         printed(agents, Console())
-    else:
+    elif agents:
         from acp_proxy.views.usage import lines
 
         for line in lines(agents):

@@ -14,6 +14,11 @@ USAGE = 2
 LATER = ("inspect", "ipaddress", "copy")
 """What orjson's and pathlib's imports bring along, and ``run`` has no use for: a fifth of what it would load."""
 
+_ALONE = (
+    b"acp-proxy: in a terminal the agent runs by itself, and nothing is recorded. "
+    b"To put acp-proxy in front of it in an editor: acp-proxy editor EDITOR AGENT\n"
+)
+
 
 def launch(words: list[str]) -> None:
     """``run`` with these words behind it. Never returns: exits with the agent's status, or 2 for a wrong usage."""
@@ -28,6 +33,8 @@ def launch(words: list[str]) -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if os.isatty(0):
+        if os.isatty(2):  # a person is there, and may have meant to be recorded
+            os.write(2, _ALONE)
         os._exit(processes.become(command))
     agent = processes.start(command)
     from acp_proxy.shell.later import Later

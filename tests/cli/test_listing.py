@@ -31,7 +31,7 @@ def ids(store: Store, *words: str) -> list[str]:
 def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
     result = run(store)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "acp-proxy run" in result.stderr
+    assert "acp-proxy editor" in result.stderr
     assert ids(store) == []
 
 

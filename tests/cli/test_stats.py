@@ -90,7 +90,13 @@ def test_programs_read_every_figure(store: Store) -> None:
 
 def test_where_nothing_is_kept_that_is_said(tmp_path: Path) -> None:
     result = run(Store(tmp_path / "empty"), "stats")
-    assert (result.exit_code, result.stdout, "acp-proxy run" in result.stderr) == (0, "", True)
+    assert (result.exit_code, result.stdout, "acp-proxy editor" in result.stderr) == (0, "", True)
+
+
+def test_where_nothing_is_kept_of_that_agent_that_is_said(store: Store) -> None:
+    result = run(store, "stats", "--agent", "no-such")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> None:

@@ -12,7 +12,7 @@ from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
 from tests.stored import store_session
 
-NONE_YET = "No sessions are kept yet. Put acp-proxy in front of an agent: acp-proxy run AGENT\n"
+NONE_YET = "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT\n"
 NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),

@@ -490,7 +490,10 @@ def test_in_a_terminal_the_agent_takes_our_place_with_what_stands_behind_its_com
     script = "import os, sys; print(os.getpid(), sys.argv[1:], sys.stdin.isatty()); sys.exit(5)"
     run = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script, "--acp"]
     pid, status, shown = in_a_terminal([*run, "--login", "with spaces"])
-    assert shown == f"{pid} ['--acp', '--login', 'with spaces'] True\r\n"
+    said, _, agents = shown.partition("\r\n")
+    assert agents == f"{pid} ['--acp', '--login', 'with spaces'] True\r\n"
+    assert "nothing is recorded" in said
+    assert "acp-proxy editor" in said
     assert status == 5
     assert not proxied.store.exists()
 
