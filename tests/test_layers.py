@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "wire", "errors"},
     "demo": {"wire", "errors"},
-    "editors": {"wire", "errors"},
+    "editors": {"wire", "errors", "options"},
     "diagnosis": {"editors", "shell", "core", "replay", "transcripts", "wire", "errors", "options"},
     "mock": {"replay", "transcripts", "wire", "errors"},
     "views": {"diagnosis", "editors", "replay", "transcripts", "wire", "errors"},

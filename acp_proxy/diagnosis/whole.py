@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from acp_proxy import options
@@ -13,8 +14,10 @@ from acp_proxy.diagnosis.agent import Examined, Wish
 from acp_proxy.diagnosis.store import Kept
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.diagnosis.versions import versions
-from acp_proxy.editors.configured import Configuration, Way, configurations
+from acp_proxy.editors import command_line
+from acp_proxy.editors.configured import Agent, Configuration, Way, configurations
 from acp_proxy.editors.machine import Machine
+from acp_proxy.editors.table import Name
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.value import Value
@@ -43,7 +46,7 @@ def diagnose(
     found = versions()
     todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
     editors = configurations(machine)
-    todo += _of_editors(editors)
+    todo += _of_editors(editors, root)
     given, command = run_words(words or ["agent"], {})
     try:
         given, command = run_words(words or ["agent"], dict(machine.environment))
@@ -79,29 +82,39 @@ def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, 
 
     Raises UsageError.
     """
-    at = next((at for at, word in enumerate(words[:-1]) if _is_proxy(word) and words[at + 1] == "run"), None)
-    return options.parse(["--", *words] if at is None else words[at + 2 :], environment)
+    words = command_line.spelled_out(words)
+    if command_line.lacks_run(words):
+        raise UsageError(command_line.MISSING_RUN)
+    behind = command_line.behind_run(words)
+    return options.parse(["--", *words] if behind is None else behind, environment)
 
 
-def _is_proxy(word: str) -> bool:
-    return os.path.basename(word).lower() in ("acp-proxy", "acp-proxy.exe", "acp_proxy")
-
-
-def _of_editors(editors: list[Configuration]) -> list[Todo]:
+def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
     todo = []
     for found in editors:
         name = found.editor.name
         if found.problem is not None:
             todo.append(Todo(f"{found.path} cannot be read: {found.problem}.", is_wrong=False))
         for one in found.agents:
-            if one.way is Way.PROXIED and one.program is not None and not _is_there(one.program):
-                text = f'{found.editor.title} starts "{one.name}" by {one.program}, which is not there.'
-                todo.append(Todo(f"{text} For the path that is right: acp-proxy editor {name} AGENT"))
+            todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
     if not any(found.is_proxied for found in editors):
         names = [str(found.editor.name) for found in editors] or ["EDITOR"]
         text = "No editor here starts an agent through acp-proxy. What to put into its configuration:"
         todo.append(Todo(f"{text} acp-proxy editor {names[0]} AGENT", is_wrong=False))
     return todo
+
+
+def _of_entry(starts: str, one: Agent, editor: Name, root: Path) -> Iterator[Todo]:
+    if one.program is not None and not _is_there(one.program):
+        text = f"{starts} by {one.program}, which is not there."
+        yield Todo(f"{text} For the path that is right: acp-proxy editor {editor} AGENT")
+    if one.problem is not None:
+        yield Todo(f"{starts} by acp-proxy, which ends at once with status 2: {one.problem}")
+    elif one.way is Way.PROXIED and not one.is_recorded:
+        yield Todo(f"{starts} with --no-record, or ACP_PROXY_NO_RECORD: nothing of it is kept.", is_wrong=False)
+    elif one.store is not None and one.is_kept_elsewhere(root):
+        at = f"acp-proxy doctor --store {shlex.quote(one.store)}"
+        yield Todo(f"{starts} with a store of its own, which was not looked at. To look at it: {at}", is_wrong=False)
 
 
 def _is_there(program: str) -> bool:

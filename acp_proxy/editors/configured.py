@@ -1,19 +1,20 @@
 """What the editors' configurations on this machine say of agents: which there are, and which go through the proxy.
 
-Nothing of a configuration is kept but the agents' names, and the program that stands in front: there may be secrets in
-the rest. Never raises: what cannot be read is said of the file.
+Nothing of a configuration is kept but the agents' names, and of what starts the proxy the program and what ``run``
+makes of its options: there may be secrets in the rest. Never raises: what cannot be read is said of the file.
 """
 
 import enum
 import os
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
-from acp_proxy.editors import commented
+from acp_proxy import options
+from acp_proxy.editors import command_line, commented
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Editor, Settings, Sources
+from acp_proxy.errors import UsageError
 from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
 
@@ -23,7 +24,6 @@ _LARGE = 1024 * 1024  # bytes of a file
 _NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
 """Directories of what others wrote."""
 
-_PROXY = re.compile(r"acp[-_]proxy(\.exe|\.cmd)?((@|==).*)?")
 _PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
 
 
@@ -31,16 +31,24 @@ class Way(enum.Enum):
     """How an editor starts an agent."""
 
     PROXIED = "through acp-proxy"
+    REFUSED = "by acp-proxy, in a way that it refuses"
     DIRECT = "directly"
     REGISTRY = "from the editor's registry, where nothing can be put in front"
 
 
 class Agent(Value):
-    """``program``: what is started, where that is the proxy."""
+    """``program``: what is started, where that is the proxy. ``problem``: why it refuses. ``store``: what is given as
+    the place for what is kept."""
 
     name: str
     way: Way
     program: str | None = None
+    problem: str | None = None
+    store: str | None = None
+    is_recorded: bool = True
+
+    def is_kept_elsewhere(self, root: Path) -> bool:
+        return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
 
 
 class Configuration(Value):
@@ -55,7 +63,7 @@ class Configuration(Value):
 
     @property
     def is_proxied(self) -> bool:
-        return bool(self.mentions) or any(agent.way is Way.PROXIED for agent in self.agents)
+        return bool(self.mentions) or any(agent.program is not None for agent in self.agents)
 
 
 def configurations(machine: Machine) -> list[Configuration]:
@@ -102,8 +110,20 @@ def _agent(name: str, entry: object) -> Agent:
     if program is None:
         return Agent(name, Way.REGISTRY)
     words = [program, *acp.strings(entry, "args")]
-    runs = (_PROXY.fullmatch(re.split(r"[/\\]", word)[-1]) for word, next in pairwise(words) if next == "run")
-    return Agent(name, Way.PROXIED, program) if any(runs) else Agent(name, Way.DIRECT)
+    behind = command_line.behind_run(words)
+    if behind is None:
+        if command_line.lacks_run(words):
+            return Agent(name, Way.REFUSED, program, command_line.MISSING_RUN)
+        return Agent(name, Way.DIRECT)
+    try:
+        given, _ = options.parse(behind, _texts(acp.member(entry, "env")))
+    except UsageError as problem:
+        return Agent(name, Way.REFUSED, program, str(problem))
+    return Agent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"])
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {key: text for key, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
 def _sources(kind: Sources, machine: Machine) -> list[Path]:

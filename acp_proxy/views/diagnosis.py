@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from acp_proxy.diagnosis.abilities import NOBODY, OURS, Ability
@@ -9,7 +10,7 @@ from acp_proxy.diagnosis.agent import Examined
 from acp_proxy.diagnosis.store import Kept
 from acp_proxy.diagnosis.versions import PROGRAMS
 from acp_proxy.diagnosis.whole import Diagnosis
-from acp_proxy.editors.configured import Configuration
+from acp_proxy.editors.configured import Agent, Configuration, Way
 from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
@@ -21,7 +22,7 @@ def lines(found: Diagnosis) -> Iterator[str]:
     yield from _section("versions", _versions(found.versions))
     yield "editors"
     for editor in found.editors:
-        yield from _editor(editor)
+        yield from _editor(editor, found.store.place)
     if not found.editors:
         yield "  none of those known here has a configuration on this machine"
     yield ""
@@ -89,15 +90,23 @@ def _store(kept: Kept) -> Iterator[tuple[str, str]]:
     yield "recording", f"possible{f', {figures.size(kept.free)} are free' if kept.free is not None else ''}"
 
 
-def _editor(found: Configuration) -> Iterator[str]:
+def _editor(found: Configuration, root: Path) -> Iterator[str]:
     yield line(f"  {found.editor.title:<{_WIDTH}} {found.path}")
-    told = [f'"{agent.name}": {agent.way.value}' for agent in found.agents]
+    told = [f'"{agent.name}": {_way(agent, root)}' for agent in found.agents]
     if found.problem is not None:
         told = [f"cannot be read: {found.problem}"]
     elif found.mentions is not None:
         told = ["acp-proxy stands in it" if found.mentions else "acp-proxy does not stand in it"]
     for text in told or ["no agents of your own"]:
         yield line(f"  {'':<{_WIDTH}} {text}")
+
+
+def _way(agent: Agent, root: Path) -> str:
+    if agent.way is Way.PROXIED and not agent.is_recorded:
+        return f"{agent.way.value}, and not recorded"
+    if agent.store is not None and agent.is_kept_elsewhere(root):
+        return f"{agent.way.value}, and kept in another store: {agent.store}"
+    return agent.way.value
 
 
 def _agent(found: Examined) -> Iterator[tuple[str, str]]:
@@ -146,7 +155,16 @@ def _editor_for_programs(found: Configuration) -> dict[str, Any]:
     return {
         "editor": found.editor.name.value,
         "file": str(found.path),
-        "agents": [{"name": agent.name, "started": agent.way.name.lower()} for agent in found.agents],
+        "agents": [
+            {
+                "name": agent.name,
+                "started": agent.way.name.lower(),
+                "problem": agent.problem,
+                "store": agent.store,
+                "isRecorded": agent.way is Way.PROXIED and agent.is_recorded,
+            }
+            for agent in found.agents
+        ],
         "mentionsProxy": found.mentions,
         "problem": found.problem,
     }

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.stored import chunk, store_session
 SECRET = "sk-very-secret-1234567890"
 PROXIED = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "npx", "x", SECRET], "env": {"KEY": SECRET}}
 GONE = {"command": "/no/such/acp-proxy", "args": ["run", "npx", "x"]}
+BOGUS = ["run", "--bogus", "a"]
 DIRECT = {"command": "npx", "args": ["x", SECRET], "env": {"KEY": SECRET}}
 USER = chunk("Mend it", "user_message_chunk")
 
@@ -193,6 +195,38 @@ def test_an_editor_that_starts_what_is_not_there_is_named(root: Path, home: Path
     assert "acp-proxy editor zed" in text
 
 
+def test_an_entry_that_cannot_work_is_wrong_and_says_why(root: Path, home: Path) -> None:
+    forgotten, unknown = ({"command": sys.executable, "args": ["-m", "acp_proxy", *words]} for words in (["a"], BOGUS))
+    configure(home / ".config/zed/settings.json", forgotten=forgotten, unknown=unknown)
+    result = doctor(root)
+    first, second = todo(result)
+    assert ('"forgotten"' in first, "run is missing" in first) == (True, True)
+    assert ('"unknown"' in second, "no option --bogus" in second) == (True, True)
+    assert result.stdout.count("in a way that it refuses") == 2
+    assert "No editor here starts an agent through acp-proxy" not in result.stdout
+
+
+def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root: Path, home: Path) -> None:
+    def entry(*words: str) -> dict[str, object]:
+        return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, "agent"]}
+
+    agents = {"same": entry("--store", str(root)), "own": entry("--store", "/my own"), "none": entry("--no-record")}
+    configure(home / ".config/zed/settings.json", **agents)
+    result = doctor(root)
+    assert (result.exit_code, "Nothing is wrong." in result.stdout) == (0, True)
+    assert '"same": through acp-proxy\n' in result.stdout
+    assert '"own": through acp-proxy, and kept in another store: /my own\n' in result.stdout
+    assert '"none": through acp-proxy, and not recorded\n' in result.stdout
+    assert "acp-proxy doctor --store '/my own'\n" in result.stdout
+    [editor] = told(root)["editors"]
+    told_of = [(one["started"], one["store"], one["isRecorded"], one["problem"]) for one in editor["agents"]]
+    assert told_of == [
+        ("proxied", str(root), True, None),
+        ("proxied", "/my own", True, None),
+        ("proxied", None, False, None),
+    ]
+
+
 def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
     [text] = todo(doctor(root, "no-such-agent", "--acp"))
     assert "no-such-agent is not found" in text
@@ -214,6 +248,13 @@ def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Pat
     abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
     assert (abilities["list"]["by"], abilities["delete"]["by"]) == ("acp-proxy", "nobody")
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
+
+
+def test_a_line_out_of_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
+    agent = scripted(tmp_path / "notes", {"initialize": offering()})
+    line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
+    abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
+    assert (abilities["list"], abilities["delete"]) == ("acp-proxy", "nobody")
 
 
 def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +282,16 @@ def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> N
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("words", [["--no-such-option"], ["acp-proxy", "run", "--no-such", "x"], ["acp-proxy", "run"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--no-such-option"],
+        ["acp-proxy", "run", "--no-such", "x"],
+        ["acp-proxy", "run"],
+        ["acp-proxy", "x"],
+        ["acp-proxy run 'x"],
+    ],
+)
 def test_a_wrong_usage_is_exit_2(root: Path, words: list[str]) -> None:
     result = doctor(root, *words)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.editors import command_line
 from acp_proxy.editors.configured import Agent, Configuration, Way, configurations, file_for
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Name
@@ -62,6 +63,44 @@ def test_the_agents_of_a_settings_file_are_told_apart(home: Path) -> None:
         Agent("registry", Way.REGISTRY),
         Agent("odd", Way.REGISTRY),
     )
+
+
+ENTRIES: dict[str, tuple[dict[str, object], Agent]] = {
+    "run forgotten": ({"args": ["foo"]}, Agent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "no arguments": ({}, Agent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "a wrong variable": (
+        {"args": ["run", "foo"], "env": {"ACP_PROXY_LIST": "mine"}},
+        Agent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
+    ),
+    "a store": ({"args": ["run", "--store", "/x", "foo"]}, Agent("x", Way.PROXIED, "acp-proxy", None, "/x")),
+    "a store by its variable": (
+        {"args": ["run", "foo"], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
+        Agent("x", Way.PROXIED, "acp-proxy", None, "/x"),
+    ),
+    "not recorded": (
+        {"args": ["run", "--no-record", "foo"]},
+        Agent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+    ),
+    "not recorded, by its variable": (
+        {"args": ["run", "foo"], "env": {"ACP_PROXY_NO_RECORD": "1"}},
+        Agent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
+    entry, expected = ENTRIES[name]
+    agents = {"x": {"command": "acp-proxy", **entry}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert only(linux(home)).agents == (expected,)
+
+
+def test_an_option_that_run_does_not_have_is_named(home: Path) -> None:
+    agents = {"x": {"command": "acp-proxy", "args": ["run", "--bogus=secret", "foo"]}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    [agent] = only(linux(home)).agents
+    assert (agent.way, "--bogus" in str(agent.problem), "secret" in str(agent.problem)) == (Way.REFUSED, True, False)
 
 
 def test_nothing_but_names_and_the_proxy_is_kept_of_a_settings_file(home: Path) -> None:

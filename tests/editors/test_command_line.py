@@ -1,0 +1,84 @@
+"""Where run stands in a command line, and where it was forgotten."""
+
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.editors.command_line import behind_run, lacks_run, spelled_out
+from acp_proxy.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("line", "behind"),
+    [
+        ("acp-proxy run npx x", "npx x"),
+        ("/opt/bin/acp-proxy run --load store x", "--load store x"),
+        (r"C:\bin\ACP-Proxy.exe run x", "x"),
+        ("uvx acp-proxy@0.1 run x", "x"),
+        ("uvx --from acp-proxy==1.2 acp-proxy run x", "x"),
+        ("python3 -m acp_proxy run x", "x"),
+        ("cmd /c acp-proxy.cmd run x", "x"),
+    ],
+)
+def test_what_run_reads_is_found_behind_it(line: str, behind: str) -> None:
+    assert behind_run(line.split()) == behind.split()
+    assert not lacks_run(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "acp-proxy",
+        "acp-proxy foo",
+        "/opt/bin/acp-proxy foo",
+        "acp-proxy --store x run foo",
+        "uvx acp-proxy@0.1 foo",
+        "pipx run acp-proxy foo",
+        "python3.11 -m acp_proxy foo",
+        "env KEY=a=b acp-proxy==1.2 foo",
+    ],
+)
+def test_the_proxy_without_run_is_told(line: str) -> None:
+    assert behind_run(line.split()) is None
+    assert lacks_run(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npx x",
+        "npx x --cwd /home/user/acp-proxy y",
+        "codex acp-proxy",
+        "acp-proxy mock-agent x.jsonl",
+        "uv run --directory acp-proxy agent",
+        "python3 /src/acp-proxy/agent.py",
+        "python3 -m acp_proxy.agent",
+        "env /src/acp-proxy",
+        "uv run",
+    ],
+)
+def test_what_starts_something_else_lacks_nothing(line: str) -> None:
+    assert behind_run(line.split()) is None
+    assert not lacks_run(line.split())
+
+
+def test_a_line_given_as_one_argument_is_taken_as_its_words() -> None:
+    assert spelled_out(["acp-proxy run 'an agent' --acp"]) == ["acp-proxy", "run", "an agent", "--acp"]
+
+
+def test_what_is_no_line_stays(tmp_path: Path) -> None:
+    program = tmp_path / "an agent"
+    program.touch()
+    for words in (["agent"], ["an agent", "--acp"], [str(program)], ["an\u00e4gent "]):
+        assert spelled_out(words) == words
+
+
+def test_a_program_of_path_with_a_space_in_its_name_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my agent").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert spelled_out(["my agent"]) == ["my agent"]
+
+
+def test_a_line_whose_quotes_do_not_close_is_refused() -> None:
+    with pytest.raises(UsageError, match="acp-proxy run 'x"):
+        spelled_out(["acp-proxy run 'x"])
