@@ -20,36 +20,44 @@ def editor(
     name: Annotated[Name, typer.Argument(metavar="EDITOR", help="Which editor.", show_default=False)],
     agent: Annotated[
         list[str],
-        typer.Argument(metavar="AGENT", help="The agent's command, as for run; NAME=VALUE in front: its variables."),
+        typer.Argument(
+            metavar="AGENT",
+            help="The agent's command, as for run, with run's options; NAME=VALUE in front of it: its variables.",
+        ),
     ],
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All of it, as for a new file, whatever is in the one that is there.")
+    ] = False,
 ) -> None:
     """Print what belongs into an editor's configuration.
 
-    With it, the editor starts the agent through acp-proxy. The snippet alone is on stdout; which file it belongs in,
-    and what to do then, is said on stderr. Nothing is edited.
+    With it, the editor starts the agent through acp-proxy. The snippet alone is on stdout: what is to be pasted into
+    the file that is there; without one, or with --whole (for scripts), all of it. Which file that is, where in it, and
+    what to do then, is said on stderr. Nothing is edited.
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.editors.configured import file_for  # no other command needs these
+    from acp_proxy.editors.configured import file_for, text_of  # no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.editors.ourselves import ourselves
+    from acp_proxy.editors.placing import placed
     from acp_proxy.editors.snippets import Wanted, snippet
     from acp_proxy.editors.table import EDITORS
     from acp_proxy.transcripts.names import command_name
 
+    if agent[0] == "--whole":
+        whole, agent = True, agent[1:]
     with wrong_usage():
         given, variables, command = _read(agent)
     we = ourselves(sys.argv[0], sys.executable)
     made = snippet(name, Wanted([*we.words, "run", *given, *command], variables, command_name(command)))
     path, is_there = file_for(EDITORS[name], this_machine())
-    if is_there:
-        _say(f"Put this into {path} (found), into {made.into}, beside what is there:\n")
-    elif made.whole:
-        _say(f"Put this into {path} (not there yet; this is all of it):\n")
-    else:
-        _say(f"Put this into {path} (not there yet), into {made.into}:\n")
-    typer.echo(made.text)
-    _say(f"\nThen: {made.then}\nTo see whether all is well: acp-proxy doctor")
+    found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
+    _say(f"{found.where}:\n")
+    typer.echo(found.text)
+    _say("")
+    for text in (*found.also, f"Then: {made.then}", "To see whether all is well: acp-proxy doctor"):
+        _say(text)
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
     if shutil.which(command[0]) is None:
@@ -64,6 +72,16 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Options of ``run``, the agent's variables, its command. Raises UsageError."""
     if any(not word.isprintable() for word in words):
         raise UsageError("what an editor is to start is printable text")
+    given, variables, command = _parts(words)
+    if os.path.dirname(command[0]):
+        command = [os.path.abspath(command[0]), *command[1:]]  # an editor starts it from another directory
+    return given, variables, command
+
+
+def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Also of a command that has acp-proxy in front already: what is made of it has it once. Raises UsageError."""
+    from acp_proxy.editors import command_line
+
     _, command = options.parse(words, {})
     given = words[: len(words) - len(command)]
     variables = {}
@@ -72,6 +90,19 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
         command = command[1:]
     if not command:
         raise UsageError("behind the variables comes the agent's command: acp-proxy editor zed NAME=VALUE AGENT")
-    if os.path.dirname(command[0]):
-        command = [os.path.abspath(command[0]), *command[1:]]  # an editor starts it from another directory
-    return given, variables, command
+    if variables and command[0].startswith("-"):
+        raise UsageError(
+            f"options of run, as {command[0]}, stand in front of the variables: "
+            "acp-proxy editor zed --load store NAME=VALUE AGENT"
+        )
+    command = command_line.spelled_out(command)
+    if command_line.lacks_run(command):
+        raise UsageError(command_line.MISSING_RUN)
+    if (behind := command_line.behind_run(command)) is None:
+        return given, variables, command
+    for word in command[: len(command) - len(behind)]:
+        if found := _VARIABLE.fullmatch(word):  # behind env
+            variables[found[1]] = found[2]
+    more, others, command = _parts(behind)
+    end = len(given) - 1 if given[-1:] == ["--"] else len(given)
+    return [*given[:end], *more], variables | others, command

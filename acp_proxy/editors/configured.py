@@ -21,6 +21,7 @@ from acp_proxy.wire.value import Value
 _MANY_FILES = 2000
 """Of one editor: more is no configuration that somebody wrote."""
 _LARGE = 1024 * 1024  # bytes of a file
+NOT_JSON = "it is not the JSON that the editor reads"
 _NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
 """Directories of what others wrote."""
 
@@ -88,19 +89,19 @@ def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
                 yield _settings(editor, kind, path)
         return
     for path in _sources(kind, machine):
-        text = _text(path)
-        if isinstance(text, str) and (code := _code(text, kind.comment)) and re.search(kind.mark, code):
-            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(code) is not None)
+        text = text_of(path)
+        if isinstance(text, str) and (said := code(text, kind.comment)) and re.search(kind.mark, said):
+            yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(said) is not None)
 
 
 def _settings(editor: Editor, kind: Settings, path: Path) -> Configuration:
-    text = _text(path)
+    text = text_of(path)
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
         agents = acp.member(commented.read(text), kind.member)
     except (ValueError, RecursionError):
-        return Configuration(editor, path, problem="it is not the JSON that the editor reads")
+        return Configuration(editor, path, problem=NOT_JSON)
     listed = agents.items() if isinstance(agents, dict) else ()
     return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in listed))
 
@@ -142,7 +143,7 @@ def _below(directory: Path, suffix: str) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if name.endswith(suffix))
 
 
-def _text(path: Path) -> str | OSError:
+def text_of(path: Path) -> str | OSError:
     try:
         with path.open("rb") as file:
             return file.read(_LARGE).decode("utf-8", "replace")
@@ -150,6 +151,6 @@ def _text(path: Path) -> str | OSError:
         return problem
 
 
-def _code(text: str, comment: str) -> str:
+def code(text: str, comment: str) -> str:
     """The lines that are no comments."""
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(comment))

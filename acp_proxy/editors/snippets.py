@@ -7,6 +7,7 @@ any other gets a name of its own.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from textwrap import indent
 
 from acp_proxy.editors.table import Name
 from acp_proxy.wire.value import Value
@@ -21,13 +22,36 @@ class Wanted(Value):
 
 
 class Snippet(Value):
-    """``into``: what it is put into, beside what is there. ``whole``: where there is no file yet, it is one.
+    """``entry``: the agent's own, called ``title`` there. ``members``: what it stands in, the outermost first; and
+    ``into``: what they stand in, where that is not the file itself. ``beside``: what stands beside the outermost.
     ``then``: how the agent is chosen."""
 
-    text: str
-    into: str
+    entry: str
+    title: str
+    members: tuple[str, ...]
     then: str
-    whole: bool = False
+    into: str | None = None
+    beside: str | None = None
+    is_json: bool = False
+
+    def within(self, depth: int) -> str:
+        """What is put into the innermost of so many members that are there."""
+        text = self.entry
+        for member in reversed(self.members[depth:]):
+            inner = indent(text, _INDENT)
+            text = f"{_quoted(member)}: {{\n{inner}\n}}" if self.is_json else f"{member} = {{\n{inner}\n}},"
+        return text
+
+    @property
+    def whole(self) -> str:
+        """What is put where nothing of it is there."""
+        text = self.within(0)
+        if self.is_json:
+            return f"{{\n{indent(text, _INDENT)}\n}}"
+        return f"{self.beside}\n{text}" if self.beside is not None else text
+
+
+_INDENT = "  "
 
 
 class _Known(Value):
@@ -68,88 +92,92 @@ def snippet(editor: Name, wanted: Wanted) -> Snippet:
 def _zed(wanted: Wanted, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in the agent panel, begin a thread with "{title}". What Zed\'s registry installs cannot be prefixed.'
-    return Snippet(_json("agent_servers", title, {"type": "custom"}, wanted), '"agent_servers"', then, whole=True)
+    return _json("agent_servers", title, {"type": "custom"}, wanted, then)
 
 
 def _jetbrains(wanted: Wanted, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in AI Chat, choose "{title}".'
-    return Snippet(_json("agent_servers", title, {}, wanted), '"agent_servers"', then, whole=True)
+    return _json("agent_servers", title, {}, wanted, then)
 
 
 def _vscode(wanted: Wanted, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
-    return Snippet(_json("acp.agents", title, {}, wanted), '"acp.agents"', then, whole=True)
+    return _json("acp.agents", title, {}, wanted, then)
 
 
-def _json(member: str, title: str, more: dict[str, object], wanted: Wanted) -> str:
-    entry = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
-    return json.dumps({member: {title: entry}}, indent=2, ensure_ascii=False)
+def _json(member: str, title: str, more: dict[str, object], wanted: Wanted, then: str) -> Snippet:
+    value = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
+    entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
+    return Snippet(entry, title, (member,), then, is_json=True)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 _CODECOMPANION = """\
-adapters = {{
-  acp = {{
-    {name} = function()
-      return require("codecompanion.adapters").extend({base}, {{
-{more}        commands = {{ default = {command} }},
-{env}      }})
-    end,
-  }},
-}},"""
+{name} = function()
+  return require("codecompanion.adapters").extend({base}, {{
+{more}    commands = {{ default = {command} }},
+{env}  }})
+end,"""
 
 
 def _codecompanion(wanted: Wanted, known: _Known) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
-        more = f"        name = {_lua(name)},\n        formatted_name = {_lua(known.title)},\n"
+        more = f"    name = {_lua(name)},\n    formatted_name = {_lua(known.title)},\n"
     if wanted.variables:  # a string might be taken for the name of a variable; what a function returns is not
         values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
-        env = f"        env = {{ {', '.join(values)} }},\n"
+        env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
-        name=f"[{_lua(name)}]",
+        name=(title := f"[{_lua(name)}]"),
         base=_lua(known.codecompanion or "opencode"),  # the plainest that there is
         more=more,
         command=_lua_list(wanted.words),
         env=env,
     )
-    return Snippet(text, 'what you give to require("codecompanion").setup', f":CodeCompanionChat adapter={name}")
+    then = f":CodeCompanionChat adapter={name}"
+    return Snippet(text, title, ("adapters", "acp"), then, _given_to("codecompanion"))
 
 
 _PROVIDER = """\
-provider = {name},
-acp_providers = {{
-  [{name}] = {{
-{more}    command = {command},
-    args = {arguments},
-    env = {{{env}}},
-  }},
+[{name}] = {{
+{more}  command = {command},
+  args = {arguments},
+  env = {{{env}}},
 }},"""
 
 
 def _avante(wanted: Wanted, known: _Known) -> Snippet:
     name = known.avante or wanted.agent
-    return Snippet(_provider(name, "", wanted), 'what you give to require("avante").setup', ":AvanteToggle")
+    return _provider("avante", name, "", wanted, ":AvanteToggle")
 
 
 def _agentic(wanted: Wanted, known: _Known) -> Snippet:
     name = known.agentic or wanted.agent
-    more = f"    name = {_lua(f'{known.title} (kept)')},\n"
-    then = ':lua require("agentic").toggle()'
-    return Snippet(_provider(name, more, wanted), 'what you give to require("agentic").setup', then)
+    more = f"  name = {_lua(f'{known.title} (kept)')},\n"
+    return _provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
 
 
-def _provider(name: str, more: str, wanted: Wanted) -> str:
+def _provider(plugin: str, name: str, more: str, wanted: Wanted, then: str) -> Snippet:
     pairs = ", ".join(f"[{_lua(key)}] = {_lua(value)}" for key, value in wanted.variables.items())
-    return _PROVIDER.format(
+    entry = _PROVIDER.format(
         name=_lua(name),
         more=more,
         command=_lua(wanted.words[0]),
         arguments=_lua_list(wanted.words[1:]),
         env=f" {pairs} " if pairs else "",
     )
+    beside = f"provider = {_lua(name)},"
+    return Snippet(entry, f"[{_lua(name)}]", ("acp_providers",), then, _given_to(plugin), beside)
+
+
+def _given_to(plugin: str) -> str:
+    return f'what you give to require("{plugin}").setup (with lazy.nvim: its opts)'
 
 
 _RESUME = "(setq agent-shell-prefer-session-resume nil) ; load, so that the conversation is shown"
@@ -192,7 +220,7 @@ def _agent_shell(wanted: Wanted, known: _Known) -> Snippet:
             variables=variables,
         )
         text = f"{made}\n{_RESUME}"
-    return Snippet(text, "your init file", f"M-x agent-shell, and choose {known.title}.")
+    return Snippet(text, known.title, (), f"M-x agent-shell, and choose {known.title}.")
 
 
 _MAKERS = {

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -100,7 +101,28 @@ def test_the_file_is_named_and_whether_it_is_there(name: Name, home: Path) -> No
 def test_a_file_that_is_there_is_named_as_found(home: Path) -> None:
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text("{}")
-    assert f"{home}/.jetbrains/acp.json (found)" in editor("jetbrains", "agent").stderr
+    result = editor("jetbrains", "agent")
+    assert f"{home}/.jetbrains/acp.json (found" in result.stderr
+    assert result.stdout.startswith('"agent_servers": {\n')
+
+
+def test_what_belongs_into_a_file_that_has_agents_is_the_entry_alone_and_all_of_it_on_demand(home: Path) -> None:
+    whole = editor("jetbrains", "agent").stdout
+    (home / ".jetbrains").mkdir()
+    (home / ".jetbrains/acp.json").write_text('{"agent_servers": {}}')
+    result = editor("jetbrains", "agent")
+    assert json.loads(f"{{{result.stdout}}}") == json.loads(whole)["agent_servers"]
+    assert 'right behind the { of its "agent_servers":\n' in result.stderr
+    assert editor("--whole", "jetbrains", "agent").stdout == editor("jetbrains", "--whole", "agent").stdout == whole
+
+
+def test_what_else_is_to_be_set_is_said(home: Path) -> None:
+    init = home / ".config/nvim/init.lua"
+    init.parent.mkdir(parents=True)
+    init.write_text('require("avante").setup({ provider = "x", acp_providers = {} })')
+    said = editor("avante", "opencode", "acp").stderr
+    assert 'in place of what is set there: provider = "opencode",\n' in said
+    assert "acp-proxy editor --whole avante" in said
 
 
 def test_nothing_is_written(home: Path) -> None:
@@ -108,7 +130,7 @@ def test_nothing_is_written(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def entry(*words: str) -> dict[str, object]:
+def entry(*words: str) -> dict[str, Any]:
     result = editor("vscode", *words)
     assert result.exit_code == 0, result.stderr
     [found] = json.loads(result.stdout)["acp.agents"].values()
@@ -124,6 +146,33 @@ def test_words_in_front_are_the_agents_variables_and_options_of_run() -> None:
     }
     assert entry("--load", "store", "--", "KEY=1", "agent", "--flag")["args"] == [
         *("run", "--load", "store", "--", "agent", "--flag")
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--load store KEY=v agent --acp",
+        "KEY=v acp-proxy run --load store agent --acp",
+        "--load store -- KEY=v /opt/bin/acp-proxy run -- agent --acp",
+        "acp-proxy run --load store uvx acp-proxy@0.1 run KEY=v agent --acp",
+        "env KEY=v acp-proxy run --load store agent --acp",
+        "python3 -m acp_proxy run --load store -- KEY=v agent --acp",
+    ],
+)
+def test_a_command_that_has_the_proxy_in_front_has_it_once(line: str) -> None:
+    found = entry(*line.split())
+    assert [word for word in found["args"] if word != "--"] == ["run", "--load", "store", "agent", "--acp"]
+    assert found["env"] == {"KEY": "v"}
+
+
+def test_a_command_may_be_one_argument() -> None:
+    assert entry("acp-proxy run --load store 'an agent' --acp")["args"] == [
+        "run",
+        "--load",
+        "store",
+        "an agent",
+        "--acp",
     ]
 
 
@@ -144,8 +193,26 @@ def test_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["zed"], ["no-such-editor", "agent"], ["zed", "KEY=1"], ["zed", "--no-such", "agent"], ["zed", "a\x1b"]],
+    [
+        [],
+        ["zed"],
+        ["no-such-editor", "agent"],
+        ["zed", "KEY=1"],
+        ["zed", "--whole"],
+        ["zed", "--no-such", "agent"],
+        ["zed", "a\x1b"],
+        ["zed", "acp-proxy", "agent"],
+        ["zed", "acp-proxy", "run", "--no-such", "agent"],
+        ["zed", "acp-proxy run 'agent"],
+    ],
 )
 def test_a_wrong_usage_is_exit_2(words: list[str]) -> None:
     result = editor(*words)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_options_behind_the_variables_are_refused_and_their_place_is_named() -> None:
+    result = editor("zed", "KEY=v", "--redact", "keys", "gemini", "--acp")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--redact" in result.stderr
+    assert "in front of the variables" in result.stderr

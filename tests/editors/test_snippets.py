@@ -20,7 +20,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
-    return snippet(editor, Wanted(WORDS, variables, agent)).text
+    return snippet(editor, Wanted(WORDS, variables, agent)).whole
 
 
 def strings(text: str) -> list[str]:
@@ -47,7 +47,7 @@ def test_every_editor_has_a_snippet() -> None:
     assert list(EDITORS) == list(Name)
     for editor in Name:
         found = snippet(editor, Wanted(WORDS, VARIABLES, "some-agent"))
-        assert all((found.text, found.into, found.then)), editor
+        assert all((found.whole, found.title, found.then)), editor
 
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)

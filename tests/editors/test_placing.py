@@ -1,0 +1,179 @@
+"""What is said and printed for a file that is there can be done to the letter, and the rest of the file stays."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.editors import commented
+from acp_proxy.editors.placing import Placed, placed
+from acp_proxy.editors.snippets import Snippet, Wanted, snippet
+from acp_proxy.editors.table import EDITORS, Name
+
+PATH = Path("/home/user/settings")
+COMMAND = ["/opt/acp-proxy", "run", "opencode", "acp"]
+JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
+LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
+TITLE = "OpenCode (kept)"
+REPLACED = "REPLACED"
+"""Stands for the value that is to be replaced."""
+
+
+def made(editor: Name) -> Snippet:
+    return snippet(editor, Wanted(COMMAND, {"KEY": "v"}, "opencode"))
+
+
+def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:
+    return placed(EDITORS[editor], made(editor), PATH, there, whole=whole)
+
+
+def member_of(editor: Name) -> str:
+    return made(editor).members[0]
+
+
+def done(there: str, told: Placed, member: str) -> Any:
+    """The settings after what was told was done, which has to be JSON of the strictest kind."""
+    if "(found, with nothing in it)" in told.where:
+        return json.loads(told.text)
+    if told.where.endswith("right behind its outermost {"):
+        at = there.index("{") + 1
+    elif told.where.endswith(f'right behind the {{ of its "{member}"'):
+        at = there.index("{", there.index(f'"{member}"')) + 1
+    else:
+        assert "in place of" in told.where
+        name = told.text[: told.text.index(": ")]
+        assert name in told.where
+        begin = there.index(name)
+        end = there.index(f'"{REPLACED}"') + len(REPLACED) + 2
+        return json.loads(there[:begin] + told.text + there[end:])
+    return json.loads(f"{there[:at]}\n{told.text}\n{there[at:]}")
+
+
+@pytest.mark.parametrize("editor", JSON_EDITORS)
+@pytest.mark.parametrize(
+    "there",
+    [
+        "",
+        "{}",
+        '{"theme": {"x": 1}}',
+        '{"theme": 1, "MEMBER": {}}',
+        '{"MEMBER": {"other": {"command": "x"}}, "theme": 1}',
+        f'{{"MEMBER": {{"other": 1, "{TITLE}": "{REPLACED}"}}, "theme": 1}}',
+        f'{{"MEMBER": "{REPLACED}", "theme": 1}}',
+    ],
+)
+def test_settings_that_are_there_get_the_entry_and_keep_the_rest(editor: Name, there: str) -> None:
+    member = member_of(editor)
+    there = there.replace("MEMBER", member)
+    told = place(editor, there)
+    assert told.where.startswith(f"Put this into {PATH} (found")
+    after = done(there, told, member)
+    entry = after[member].pop(TITLE)
+    assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
+    before = json.loads(there or "{}")
+    agents = before.get(member)
+    kept = {name: value for name, value in agents.items() if name != TITLE} if isinstance(agents, dict) else {}
+    assert after == before | {member: kept}
+
+
+@pytest.mark.parametrize("editor", JSON_EDITORS)
+def test_settings_of_comments_alone_get_all_of_it(editor: Name) -> None:
+    told = place(editor, "// a { to come\n")
+    assert (told.text, "with nothing in it" in told.where) == (made(editor).whole, True)
+
+
+def test_comments_in_settings_that_set_nothing_stay() -> None:
+    told = place(Name.ZED, "{ // mine\n}")
+    assert told.where.endswith('(found, without "agent_servers"), right behind its outermost {')
+    assert commented.read("{" + told.text + "// mine\n}") == json.loads(made(Name.ZED).whole)
+
+
+@pytest.mark.parametrize("there", ['{"agent_', "[1]", OSError(13, "Permission denied")])
+def test_of_settings_that_cannot_be_read_that_is_said_and_all_of_it_is_told(there: str | OSError) -> None:
+    told = place(Name.ZED, there)
+    assert told.text == made(Name.ZED).whole
+    assert told.where.startswith(f"{PATH} (found, but it ")
+
+
+@pytest.mark.parametrize("editor", list(Name))
+def test_all_of_it_is_told_for_no_file_and_where_it_is_wished(editor: Name) -> None:
+    there = '{"agent_servers": {}, "acp.agents": {}}'
+    if editor not in JSON_EDITORS:
+        there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
+    assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
+    assert "not there yet" in place(editor, None).where
+    assert "(found)" in place(editor, there, whole=True).where
+
+
+ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), beside what is there'
+
+
+@pytest.mark.parametrize("editor", LUA_EDITORS)
+@pytest.mark.parametrize(
+    "there",
+    [
+        "",
+        'require("PLUGIN").setup({})',
+        'require("neotest").setup({ adapters = { acp = { } }, acp_providers = {}, provider = 1 })\nrequire("PLUGIN")',
+        'require("PLUGIN").setup({\n -- adapters = {\n -- acp_providers = { \n -- provider = 1 })\n',
+    ],
+)
+def test_a_program_without_the_members_gets_all_of_it(editor: Name, there: str) -> None:
+    told = place(editor, there.replace("PLUGIN", editor))
+    assert told.text == made(editor).whole
+    assert told.where.endswith(ALL_OF_IT.replace("PLUGIN", editor))
+    assert told.also == ()
+
+
+@pytest.mark.parametrize(
+    ("editor", "there", "into", "begins", "also"),
+    [
+        (Name.CODECOMPANION, "adapters = { http = {} }", "adapters of what you give", "acp = {\n", ["adapters"]),
+        (
+            Name.CODECOMPANION,
+            '["adapters"] = {\n acp={',
+            "adapters.acp of what you give",
+            '["opencode"] = function()\n',
+            ["adapters.acp"],
+        ),
+        (Name.AVANTE, "provider = 'x'", "into what you give", "acp_providers = {\n", ['provider = "opencode",']),
+        (
+            Name.AVANTE,
+            "acp_providers = { }",
+            "acp_providers of what you give",
+            '["opencode"] = {\n',
+            ['provider = "opencode",', "acp_providers"],
+        ),
+        (
+            Name.AGENTIC,
+            "provider = 1, acp_providers = { }",
+            'in place of any ["opencode-acp"] there',
+            '["opencode-acp"] = {\n',
+            ['provider = "opencode-acp",', "acp_providers"],
+        ),
+    ],
+)
+def test_a_program_with_the_members_gets_what_belongs_into_them(
+    editor: Name, there: str, into: str, begins: str, also: list[str]
+) -> None:
+    told = place(editor, f'require("{editor}").setup({{ {there} }})')
+    assert told.where.startswith(f"Put this into {PATH} (found)")
+    assert into in told.where
+    assert told.text.startswith(begins)
+    assert told.text != made(editor).whole
+    assert [text in said for text, said in zip(also, told.also, strict=True)] == [True] * len(also)
+
+
+@pytest.mark.parametrize("editor", LUA_EDITORS)
+def test_what_belongs_into_the_members_is_a_part_of_the_whole(editor: Name) -> None:
+    snippet = made(editor)
+    bare = [line.strip() for line in snippet.whole.split("\n")]
+    for depth in range(len(snippet.members) + 1):
+        part = [line.strip() for line in snippet.within(depth).split("\n")]
+        assert bare[len(bare) - len(part) - depth : len(bare) - depth] == part
+
+
+def test_emacs_reads_from_top_to_bottom_so_it_belongs_at_the_end() -> None:
+    told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
+    assert (told.where, told.text) == (f"Put this into {PATH} (found), at its end", made(Name.AGENT_SHELL).whole)
