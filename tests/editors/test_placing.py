@@ -114,6 +114,7 @@ ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its 
     "there",
     [
         "",
+        'require("neotest").setup({ adapters = { acp = { } }, acp_providers = {}, provider = 1 })',
         'require("PLUGIN").setup({})',
         'require("neotest").setup({ adapters = { acp = { } }, acp_providers = {}, provider = 1 })\nrequire("PLUGIN")',
         'require("PLUGIN").setup({\n -- adapters = {\n -- acp_providers = { \n -- provider = 1 })\n',
