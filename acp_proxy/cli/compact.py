@@ -45,7 +45,7 @@ def compact(
             older_than=amounts.seconds("--older-than", older_than),
             dry=dry_run,
         )
-        opened = store_of(store)
+        opened = store_of(store, change=not dry_run)
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]

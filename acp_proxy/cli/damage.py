@@ -65,7 +65,7 @@ def repair(
 
     left = mended = 0
     with explained():
-        opened = store_of(store)
+        opened = store_of(store, change=not dry)
         for _, found in groupby(
             opened.verify(*_wanted(opened, sessions, agent), advancing=advancing), _repaired_at_once
         ):

@@ -37,7 +37,7 @@ def delete(
     Example: acp-proxy sessions delete last
     """
     with explained():
-        opened = store_of(store)
+        opened = store_of(store, change=True)
         meant = list(
             {(row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft)}.values()
         )

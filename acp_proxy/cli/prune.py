@@ -62,7 +62,7 @@ def prune(
             raise UsageError("--deleted is about what was deleted softly already: without --soft")
         if as_json and not (dry_run or yes):
             raise UsageError("--json does not ask: with --dry-run or --yes")
-        opened = store_of(store)
+        opened = store_of(store, change=not dry_run)
         candidates = [each for each in opened.candidates(deleted=deleted) if each.agent.startswith(agent.lower())]
         chosen = beyond(limits, candidates)
         if dry_run or not chosen:

@@ -41,7 +41,7 @@ def redact(
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])
-        opened = store_of(store)
+        opened = store_of(store, change=not dry_run)
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]

@@ -31,7 +31,7 @@ def rename(
             raise UsageError("rename takes a title, or --clear")
         if wanted is None and not clear:
             raise UsageError("the title is empty. To take yours away: --clear")
-        opened = store_of(store)
+        opened = store_of(store, change=True)
         row = chosen(opened, session, agent)
         opened.rename(row, wanted)
         title = _title_now(opened, row.agent, row.name)

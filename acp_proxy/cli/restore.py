@@ -40,7 +40,7 @@ def restore(
     Example: acp-proxy sessions restore last
     """
     with explained():
-        opened = store_of(store)
+        opened = store_of(store, change=bool(sessions) and not listing)
         if listing or not sessions:
             _list(opened, matching(opened.kept(), None, agent), as_json)
             return

@@ -59,7 +59,7 @@ def search(
         opened = store_of(store)
         agents = [one for one in opened.agents() if one.startswith(agent.lower())]
         sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
-        with _interruptible(), advanced("Reading what is new") as progress:
+        with _interruptible(opened), advanced("Reading what is new") as progress:
             result = opened.search(sought, progress)
         if as_json:
             typer.echo(terminal.json_text([found.for_programs(hit) for hit in result.hits], indent=2))
@@ -106,9 +106,12 @@ def _command(store: Store, hit: "Hit", id: str, root: str) -> str:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible(store: Store) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("Interrupted. What was read until now is kept: the next search goes on from there.", err=True)
+        kept = (
+            " What was read until now is kept: the next search goes on from there." if store.only_read is None else ""
+        )
+        typer.echo(f"Interrupted.{kept}", err=True)
         raise typer.Exit(_INTERRUPTED) from None

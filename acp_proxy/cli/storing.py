@@ -61,15 +61,17 @@ def root_of(given: str) -> Path:
     return Path(given).expanduser() if given else default_root()
 
 
-def store_of(given: str, *, make: bool = False) -> Store:
+def store_of(given: str, *, make: bool = False, change: bool = False) -> Store:
     """The store that is meant. Where its index has to be made anew, which may take long, that is shown.
 
-    Only ``make`` makes one: without it, one that is missing is empty in the default place, and else an error. Raises
-    StoreRefused, NoStore.
+    Only ``make`` makes one: without it, one that is missing is empty in the default place, and else an error. One that
+    cannot be written to is refused to who makes it, or means to ``change`` it. Raises StoreRefused, NoStore.
     """
     store = Store(root_of(given), make=make)
     if given and not store.is_made:
         raise NoStore(store.root)
+    if change and store.only_read is not None:
+        raise store.only_read
     store.filling = partial(advanced, "Making the index anew", MOMENT)
     return store
 

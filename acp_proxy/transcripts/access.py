@@ -15,13 +15,21 @@ from acp_proxy.errors import StoreRefused
 
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
+_OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 PRIVATE_UMASK = 0o077
 """For a process that writes to a store: the modes above come out exactly."""
 
 
 def prepare(root: Path) -> None:
-    """Make the store's directory if it is missing, and refuse it if others could write to it."""
+    """Make the store's directory if it is missing, and refuse it if others could write to it, or we cannot."""
+    make_root(root)
+    if (refused := only_read(root)) is not None:
+        raise refused
+
+
+def make_root(root: Path) -> None:
+    """The same; whether we can write to it is not looked at."""
     try:
         make_directory(root)
         found = os.stat(root)
@@ -33,8 +41,31 @@ def prepare(root: Path) -> None:
         reason = problem.strerror or type(problem).__name__
         raise StoreRefused(f"{root} cannot be used: {reason}. Choose another place with --store.") from problem
     check_owner(root, found)
-    if not os.access(root, os.W_OK | os.X_OK):
-        raise StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
+
+
+def only_read(root: Path) -> StoreRefused | None:
+    """Why nothing can be written to the store, if so, and what to do about it."""
+    if os.access(root, os.W_OK | os.X_OK):
+        return None
+    advice = "Choose another place with --store."
+    try:
+        mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
+    except OSError as problem:  # it has gone meanwhile
+        return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}")
+    if is_mounted_so:
+        advice = (
+            "Mount that writable, or choose another place with --store. What is kept there can be read, and exported."
+        )
+        return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
+    if mode & _OWNER_WRITES != _OWNER_WRITES:
+        return StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
+    reason = "the system protects it (a snapshot, a flag, a sandbox)"
+    return StoreRefused(f"{root} cannot be written to, although its mode allows it: {reason}. {advice}")
+
+
+def _is_on_what_is_read_only(path: Path) -> bool:
+    """Raises OSError."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)  # not on Windows
 
 
 def check_inside(directory: Path) -> None:

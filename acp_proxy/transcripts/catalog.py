@@ -131,9 +131,11 @@ class Catalog:
 
     def _forget(self, index: Index, agent: str, names: list[str]) -> None:
         index.remove(agent, *names)
+        if not index.lasts:
+            return
         self._mark_living(agent, names)
         gone = [name for name in names if self._layout.forget_words(name)]
-        if index.lasts and index.clear_log():
+        if index.clear_log():
             for name in gone:
                 self._layout.unmark(agent, name)
             self._mark_living(agent, gone)
@@ -189,7 +191,7 @@ class Catalog:
         for agent in agents:
             deleted = self._deleted(agent)
             self.bring_in(index, agent, *self._layout.marked(agent))
-            if index.remove(agent, *deleted):
+            if index.remove(agent, *deleted) and index.lasts:
                 self._mark_living(agent, deleted)
                 index.clear_log()
         return question(index)
@@ -221,6 +223,8 @@ class Catalog:
         """Finish deletes that a crash has cut short; False where they have to be looked at again."""
         if not deleting.unfinished(self._layout, agent):
             return True
+        if self._layout.is_only_read:
+            return False
         try:
             with self._layout.journal(agent).alone(wait=False):
                 for session in deleting.unfinished(self._layout, agent):
@@ -230,8 +234,11 @@ class Catalog:
         return True
 
     def _opened(self) -> Index:
-        """The connection, as long as it is to the file that others see."""
+        """The connection, as long as it is to the file that others see. A store that is only read has one in memory."""
         path = self._layout.index
+        if self._layout.is_only_read:
+            self._index = self._index or Index(None)
+            return self._index
         if self._index is not None:
             try:
                 if os.stat(path).st_ino == self._inode:

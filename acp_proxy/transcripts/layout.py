@@ -14,6 +14,7 @@ from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinishe
 
 FORMAT = 1
 JOURNAL = "state"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _SIDES = ("", "-wal", "-shm")
 """SQLite's own files beside one of its own."""
 _WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
@@ -30,6 +31,8 @@ class Layout:
         self.index = root / "index.sqlite3"
         self.format = root / "format"
         self.compacted = root / "compacted"
+        self.is_only_read = False
+        """Nothing in it can be written: what is made of transcripts is made in memory."""
         self._journals: dict[str, Journal] = {}
 
     @property
@@ -43,11 +46,14 @@ class Layout:
             return True
 
     def prepare(self) -> None:
-        """Make what is missing; refuse a newer format, a link out of the store, or what others can write to.
+        """Make what is missing, unless it is only read; refuse a newer format, a link, or what others can write to.
 
         Raises StoreRefused.
         """
         try:
+            access.check_inside(self.root)
+            if not self.is_only_read:
+                self._make()
             self._check_inside()
             self._check_format()
         except FileExistsError as problem:
@@ -60,13 +66,16 @@ class Layout:
                 f"{what} cannot be used: {reason}. Mend that, or choose another place with --store."
             ) from problem
 
-    def _check_inside(self) -> None:
-        access.check_inside(self.root)
+    def _make(self) -> None:
         for directory in (self.transcripts, self.unindexed):
             access.make_inner_directory(directory)
-            access.check_inside(directory)
-        if self.deleted.is_dir():
-            access.check_inside(self.deleted)
+        with suppress(FileExistsError), os.fdopen(access.open_private(self.format, _NEW), "w") as file:
+            file.write(f"{FORMAT}\n")
+
+    def _check_inside(self) -> None:
+        for directory in (self.transcripts, self.unindexed, self.deleted):
+            if directory.is_dir():
+                access.check_inside(directory)
         for agent in self.agents():
             access.check_link(self.transcript(agent, JOURNAL))
 
@@ -81,14 +90,11 @@ class Layout:
 
     def _check_format(self) -> None:
         try:
-            fd = access.open_private(self.format, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        except FileExistsError:
             text = self.format.read_text(encoding="utf-8", errors="replace").strip()
-            if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
-                raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.") from None
+        except FileNotFoundError:
             return
-        with os.fdopen(fd, "w") as file:
-            file.write(f"{FORMAT}\n")
+        if text.isascii() and text.isdigit() and (len(text) > 9 or int(text) > FORMAT):
+            raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.")
 
     def agents(self) -> list[str]:
         try:

@@ -160,8 +160,9 @@ class Tables:
             self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ())
         )  # now: what others bring in meanwhile is known to the index before
         for agent, name, *_ in seen - there:
-            if not self._index.has(agent, name):  # it was taken away by hand: its words go with the whole table
-                self._layout.remove_words(self._words[names.digit(name)].path)
+            path = self._words[names.digit(name)].path
+            if path is not None and not self._index.has(agent, name):
+                self._layout.remove_words(path)  # it was taken away by hand: its words go with the whole table
                 raise _Again
         behind: dict[str, list[Key]] = {}
         for agent, name, *_ in sorted(there - seen):
@@ -210,7 +211,8 @@ class Tables:
         except FileNotFoundError as problem:
             raise _Again from problem
         except sqlite3.Error as problem:
-            if digit in self._words and not self._words[digit].path.exists():  # removed meanwhile: anything may fail
+            path = self._words[digit].path if digit in self._words else None
+            if path is not None and not path.exists():  # removed meanwhile: anything may fail
                 raise _Again from problem
             if is_passing(problem):
                 raise Unreadable(errno_name(problem)) from problem

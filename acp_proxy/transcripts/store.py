@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from acp_proxy.errors import Unreadable
+from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts import access, deleting, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
@@ -44,15 +44,21 @@ class Store:
     def __init__(self, root: Path, *, make: bool = True) -> None:
         """Make the store if it is missing; without ``make`` it is then an empty one, and stays missing.
 
-        Raises StoreRefused.
+        One that cannot be written to is refused; without ``make`` it is only read. Raises StoreRefused.
         """
         self.root = root
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
         self.is_made = make or self._layout.is_made
+        self.only_read: StoreRefused | None = None
+        """Why nothing can be written to it, if so."""
         if not self.is_made:
             return
-        access.prepare(root)
+        access.make_root(root)
+        self.only_read = access.only_read(root)
+        if make and self.only_read is not None:
+            raise self.only_read
+        self._layout.is_only_read = self.only_read is not None
         self._layout.prepare()
 
     @property

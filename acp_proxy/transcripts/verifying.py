@@ -32,6 +32,7 @@ NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
 PACKED_DAMAGE = "damaged compression"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
+UNSEEN = "not looked at"
 
 _FOR_OTHERS = 0o077
 _OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compacted", "index.sqlite3", "search"})
@@ -93,6 +94,9 @@ class Inspection:
                 yield from self._file(agent, path)
             yield from self._marks(agent)
             yield from self._kept(agent)
+        if self._layout.is_only_read:
+            yield from self._unseen()
+            return
         yield from self._index(self._layout.all_names())
         yield from self._search()
 
@@ -101,6 +105,9 @@ class Inspection:
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.packed(path))
+        if self._layout.is_only_read:
+            yield from self._unseen()
+            return
         yield from self._index(transcripts)
         for digit in sorted({names.digit(name) for _, name in transcripts}):
             for path in self._layout.words(digit):
@@ -204,6 +211,12 @@ class Inspection:
         finally:
             os.close(fd)
 
+    def _unseen(self) -> Iterator[Finding]:
+        """SQLite opens its files to write, if only beside them."""
+        for path in (self._layout.index, self._layout.search):
+            if os.path.lexists(path):
+                yield Finding(path, UNSEEN, _UNUSED, NOTHING)
+
     # --- the index
 
     def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
@@ -297,6 +310,7 @@ _MEANING = {
 _CUT = "what stands behind the damage cannot be read. Where nothing can, delete the file, or keep it"
 _ANEW = "the next search makes it anew"
 _OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
+_UNUSED = "is not used while nothing can be written"
 _LEFT = "a crash left it; the next sessions compact takes it away"
 _PARTIAL = "the session is read without it, as one that is only partly known"
 

@@ -98,17 +98,21 @@ class Excerpt:
 
 
 class Words:
-    """A connection to one of the files."""
+    """A connection to one of the files, or to one in memory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         """Raises FileNotFoundError where it is removed in this moment."""
         self.path = path
+        if path is None:
+            self._database = sqlite3.connect(":memory:", isolation_level=None)
+            self._database.executescript(_TABLES)
+            return
         os.close(access.open_private(path, os.O_RDWR))
         with _there(path):
-            self._database = self._opened()
+            self._database = self._opened(path)
 
-    def _opened(self) -> sqlite3.Connection:
-        there = f"{self.path.absolute().as_uri()}?mode=rw"  # one that is removed is not made again
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        there = f"{path.absolute().as_uri()}?mode=rw"  # one that is removed is not made again
         database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")
@@ -257,8 +261,13 @@ def when(doc: int) -> int:
     return doc >> _TRANSCRIPT_BITS
 
 
-def table(layout: Layout, digit: str) -> Path:
-    """The file of a digit, made if it is missing: the first one, where two were made at the same moment."""
+def table(layout: Layout, digit: str) -> Path | None:
+    """The file of a digit, made if it is missing: the first one, where two were made at the same moment.
+
+    A store that is only read has none.
+    """
+    if layout.is_only_read:
+        return None
     found = layout.words(digit)
     for path in found[1:]:
         layout.remove_words(path)

@@ -261,11 +261,15 @@ def test_a_wrong_usage_is_exit_2(store: Store, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 
 
-def test_who_interrupts_it_is_told_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, command._interruptible():
+@pytest.mark.parametrize("is_written", [True, False])
+def test_who_interrupts_it_is_told_that_nothing_is_lost_where_that_is_so(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: is_written)
+    with pytest.raises(typer.Exit) as ended, command._interruptible(Store(store.root, make=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert "goes on from there" in capsys.readouterr().err
+    assert ("goes on from there" in capsys.readouterr().err) == is_written
 
 
 # Somebody else's text.

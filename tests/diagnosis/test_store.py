@@ -72,6 +72,14 @@ def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypat
     assert wrong(todo) == [found.off]
 
 
+def test_a_store_that_cannot_be_written_to_is_said_to_be_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(root)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    found, todo = examine(root)
+    assert str(found.off).startswith(f"{root} cannot be written to")
+    assert wrong(todo) == [found.off]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
 def test_a_store_that_others_can_read_is_said_to_be(root: Path) -> None:
     Store(root)

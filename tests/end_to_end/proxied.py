@@ -8,12 +8,16 @@
 """
 
 import json
+import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from acp_proxy.demo.client import TIMEOUT, Client, Line, first_option
 from acp_proxy.demo.telling import Told, tell
@@ -33,6 +37,17 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 UNPRIVILEGED = (sys.executable, "-c", _WITHOUT_PRIVILEGE)
 """In front of a command that has to obey the modes of files, also where the tests run as root."""
+
+_READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+
+
+def without_writing(place: Path) -> tuple[str, ...]:
+    """In front of a command for which this directory is a read-only file system; the test is skipped without such."""
+    words = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _READ_ONLY, str(place))
+    if shutil.which(words[0]) is None or subprocess.run([*words, "true"], capture_output=True).returncode:
+        pytest.skip("needs a system on which everybody may mount, for oneself")
+    return words
+
 
 AUTHENTICATION_REQUIRED = -32000
 NOT_FOUND = -32002

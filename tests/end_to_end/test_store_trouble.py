@@ -16,7 +16,7 @@ import pytest
 
 from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.transcripts.store import Store
-from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts
+from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts, without_writing
 
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 READ_ONLY = 0o500
@@ -144,11 +144,22 @@ def test_a_store_that_is_refused_costs_one_warning_and_nothing_is_added(
 def test_a_store_that_is_read_only_costs_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
     recorded_session(proxied)
     proxied.store.chmod(READ_ONLY)
-    check_passes_without_recording(proxied, unprivileged(proxied))
+    assert "chmod 700" in check_passes_without_recording(proxied, unprivileged(proxied))
     proxied.store.chmod(USUAL)
 
 
-def check_passes_without_recording(proxied: Proxied, editor: Editor) -> None:
+@LINUX_ONLY
+def test_of_a_read_only_file_system_the_warning_says_that_it_is_one(proxied: Proxied) -> None:
+    recorded_session(proxied)
+    editor = Editor([*without_writing(proxied.store), *proxied.command("echo")])
+    editor.project = proxied.project
+    warning = check_passes_without_recording(proxied, editor)
+    assert "its file system is read-only. Mount that writable" in warning
+    assert "chmod" not in warning
+
+
+def check_passes_without_recording(proxied: Proxied, editor: Editor) -> str:
+    """The one warning."""
     before = [path.stat() for path in proxied.transcripts()]
     params = {"protocolVersion": 1, "clientCapabilities": {}}
     with Editor(proxied.bare_agent("echo")) as direct:
@@ -162,8 +173,9 @@ def check_passes_without_recording(proxied: Proxied, editor: Editor) -> None:
     assert refusal.value.code == -32601
     assert texts(editor.prompt(session, "two")) == ["I heard: two"]
     assert editor.end() == 0
-    assert len(warnings(editor)) == 1
+    [warning] = warnings(editor)
     assert [path.stat() for path in proxied.transcripts()] == before
+    return warning
 
 
 def test_a_store_that_is_missing_is_made(proxied: Proxied) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,6 +107,22 @@ def test_a_directory_that_we_cannot_write_to_is_refused(tmp_path: Path) -> None:
         access.prepare(tmp_path)
     with pytest.raises(StoreRefused):
         access.prepare(tmp_path / "store")
+
+
+def test_what_is_said_of_a_store_that_cannot_be_written_to_is_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert access.only_read(tmp_path) is None
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=0))
+    tmp_path.chmod(0o500)
+    assert f"Run: chmod 700 {tmp_path}" in str(access.only_read(tmp_path))
+    tmp_path.chmod(0o700)
+    assert "the system protects it" in str(access.only_read(tmp_path))
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
+    assert "its file system is read-only. Mount that writable" in str(access.only_read(tmp_path))
+    assert "chmod" not in str(access.only_read(tmp_path))
+    assert "No such file" in str(access.only_read(tmp_path / "gone meanwhile"))
 
 
 def put_file(path: Path) -> Path:

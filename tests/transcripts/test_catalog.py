@@ -408,6 +408,24 @@ def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_
     talk.keep(full, AGENT, "a", at=0)
 
 
+def test_a_store_that_is_only_read_hides_what_a_crash_left_of_a_delete_and_leaves_it_there(
+    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = cut_short(full, root, "a")
+    full.mark(AGENT, "gone")
+    before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
+    with monkeypatch.context() as protected:
+        protected.setattr(os, "access", lambda path, mode: False)
+        other = Store(root, make=False)
+    assert listed(other) == ["b"]
+    assert [row.session for row in other.sessions()] == ["b"]
+    assert other.meant("a") == []
+    assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
+    assert listed(Store(root)) == ["b"]
+    assert not path.exists()
+    talk.keep(full, AGENT, "a", at=0)
+
+
 def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: Store, root: Path) -> None:
     full.delete(AGENT, "a")
     other = Store(root)

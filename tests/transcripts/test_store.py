@@ -95,6 +95,39 @@ def test_a_store_says_which_format_it_has_and_is_opened_again(root: Path) -> Non
     assert (root / "format").read_text() == "1\n"
 
 
+def cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+
+def test_a_store_that_cannot_be_written_to_is_refused_but_to_who_reads(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(Store(root), AGENT, "s")
+    shutil.rmtree(root / "unindexed")
+    (root / "format").unlink()
+    before = sorted(root.rglob("*"))
+    cannot_be_written_to(monkeypatch)
+    with pytest.raises(StoreRefused, match="cannot be written to"):
+        Store(root)
+    store = Store(root, make=False)
+    assert "cannot be written to" in str(store.only_read)
+    assert listed(store) == ["s"]
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_store_that_is_only_read_is_looked_at_as_any(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(root)
+    cannot_be_written_to(monkeypatch)
+    (root / "transcripts" / AGENT).mkdir(mode=0o700)
+    (root / "transcripts" / AGENT).chmod(0o770)
+    with pytest.raises(StoreRefused, match="can be written to by others"):
+        Store(root, make=False)
+    (root / "transcripts" / AGENT).chmod(0o700)
+    (root / "format").write_text("99\n")
+    with pytest.raises(StoreRefused, match="newer"):
+        Store(root, make=False)
+
+
 @pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
 def test_a_store_of_a_newer_format_is_refused_and_left_alone(root: Path, version: str) -> None:
     Store(root)

@@ -1,0 +1,173 @@
+"""The commands on a store that cannot be written to: those that look say what they always do, no other begins."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.cli.sessions import Sessions
+from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.store import Store
+from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
+from tests.stored import chunk, store_session
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+Words = tuple[str, ...]
+Said = tuple[int, str, str]
+Protect = Callable[[Path], Sequence[str]]
+
+READING: list[Words] = [
+    ("sessions", "list"),
+    ("sessions", "list", "--json"),
+    ("sessions", "show", "last"),
+    ("sessions", "show", "packed"),
+    ("sessions", "search", "cookie"),
+    ("sessions", "export", "last", "--redact", "keys"),
+    ("sessions", "export", "--all", "--format", "jsonl", "--force", "--output", "exported"),
+    ("sessions", "stats"),
+    ("sessions", "path", "last"),
+    ("sessions", "restore", "--list"),
+    ("sessions", "prune", "--keep", "1", "--dry-run"),
+    ("sessions", "compact", "--dry-run"),
+    ("sessions", "redact", "--dry-run"),
+    ("sessions", "repair", "--dry-run"),
+    ("replay", "last"),
+]
+VERIFY: Words = ("sessions", "verify")
+CHANGING: list[Words] = [
+    ("sessions", "delete", "last", "--yes"),
+    ("sessions", "rename", "last", "A title"),
+    ("sessions", "restore", "last"),
+    ("sessions", "prune", "--keep", "1", "--yes"),
+    ("sessions", "compact"),
+    ("sessions", "redact"),
+    ("sessions", "repair"),
+    ("sessions", "import", "exported.jsonl"),
+]
+
+_RUN = """
+import json, sys
+from typer.testing import CliRunner
+from acp_proxy.cli.app import app
+done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([[each.exit_code, each.stdout, each.stderr] for each in done]))
+"""
+
+
+def by_modes(place: Path) -> Sequence[str]:
+    for path in [place, *place.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    return UNPRIVILEGED
+
+
+def by_the_mode_of_its_directory(place: Path) -> Sequence[str]:
+    place.chmod(0o500)
+    return UNPRIVILEGED
+
+
+def by_its_file_system(place: Path) -> Sequence[str]:
+    return without_writing(place)
+
+
+every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_directory, by_its_file_system])
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """With an index and search tables; one session is packed, one deleted softly, and one is in no index yet."""
+    store = Store(tmp_path / "store")
+    for at, session in enumerate(("plain", "packed", "gone")):
+        store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
+    run(store, [("sessions", "search", "cookie")])
+    rows = {row.session: row for row in store.sessions()}
+    assert store.compact(rows["packed"].agent, rows["packed"].name, Terms(min_size=1, older_than=0))
+    store.remove(rows["gone"], soft=True)
+    store_session(store, "newest", ("Mend another cookie", []), at=1_700_000_009)
+    yield store
+    for path in [store.root, *store.root.rglob("*")]:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def run(store: Store, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
+    """What each says, and its exit code; ``before``: in front of the process that they run in."""
+    given = json.dumps([[*words, "--store", str(store.root)] for words in commands])
+    command = [*before, sys.executable, "-c", _RUN, given]
+    done = subprocess.run(
+        command, capture_output=True, check=True, stdin=subprocess.DEVNULL, timeout=60, cwd=store.root.parent
+    )
+    told = json.loads(done.stdout)
+    return {words: (status, out, err) for words, (status, out, err) in zip(commands, told, strict=True)}
+
+
+def files(root: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        str(path): (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in [root, *root.rglob("*")]
+    }
+
+
+def test_no_command_on_sessions_is_forgotten_here() -> None:
+    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(Sessions.table)
+
+
+@every_way
+def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(store: Store, protect: Protect) -> None:
+    copy = store.root.with_name("copy")
+    shutil.copytree(store.root, copy)
+    usual = run(store, READING)
+    assert {status for status, _, _ in usual.values()} == {0}
+    exported = store.root.with_name("exported")
+    assert len(list(exported.iterdir())) == 3
+    shutil.rmtree(exported)
+    shutil.rmtree(store.root)
+    copy.rename(store.root)
+    before_us = protect(store.root)
+    before = files(store.root)
+    assert run(store, READING, before_us) == usual
+    assert len(list(exported.iterdir())) == 3
+    assert files(store.root) == before
+
+
+@every_way
+def test_a_session_is_played_by_the_mock_agent(store: Store, protect: Protect) -> None:
+    before_us = protect(store.root)
+    before = files(store.root)
+    with Editor([*before_us, *PROXY, "mock-agent", "last", "--store", str(store.root)]) as editor:
+        editor.initialize()
+        assert [one["sessionId"] for one in editor.sessions()] == ["newest"]
+        assert editor.end() == 0
+    assert files(store.root) == before
+
+
+@every_way
+def test_a_verify_says_what_it_has_not_looked_at(store: Store, protect: Protect) -> None:
+    before_us = protect(store.root)
+    before = files(store.root)
+    [(status, out, _)] = run(store, [VERIFY], before_us).values()
+    assert (status, out.splitlines()) == (
+        0,
+        [
+            "index.sqlite3: not looked at: is not used while nothing can be written",
+            "search: not looked at: is not used while nothing can be written",
+            "Nothing is damaged.",
+        ],
+    )
+    assert files(store.root) == before
+
+
+@every_way
+def test_commands_that_change_something_say_why_they_do_not_and_change_nothing(store: Store, protect: Protect) -> None:
+    shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
+    before_us = protect(store.root)
+    before = files(store.root)
+    advice = "read-only. Mount that writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
+    for words, (status, out, err) in run(store, CHANGING, before_us).items():
+        assert (words, status, out) == (words, 1, "")
+        assert err.startswith(f"acp-proxy: {store.root} cannot be written to")
+        assert advice in err
+    assert files(store.root) == before
