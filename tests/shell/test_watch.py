@@ -1,0 +1,235 @@
+"""Who hangs in the store is noticed, and idle minutes are used for as long as they last."""
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.shell import idling, watch
+from acp_proxy.shell.gate import Gate
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.watch import Watch
+from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.names import packed, unfinished
+from acp_proxy.transcripts.store import Store
+from tests.shell.hanging import HangingStore, come_back
+from tests.shell.notes import SECONDS, Notes, said
+from tests.shell.sides import Talk
+from tests.transcripts import cold
+
+SOON = 0.001
+"""Seconds in which a test does not want to wait for a pause."""
+
+
+class Watching:
+    """Watches that end with the test, and what they ask and tell."""
+
+    def __init__(self) -> None:
+        self.stuck: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.asked = threading.Semaphore(0)
+        """Whether a replay runs, as often as that was asked: each time, it was idle."""
+        self._before = set(threading.enumerate())
+        self._made: list[Watch] = []
+
+    def __call__(
+        self, recorder: Recorder, idle_seconds: float | None, is_replaying: Callable[[], bool] = lambda: False
+    ) -> Watch:
+        def asks() -> bool:
+            self.asked.release()
+            return is_replaying()
+
+        made = Watch(recorder, self.stuck.put, asks, self.warnings.put, idle_seconds)
+        self._made.append(made)
+        made.start()
+        return made
+
+    def threads(self, name: str) -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == name and thread not in self._before]
+
+    def end(self) -> None:
+        for made in self._made:
+            made.end()
+
+
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watching]:
+    monkeypatch.setattr(watch, "_WATCH_SECONDS", SOON)
+    monkeypatch.setattr(watch, "STALL_SECONDS", SOON)
+    monkeypatch.setattr(idling, "_NICE", 0)
+    made = Watching()
+    yield made
+    made.end()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(round(SECONDS / 0.01)):
+        if is_so():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError
+
+
+# A busy store.
+
+
+def test_who_hangs_in_the_store_is_told_and_nothing_waits_for_it(watching: Watching, tmp_path: Path) -> None:
+    store = HangingStore(tmp_path / "store")
+    notes = Notes(store)
+    notes.begin()
+    watched = watching(notes.recorder, None)
+    store.hangs.set()
+    notes.recorder.add(said("1"))
+    hangs = threading.Thread(target=notes.recorder.flush)
+    hangs.start()
+    assert store.stuck.wait(SECONDS)
+    watched.stir()
+    assert watching.stuck.get(timeout=SECONDS) == hangs.ident
+    assert not notes.is_recording()
+    wait_until(lambda: len(notes.warnings) == 1)
+    come_back(store, hangs)
+    assert notes.said() == ["1"]
+    assert notes.is_recording()
+
+
+class LookedAt(Gate):
+    """Busy with much, for so many looks."""
+
+    looks = 0
+
+    @property
+    def busy_since(self) -> float | None:
+        self.looks += 1
+        return math.inf if self.looks < 10 else None
+
+    @busy_since.setter
+    def busy_since(self, since: float | None) -> None:
+        pass
+
+
+def test_a_store_that_has_much_to_do_is_looked_at_while_it_has_and_is_none_that_hangs(
+    watching: Watching, notes: Notes
+) -> None:
+    notes.recorder.gate = gate = LookedAt(notes.recorder._backlog)
+    watched = watching(notes.recorder, None)
+    assert not gate.looks
+    watched.stir()
+    wait_until(lambda: gate.looks == 10)
+    watched.stir()
+    wait_until(lambda: gate.looks == 11)
+    assert watching.stuck.empty()
+    assert not notes.warnings
+
+
+# Idle minutes.
+
+
+@pytest.fixture
+def two_cold(notes: Notes) -> list[Path]:
+    """In the order in which they are packed."""
+    paths = sorted(cold.kept(notes.store, session) for session in ("one", "two"))
+    for path in paths:
+        cold.age(path, 8)
+    return paths
+
+
+def test_what_is_cold_is_packed_when_nothing_has_passed_for_a_while(
+    watching: Watching, notes: Notes, two_cold: list[Path]
+) -> None:
+    watching(notes.recorder, SOON)
+    wait_until(lambda: not any(path.exists() for path in two_cold))
+    assert all(packed(path).exists() for path in two_cold)
+
+
+def test_nothing_is_packed_while_a_replay_runs(watching: Watching, notes: Notes, two_cold: list[Path]) -> None:
+    ended = threading.Event()
+    watching(notes.recorder, SOON, lambda: not ended.is_set())
+    for _ in range(10):
+        assert watching.asked.acquire(timeout=SECONDS)
+    assert not watching.threads("idle")
+    assert all(path.exists() for path in two_cold)
+    ended.set()
+    wait_until(lambda: not any(path.exists() for path in two_cold))
+
+
+def test_where_nothing_is_to_be_packed_it_is_never_idle(watching: Watching, notes: Notes) -> None:
+    notes.recorder.gate = gate = LookedAt(notes.recorder._backlog)
+    gate.looks = 10
+    watched = watching(notes.recorder, None)
+    for looks in range(11, 14):
+        watched.stir()
+        wait_until(lambda looks=looks: gate.looks == looks)  # type: ignore[misc]
+    assert not watching.asked.acquire(blocking=False)
+
+
+@pytest.fixture
+def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a line it is not idle again before the test is over."""
+    monkeypatch.setattr(watch, "_WATCH_SECONDS", SECONDS)
+
+
+def is_under_way(path: Path) -> bool:
+    return unfinished(packed(path)).exists()
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_a_line_ends_the_packing_that_is_under_way(watching: Watching, notes: Notes, two_cold: list[Path]) -> None:
+    with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, and not end
+        watched = watching(notes.recorder, SOON)
+        wait_until(lambda: is_under_way(two_cold[0]))
+        [working] = watching.threads("idle")
+        watched.stir()
+    working.join(SECONDS)
+    assert not working.is_alive()
+    assert two_cold[1].exists()
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_so_does_a_line_of_the_editors_that_means_nothing(
+    watching: Watching, notes: Notes, two_cold: list[Path]
+) -> None:
+    with Layout(notes.store.root).journal(cold.AGENT).alone():
+        talk = Talk(notes.store, idle_seconds=SOON)
+        wait_until(lambda: is_under_way(two_cold[0]))
+        [working] = watching.threads("idle")
+        for number in range(2):  # the second is read when the first has been done with
+            talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
+            talk.agent.hear(method=f"_nothing_{number}")
+    working.join(SECONDS)
+    assert not working.is_alive()
+    assert two_cold[1].exists()
+    talk.end()
+
+
+class Buggy(Store):
+    """Trips when it is asked where it is."""
+
+    trips = False
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "root" and self.trips:
+            raise RuntimeError("a bug")
+        return super().__getattribute__(name)
+
+
+def test_a_bug_while_it_is_idle_is_a_warning(watching: Watching, tmp_path: Path) -> None:
+    store = Buggy(tmp_path / "store")
+    notes = Notes(store)
+    store.trips = True
+    watching(notes.recorder, SOON)
+    assert watching.warnings.get(timeout=SECONDS) == "internal error while nothing was said: RuntimeError: a bug"
+
+
+# The end.
+
+
+@pytest.mark.parametrize("idle_seconds", [None, SOON])
+def test_it_ends_when_it_is_told_to(watching: Watching, notes: Notes, idle_seconds: float | None) -> None:
+    watched = watching(notes.recorder, idle_seconds)
+    [thread] = watching.threads("watch")
+    watched.end()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
