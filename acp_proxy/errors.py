@@ -21,7 +21,7 @@ class NoStore(AcpProxyError):
     def __init__(self, place: object) -> None:
         super().__init__(
             f"there is no store at {place}: nothing has been recorded there. "
-            "Check --store (or ACP_PROXY_STORE), or start an agent with acp-proxy run."
+            "Check --store (or ACP_PROXY_STORE). To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT"
         )
 
 
