@@ -166,35 +166,34 @@ def test_where_nothing_is_to_be_packed_it_is_never_idle(watching: Watching, note
 
 
 @pytest.fixture
-def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def patient(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> Watching:
     """Behind a line it is not idle again before the test is over."""
     monkeypatch.setattr(watch, "_WATCH_SECONDS", SECONDS)
+    return watching
 
 
 def is_under_way(path: Path) -> bool:
     return unfinished(packed(path)).exists()
 
 
-@pytest.mark.usefixtures("long_pauses")
-def test_a_line_ends_the_packing_that_is_under_way(watching: Watching, notes: Notes, two_cold: list[Path]) -> None:
+def test_a_line_ends_the_packing_that_is_under_way(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, and not end
-        watched = watching(notes.recorder, SOON)
+        watched = patient(notes.recorder, SOON)
         wait_until(lambda: is_under_way(two_cold[0]))
-        [working] = watching.threads("idle")
+        [working] = patient.threads("idle")
         watched.stir()
     working.join(SECONDS)
     assert not working.is_alive()
     assert two_cold[1].exists()
 
 
-@pytest.mark.usefixtures("long_pauses")
 def test_so_does_a_line_of_the_editors_that_means_nothing(
-    watching: Watching, notes: Notes, two_cold: list[Path]
+    patient: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():
         talk = Talk(notes.store, idle_seconds=SOON)
         wait_until(lambda: is_under_way(two_cold[0]))
-        [working] = watching.threads("idle")
+        [working] = patient.threads("idle")
         for number in range(2):  # the second is read when the first has been done with
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
             talk.agent.hear(method=f"_nothing_{number}")
