@@ -1,7 +1,8 @@
 """Sessions in a store, as recording them would have left them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,15 @@ from acp_proxy.wire.record import Header
 
 EPOCH = 1_700_000_000.0
 RUN = "run000"
+
+
+def contents(root: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file of a store. What lies beside the index goes when nobody has that open any more: at any moment, since
+    what this process has let go of is closed when its garbage is collected."""
+    for path in sorted(root.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path, path.read_bytes()
 
 
 def store_session(

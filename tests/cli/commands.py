@@ -7,6 +7,7 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
+from tests.stored import contents
 
 
 def run(store: Store, *words: str, answer: str | None = None) -> Result:
@@ -53,5 +54,4 @@ def titles(store: Store) -> list[str]:
 
 def words_in(store: Store, words: str) -> list[str]:
     """The files of a store in which these words are."""
-    files = [path for path in store.root.rglob("*") if path.is_file()]
-    return [str(path) for path in files if words.encode() in path.read_bytes()]
+    return [str(path) for path, data in contents(store.root) if words.encode() in data]

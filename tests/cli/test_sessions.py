@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
 from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, chunk, contents, store_session
 
 ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
 STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
@@ -154,7 +154,7 @@ def test_what_is_deleted_is_gone_for_lists_and_known_as_deleted(store: Store) ->
     assert (path.exists(), kept.exists()) == (False, True)
     assert run(store, "delete", "s", "--yes").exit_code == 1
     secret = b"Mend it"
-    assert not any(secret in file.read_bytes() for file in store.root.rglob("*") if file.is_file())
+    assert not any(secret in data for _, data in contents(store.root))
 
 
 def test_a_session_whose_id_was_given_again_is_deleted_one_by_one(store: Store) -> None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from acp_proxy.cli.app import app
 from acp_proxy.demo.client import RequestFailed
 from tests.end_to_end.proxied import ASK, NOT_FOUND, Editor, Permission, Proxied, entries, say, texts
+from tests.stored import contents
 
 SOFT = ("--delete-mode", "soft")
 LISTS = ("--capabilities", "list,load")
@@ -27,8 +28,7 @@ def told_titles(editor: Editor) -> list[Any]:
 
 
 def words_in(proxied: Proxied, words: str) -> list[str]:
-    files = [path for path in proxied.store.rglob("*") if path.is_file()]
-    return [str(path) for path in files if words.encode() in path.read_bytes()]
+    return [str(path) for path, data in contents(proxied.store) if words.encode() in data]
 
 
 # Titles.

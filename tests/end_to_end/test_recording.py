@@ -21,6 +21,7 @@ from tests.end_to_end.proxied import (
     say,
     texts,
 )
+from tests.stored import contents
 
 
 def loaded_anew(proxied: Proxied, session: str) -> Loaded:
@@ -357,4 +358,4 @@ def test_no_secret_is_in_any_file_of_the_store(proxied: Proxied) -> None:
 
 def files(store: Path) -> dict[Path, bytes]:
     """Every file of the store, whatever it is for."""
-    return {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    return dict(contents(store))

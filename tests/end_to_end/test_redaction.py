@@ -9,6 +9,7 @@ import pytest
 
 from acp_proxy.demo.telling import tell
 from tests.end_to_end.proxied import Proxied, entries, say
+from tests.stored import contents
 from torture.planted import RULES, planted
 
 TOKEN = planted("GitHub token", random.Random(0)).secret
@@ -38,11 +39,7 @@ SPLIT = {
 def holders(store: Path, text: str) -> list[str]:
     """The files of the store in which this text stands, in whatever JSON spelling."""
     spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
-    return [
-        str(path.relative_to(store))
-        for path in sorted(store.rglob("*"))
-        if path.is_file() and any(one in path.read_bytes() for one in spellings)
-    ]
+    return [str(path.relative_to(store)) for path, data in contents(store) if any(one in data for one in spellings)]
 
 
 def wire(proxied: Proxied, *options: str) -> list[Any]:

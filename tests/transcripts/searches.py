@@ -5,6 +5,7 @@ from pathlib import Path
 from acp_proxy.transcripts import phrases
 from acp_proxy.transcripts.searching import Found, Sought
 from acp_proxy.transcripts.store import Store
+from tests.stored import contents
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
@@ -45,4 +46,4 @@ def tables(root: Path) -> set[str]:
 def left(root: Path, word: str = SECRET) -> list[str]:
     """Files in which a word is, or its second half: a search table leaves out what a word begins with."""
     half = word[len(word) // 2 :].encode()
-    return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and half in path.read_bytes()]
+    return [str(path.relative_to(root)) for path, data in contents(root) if half in data]

@@ -20,6 +20,7 @@ from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
+from tests.stored import contents
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
 from tests.transcripts.talk import answer, prompt, said
@@ -435,7 +436,7 @@ def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: 
 
 
 def stored(root: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    return b"".join(data for _, data in contents(root))
 
 
 def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that(

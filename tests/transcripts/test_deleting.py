@@ -18,7 +18,7 @@ from acp_proxy.transcripts.names import file_name, packed, unfinished
 from acp_proxy.transcripts.opening import Deleted
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, contents, store_session
 from tests.transcripts import cold, talk
 
 AGENT = "agent"
@@ -40,7 +40,7 @@ def files(store: Store) -> set[str]:
 
 def holding(store: Store, words: str) -> set[str]:
     """The files in which these words are."""
-    return {name for name in files(store) if words.encode() in (store.root / name).read_bytes()}
+    return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
 
 
 def rename(store: Store, session: str, title: str | None) -> None:

@@ -13,6 +13,7 @@ from acp_proxy.transcripts.redacting import redact_file
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import acp
+from tests.stored import contents
 from tests.transcripts import talk
 from torture.planted import planted
 
@@ -30,8 +31,7 @@ def path(store: Store, session: str = "s") -> Path:
 
 def holders(store: Store, text: str = TOKEN) -> list[str]:
     """The files of the store in which this text stands."""
-    files = (each for each in store.root.rglob("*") if each.is_file())
-    return sorted(str(each.relative_to(store.root)) for each in files if text.encode() in each.read_bytes())
+    return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
 
 
 def redact(store: Store) -> int:
