@@ -21,6 +21,8 @@ from torture.processes import are_gone, is_gone
 
 SECONDS = 20.0
 SHORT_GRACE = ("--grace", "0.2")
+FAIR_GRACE = ("--grace", "2")
+"""In which an agent that hears the end of its input has ended, also on a busy machine; who does not is waited for."""
 ENDLESS_GRACE = ("--grace", "600")
 LAUNCHER = ("sh", "-c", '"$@"; exit $?', "launcher")
 """Starts what follows as a child that shares its streams, and waits for it."""
@@ -311,7 +313,7 @@ def test_an_agent_that_ignores_that_too_is_killed(proxied: Proxied, watched: Wat
 
 def test_a_descendant_that_the_agent_leaves_behind_is_ended_with_it(proxied: Proxied, watched: Watched) -> None:
     child = {"spawn": {"seconds": STAYS, "ignore_eof": True, "pidfile": "{cwd}/child.pid"}}
-    with proxied.editor({"turns": [[child]]}, options=SHORT_GRACE) as editor:
+    with proxied.editor({"turns": [[child]]}, options=FAIR_GRACE) as editor:
         editor.prompt(editor.open(), "go")
         left_behind = watched.named_in(proxied.project / "child.pid")
         assert left_behind in watched.tree(editor)
@@ -323,7 +325,7 @@ def test_a_descendant_that_the_agent_leaves_behind_is_ended_with_it(proxied: Pro
 def test_a_daemon_that_has_left_the_tree_belongs_to_the_user(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "daemon.pid"
     daemon = f"(sleep {STAYS} </dev/null >/dev/null 2>&1 & echo $! >'{pidfile}'); "
-    with started(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], SHORT_GRACE) as editor:
+    with started(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], ENDLESS_GRACE) as editor:
         editor.initialize()
         left = watched.named_in(pidfile)
         processes = watched.tree(editor)
