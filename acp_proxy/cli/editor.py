@@ -43,7 +43,7 @@ def editor(
     from acp_proxy.editors.placing import placed
     from acp_proxy.editors.snippets import Wanted, snippet
     from acp_proxy.editors.table import EDITORS
-    from acp_proxy.transcripts.names import command_name
+    from acp_proxy.transcripts.commands import command_name
 
     if agent[0] == "--whole":
         whole, agent = True, agent[1:]

@@ -17,7 +17,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.replay.fuller import Told
 from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.shell.probe import NoAnswer, Probe
-from acp_proxy.transcripts.names import command_name
+from acp_proxy.transcripts.commands import command_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification

@@ -30,7 +30,7 @@ from acp_proxy.shell.files import Known
 from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.shell.long_lines import LongLines
 from acp_proxy.shell.sessions import Sessions
-from acp_proxy.transcripts.names import command_name
+from acp_proxy.transcripts.commands import command_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, jsonrpc, record
 

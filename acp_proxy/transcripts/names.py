@@ -26,9 +26,13 @@ UNFINISHED = ".new"
 
 def file_name(text: str) -> str:
     """A slug and a hash: two texts that differ at all (also only in case) have different names on any file system."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-") or "session"
+    slug = _slug(text) or "session"
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     return f"{slug}-{digest}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text[:200].lower()).strip("-")[:_SLUG_LENGTH].strip("-")
 
 
 def fits(text: str, name: str) -> bool:
@@ -84,6 +88,35 @@ def readable(folder: str) -> str:
     return folder.rsplit("-", 1)[0] if is_ours(folder) else folder
 
 
+@cache
+def called(folder: str) -> str:
+    """What an agent's folder is called for people: the slug without the scope that the agent's name begins with."""
+    words = readable(folder).split("-")
+    for at in range(1, len(words)):  # the hash tells where the scope ends, of names in the form that packages have
+        if file_name(f"@{'-'.join(words[:at])}/{'-'.join(words[at:])}") == folder:
+            return "-".join(words[at:])
+    return readable(folder)
+
+
+@cache
+def is_meant(folder: str, agent: str) -> bool:
+    """Whether a person who says this means the agent of a folder: by its whole name, by the folder's, or by how either,
+    what is behind its scope, or any word of it begins. Everybody is meant by nothing."""
+    said, slug = agent.lower(), _slug(agent)
+    begins = slug != "" and not is_ours(said) and f"-{slug}" in f"-{readable(folder)}"
+    return begins or folder.startswith(said) or folder == file_name(agent)
+
+
+def is_alike(told: str, command: str) -> bool:
+    """Whether an agent calls itself as its command is called, but for a scope, case and punctuation."""
+    name = told.rpartition("/")[2] if told.startswith("@") else told
+    return _letters(name) == _letters(command) != ""
+
+
+def _letters(text: str) -> str:
+    return "".join(one for one in text.casefold() if one.isalnum())
+
+
 def is_ours(name: str) -> bool:
     """Whether a name has the form of those that are made here."""
     return _ours().fullmatch(name) is not None
@@ -92,54 +125,3 @@ def is_ours(name: str) -> bool:
 @cache
 def _ours() -> re.Pattern[str]:
     return re.compile(rf"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{{{_HASH_LENGTH}}}({ASIDE}[0-9]+)*")
-
-
-def command_name(command: list[str]) -> str:
-    """What an agent is called by its command alone: no runner, no scope, no version, no path.
-
-    ``npx -y @scope/claude-agent-acp@0.31`` is ``claude-agent-acp``; ``python -m foo.bar`` is ``foo.bar``.
-    """
-    words = list(command)
-    name = _base(words[0]) if words else ""
-    while words := _run_by(name, words):
-        name = _base(words[0])
-    return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
-
-
-_RUNNERS = frozenset(
-    {"npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "node", "deno", "uvx", "uv", "pipx", "env", "nice", "nohup"}
-)
-_RUNNER_VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
-_KINDS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
-
-
-def _run_by(runner: str, words: list[str]) -> list[str]:
-    """The command that a runner runs; empty where there is none."""
-    if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.")):
-        return words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words[1:])
-    if runner not in _RUNNERS:
-        return []
-    words = _operands(words[1:])
-    while words and words[0] in _RUNNER_VERBS:
-        words = _operands(words[1:])
-    return words
-
-
-def _operands(words: list[str]) -> list[str]:
-    """What is left behind options and assignments."""
-    at = 0
-    while at < len(words) and (words[at].startswith("-") or _assigns(words[at])):
-        at += 1
-    return words[at:]
-
-
-def _assigns(word: str) -> bool:
-    """Whether it sets a variable; ``package==1.2`` does not."""
-    name, equals, value = word.partition("=")
-    return equals != "" and name.replace("_", "0").isalnum() and not value.startswith("=")
-
-
-def _base(word: str) -> str:
-    name = word.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    stem, dot, kind = name.rpartition(".")
-    return stem if dot and kind.lower() in _KINDS else name

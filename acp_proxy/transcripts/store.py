@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.transcripts import access, deleting, opening
+from acp_proxy.transcripts import access, deleting, folders, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, packed
+from acp_proxy.transcripts.names import file_name, is_meant, packed
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock
@@ -68,21 +68,13 @@ class Store:
 
     # --- agents
 
-    def agents(self) -> list[str]:
-        return self._layout.agents()
+    def agents(self, meant: str = "") -> list[str]:
+        """Their folders: of all, or of those that a person means by this."""
+        return [agent for agent in self._layout.agents() if is_meant(agent, meant)]
 
     def choose_agent(self, given: str | None, told: str | None, command: str) -> str:
-        """The folder of an agent: the name given by the user, else its own, else its command's.
-
-        An agent that begins to tell its name keeps the folder that it has under its command's.
-        """
-        if given is not None:
-            chosen = file_name(given)
-        else:
-            chosen, before = file_name(told or command), file_name(command)
-            if not self._layout.has_agent(chosen) and self._layout.has_agent(before):
-                chosen = before
-        return chosen
+        """The folder of an agent: the name given by the user, else its own, else its command's."""
+        return folders.choose(self._layout, given, told, command)
 
     # --- for a relay that records
 
@@ -143,7 +135,7 @@ class Store:
         return list(self.newest())
 
     def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> "Iterator[Listed]":
-        """The same, read as they are taken: of agents whose name begins so, in this directory, active since a time.
+        """The same, read as they are taken: of agents that are meant by this, in this directory, active since a time.
 
         Raises Unreadable, also later on.
         """
@@ -370,7 +362,7 @@ class Store:
     def _wanted(self, agent: str, cwd: str | None = None, since: str = "") -> "Wanted":
         from acp_proxy.transcripts.newest import Wanted
 
-        return Wanted([one for one in self.agents() if one.startswith(agent.lower())], cwd, since)
+        return Wanted(self.agents(agent), cwd, since)
 
     @cached_property
     def _catalog(self) -> "Catalog":

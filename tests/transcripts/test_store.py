@@ -154,29 +154,6 @@ def test_an_agent_is_called_by_the_user_else_by_itself_else_by_its_command(store
     assert store.choose_agent(None, "", "command") == file_name("command")
 
 
-def test_an_agent_that_begins_to_tell_its_name_keeps_its_folder(store: Store) -> None:
-    talk.keep(store, store.choose_agent(None, None, "command"), "s")
-    assert store.choose_agent(None, "told", "command") == file_name("command")
-    assert store.choose_agent("mine", "told", "command") == file_name("mine")
-    assert store.choose_agent(None, "told", "another") == file_name("told")
-
-
-def test_an_agent_has_a_folder_also_where_nobody_may_look_for_the_one_it_has(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: object, **options: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "stat", refuse)
-    assert store.choose_agent(None, "told", "command") == file_name("told")
-
-
-def test_an_agent_that_has_a_folder_by_its_name_keeps_that(store: Store) -> None:
-    talk.keep(store, file_name("told"), "s")
-    talk.keep(store, file_name("command"), "s")
-    assert store.choose_agent(None, "told", "command") == file_name("told")
-
-
 def test_choosing_makes_nothing(store: Store) -> None:
     store.choose_agent(None, "told", "command")
     assert store.agents() == []

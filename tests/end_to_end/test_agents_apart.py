@@ -1,0 +1,42 @@
+"""Agents that are started through one word see no session of each other; an upgraded one sees its own."""
+
+import sys
+from collections.abc import Sequence
+
+from tests.end_to_end.proxied import PROXY, Editor, Proxied
+
+
+def editor(proxied: Proxied, *command: str, agent: Sequence[str]) -> Editor:
+    """An editor whose agent is started through this."""
+    words = [*PROXY, "run", "--store", str(proxied.store), "--", *command, *proxied.bare_agent(agent=agent)]
+    editor = Editor(words)
+    editor.project = proxied.project
+    return editor
+
+
+def test_an_agent_sees_no_session_of_another_that_was_started_through_the_same_word(proxied: Proxied) -> None:
+    launch = proxied.base / "launch.py"
+    launch.write_text("import subprocess, sys\nsys.exit(subprocess.run(sys.argv[2:]).returncode)\n")
+    through = (sys.executable, str(launch))
+    with editor(proxied, *through, "first", agent=("--no-info", "--capabilities", "none")) as first:
+        session = first.open()
+        first.prompt(session, "a secret")
+        assert first.end() == 0
+    with editor(proxied, *through, "other", agent=("--name", "other", "--capabilities", "none")) as other:
+        other.initialize()
+        assert other.sessions() == []
+        assert "error" in other.load(session).answer
+        assert other.end() == 0
+    with editor(proxied, *through, "first", agent=("--no-info", "--capabilities", "none")) as first:
+        first.initialize()
+        assert [row["sessionId"] for row in first.sessions()] == [session]
+
+
+def test_an_agent_that_begins_to_tell_its_name_has_its_sessions(proxied: Proxied) -> None:
+    with editor(proxied, agent=("--no-info", "--capabilities", "none")) as before:
+        session = before.open()
+        before.prompt(session, "hello")
+        assert before.end() == 0
+    with editor(proxied, agent=("--name", "@scope/acp_proxy.demo.agent", "--capabilities", "none")) as after:
+        after.initialize()
+        assert [row["sessionId"] for row in after.sessions()] == [session]
