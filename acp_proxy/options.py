@@ -12,7 +12,13 @@ _MODES = ("auto", "agent", "store")
 # name, variable, choices (None: any text; empty: a flag), default, help
 OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
     ("store", "ACP_PROXY_STORE", None, "", "Where transcripts are kept. Default: your user data directory."),
-    ("agent-id", "ACP_PROXY_AGENT_ID", None, "", "A name of your own for the agent, e.g. one per account."),
+    (
+        "agent-id",
+        "ACP_PROXY_AGENT_ID",
+        None,
+        "",
+        "A name of your own for the agent, to keep its sessions apart: one per account, one behind each script.",
+    ),
     ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing; then nothing is added to the agent either."),
     ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
     ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list; auto: the agent, where it can."),

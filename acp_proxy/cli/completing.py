@@ -62,8 +62,11 @@ def agents(context: typer.Context, incomplete: str) -> list[str]:
     """The names of the agents of which something is kept, as --agent takes them."""
     from acp_proxy.transcripts import glance, names
 
-    found = {names.readable(folder) for folder in glance.agents(_root(context))}
-    return sorted(name for name in found if name.startswith(incomplete) and _PLAIN.fullmatch(name))
+    found = set[str]()
+    for folder in glance.agents(_root(context)):
+        ways = (names.called(folder), names.readable(folder))  # with its scope for who begins with that
+        found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
+    return sorted(found)
 
 
 class InFront(TyperCommand):

@@ -20,6 +20,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import Unreadable, UsageError
+from acp_proxy.transcripts.names import is_meant
 from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, terminal
@@ -63,7 +64,7 @@ def prune(
         if as_json and not (dry_run or yes):
             raise UsageError("--json does not ask: with --dry-run or --yes")
         opened = store_of(store, change=not dry_run)
-        candidates = [each for each in opened.candidates(deleted=deleted) if each.agent.startswith(agent.lower())]
+        candidates = [each for each in opened.candidates(deleted=deleted) if is_meant(each.agent, agent)]
         chosen = beyond(limits, candidates)
         if dry_run or not chosen:
             if dry_run and not as_json:

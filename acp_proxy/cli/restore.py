@@ -12,7 +12,7 @@ from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explaine
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.names import file_name, is_meant
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 
@@ -52,7 +52,7 @@ def restore(
 
 def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
     """Those whose id is this, or else begins with it; no word is the beginning of none. None: all."""
-    found = [each for each in kept if each.agent.startswith(agent.lower())]
+    found = [each for each in kept if is_meant(each.agent, agent)]
     if wanted is None:
         return found
     found = [each for each in found if wanted and each.session.startswith(wanted)]

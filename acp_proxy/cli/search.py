@@ -57,7 +57,7 @@ def search(
         question = phrases.question(words)
     with explained():
         opened = store_of(store)
-        agents = [one for one in opened.agents() if one.startswith(agent.lower())]
+        agents = opened.agents(agent)
         sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
         with _interruptible(opened), advanced("Reading what is new") as progress:
             result = opened.search(sought, progress)

@@ -21,7 +21,8 @@ def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption 
     """
     with explained():
         opened = store_of(store)
-        transcripts = [each for each in opened.transcripts() if each[0].startswith(agent.lower())]
+        meant = frozenset(opened.agents(agent))
+        transcripts = [each for each in opened.transcripts() if each[0] in meant]
         agents, failed = opened.usage(advancing(transcripts, "Reading"))
         if not agents and not as_json:
             typer.echo(nothing(opened, narrowed=bool(agent)), err=True)

@@ -36,7 +36,7 @@ AgentOption = Annotated[
     typer.Option(
         "--agent",
         metavar="NAME",
-        help="Only sessions of agents whose name begins with this.",
+        help="Only sessions of agents in whose name a word begins with this.",
         autocompletion=completing.agents,
     ),
 ]
@@ -116,7 +116,7 @@ def agreed(question: str) -> None:
 
 
 def kept(store: Store, agent: str) -> list[Listed]:
-    """All sessions, newest first, of the agents whose name begins so."""
+    """All sessions, newest first, of the agents that are meant by this."""
     return list(store.newest(agent))
 
 

@@ -4,12 +4,14 @@ For completion at the prompt. Nothing is brought up to date, waited for or made:
 yet is missing, and of a store or an index that is not there, or not in order, there is nothing to tell. Never raises.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from acp_proxy.transcripts import names
 from acp_proxy.transcripts.index import SCHEMA
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.wire import jsonrpc
@@ -19,7 +21,7 @@ _MANY = 100
 """More than anybody chooses from."""
 _QUERY = """
 SELECT agent, name, session, info FROM transcripts
-WHERE agent >= ?1 AND substr(agent, 1, length(?1)) = ?1 AND substr(session, 1, length(?2)) = ?2
+WHERE agent IN (SELECT value FROM json_each(?1)) AND substr(session, 1, length(?2)) = ?2
 ORDER BY updated DESC, session DESC LIMIT ?3
 """
 
@@ -38,7 +40,7 @@ def agents(root: Path) -> list[str]:
 
 
 def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
-    """The newest sessions with a prompt whose ids begin so, of the agents whose names begin so."""
+    """The newest sessions with a prompt whose ids begin so, of the agents that are meant by this."""
     path = Layout(root).index
     try:
         if not path.is_file():
@@ -48,7 +50,8 @@ def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
             if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                 return []
-            found = index.execute(_QUERY, (agent.lower(), beginning.encode(), _MANY)).fetchall()
+            meant = [folder for folder in agents(root) if names.is_meant(folder, agent)]
+            found = index.execute(_QUERY, (json.dumps(meant), beginning.encode(), _MANY)).fetchall()
         return list(_seen(Layout(root), found))
     except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
         return []

@@ -9,7 +9,7 @@ from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.names import called
 from acp_proxy.transcripts.searching import Hit
 from acp_proxy.transcripts.words import Excerpt
 from acp_proxy.views import figures, rows
@@ -54,7 +54,7 @@ def shown(hit: Hit, command: str, look: Look) -> str:
     )
     console.print(Text(line(row.title or "(no title)"), style="bold"))
     about = (
-        readable(line(row.agent)),
+        called(line(row.agent)),
         figures.from_home(line(row.cwd or ""), look.home),
         figures.ago(hit.at, look.now),
     )

@@ -12,7 +12,7 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.names import called
 from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
@@ -99,7 +99,7 @@ def _values(row: Listed, ids: Mapping[str, str], look: Look, briefly: bool) -> d
     found = {
         "id": ids.get(row.session, row.session),
         "title": row.title or "(no title)",
-        "agent": readable(row.agent),
+        "agent": called(row.agent),
         "directory": figures.from_home(row.cwd or "", look.home),
         "when": figures.ago(row.updated, look.now, briefly=briefly),
         "turns": str(row.prompts),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.names import called
 from acp_proxy.views import figures, terminal
 
 _GAP = "  "
@@ -44,7 +44,7 @@ def _cells(row: Row) -> tuple[str, str, str, str, str]:
     return (
         when,
         figures.size(row.size),
-        terminal.line(readable(row.agent)),
+        terminal.line(called(row.agent)),
         terminal.line(row.id),
         terminal.line(row.title or "(no title)"),
     )

@@ -7,7 +7,7 @@ import json
 import re
 
 from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.names import called
 from acp_proxy.views.plain import UNFIT, without_sequences
 
 _UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]")
@@ -37,5 +37,5 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 def heading(row: Listed, when: str | None = None) -> str:
     """``when``: the session's time as it is told; None: as transcripts write it."""
-    what = (row.session, readable(row.agent), row.cwd or "", when if when is not None else row.updated)
+    what = (row.session, called(row.agent), row.cwd or "", when if when is not None else row.updated)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

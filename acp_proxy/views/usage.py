@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.names import called
 from acp_proxy.transcripts.usage import AgentUsed, Used, totals
 from acp_proxy.views import figures, terminal
 
@@ -23,12 +23,13 @@ _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
     """For people: one block of months per agent, the newest first, with bars of its turns; and the sum of all."""
-    table = _table(agents, has_bars=console.width >= _ROOM_FOR_BARS)
-    if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
-        console.print(table)
-    else:  # half a figure would be another one
-        for line in lines(agents):
-            console.print(line, markup=False, highlight=False)
+    for has_bars in (True, False) if console.width >= _ROOM_FOR_BARS else (False,):
+        table = _table(agents, has_bars=has_bars)
+        if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
+            console.print(table)
+            return
+    for line in lines(agents):  # half a figure would be another one
+        console.print(line, markup=False, highlight=False)
 
 
 def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
@@ -125,4 +126,4 @@ def _amount(amount: float) -> str:
 
 
 def _name(folder: str) -> str:
-    return terminal.line(readable(folder))
+    return terminal.line(called(folder))

@@ -110,6 +110,12 @@ def test_the_store_on_the_line_is_the_one(store: Store, monkeypatch: pytest.Monk
 def test_agents_are_offered_as_the_option_takes_them(store: Store) -> None:
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
+    store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
+    store.sessions()
+    assert words("sessions list --agent ") == ["one", "other-one", "third"]
+    assert words("sessions list --agent sc") == ["scope-third"]
+    assert words("sessions show --agent third cc") == words("sessions show --agent scope cc") == ["ccc-4"]
+    assert words("sessions show --agent one aa") == ["aab-2", "aaa-1"]
 
 
 def test_editors_and_the_choices_of_options_are_offered() -> None:

@@ -1,0 +1,86 @@
+"""--agent takes what people call an agent, alike in every command; a scope is neither asked for nor shown."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, run, told
+from tests.cli.terminal import on_terminal
+from tests.stored import store_session
+
+CLAUDE, OTHER, COPILOT = "@agentclientprotocol/claude-agent-acp", "@zed-industries/claude-code-acp", "GitHub Copilot"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "store")
+    for number, agent in enumerate((COPILOT, OTHER, CLAUDE)):
+        at = time.time() - number * 60
+        store_session(store, f"{number}", (f"said by {agent}", []), agent=agent, at=at)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("agent", "found"),
+    [
+        ("claude", [OTHER, CLAUDE]),
+        ("claude-agent-acp", [CLAUDE]),
+        ("@agentclientprotocol/claude-agent-acp", [CLAUDE]),
+        ("github", [COPILOT]),
+        ("GitHub Copilot", [COPILOT]),
+        ("copilot", [COPILOT]),
+        ("pilot", []),
+    ],
+)
+def test_every_command_takes_what_people_call_an_agent(store: Store, agent: str, found: list[str]) -> None:
+    folders = [file_name(each) for each in found]
+    assert [row["agent"] for row in told(store, "list", "--agent", agent)] == folders
+    searched = run(store, "search", "said", "--agent", agent, "--json")
+    assert [row["agent"] for row in json.loads(searched.stdout)] == folders
+    assert {each["agent"] for each in told(store, "stats", "--agent", agent)["agents"]} == set(folders)
+    pruned = told(store, "prune", "--keep", "0", "--dry-run", "--agent", agent)
+    assert [row["agent"] for row in pruned["sessions"]] == folders
+    assert run(store, "show", "last", "--agent", agent).exit_code == (0 if found else 1)
+    printed(store, "prune", "--keep", "0", "--soft", "--yes")
+    assert {row["agent"] for row in told(store, "restore", "--list", "--agent", agent)} == set(folders)
+
+
+def test_the_folder_as_programs_are_told_it_means_no_other_agent(store: Store) -> None:
+    longer = "@agentclientprotocol/claude-agent-acp-with-a-name-longer-than-a-slug"
+    also = longer + "-is"
+    for agent in (longer, also):
+        store_session(store, agent, ("hello", []), agent=agent)
+    for agent in (longer, also, CLAUDE):
+        assert [row["agent"] for row in told(store, "list", "--agent", file_name(agent))] == [file_name(agent)]
+
+
+def test_agents_are_shown_without_their_scope(store: Store) -> None:
+    shown = on_terminal("sessions", "list", "--store", str(store.root), columns=100, settings={"NO_COLOR": "1"})
+    for line, name in zip(
+        shown.splitlines()[1:], ("github-copilot", "claude-code-acp", "claude-agent-acp"), strict=True
+    ):
+        assert f"  {name}  " in line
+    figures = [line.split("  ")[0] for line in printed(store, "stats").splitlines()]
+    assert figures == ["claude-agent-acp", "github-copilot", "claude-code-acp", "all"]
+    table = on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
+    assert "tokens" in table  # a heading: there is room for the table
+
+
+def test_where_several_agents_have_the_session_they_are_told_apart_by_their_scopes(store: Store) -> None:
+    for agent in ("@one/acme", "@other/acme"):
+        store_session(store, "same", ("hello", []), agent=agent)
+    said = run(store, "show", "same").stderr
+    assert "one-acme" in said
+    assert "other-acme" in said
+    assert run(store, "show", "same", "--agent", "other").exit_code == 0
+
+
+def test_of_an_agent_that_nobody_has_the_figures_say_what_the_list_says(store: Store) -> None:
+    for command in ("list", "stats"):
+        result = run(store, command, "--agent", "nobody")
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
