@@ -16,7 +16,7 @@ from acp_proxy.transcripts.names import file_name, is_alike, transcript_in
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import acp
 
-_LOOKED_AT = 20
+LOOKED_AT = 20
 """Headers, of perhaps very many: a millisecond or two, since the agent's first answer may have to wait for it."""
 
 
@@ -34,7 +34,7 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
     try:
         with os.scandir(layout.transcripts / agent) as found:
             transcripts = (each for file in found if (each := transcript_in(file.name)) is not None)
-            first = list(islice(transcripts, _LOOKED_AT))
+            first = list(islice(transcripts, LOOKED_AT))
     except OSError:
         return True
     return any(told != name for each in first for told in _told(layout, agent, each))

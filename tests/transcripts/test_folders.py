@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from acp_proxy.transcripts.folders import LOOKED_AT
 from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.store import Store
@@ -86,6 +88,21 @@ def test_an_agent_has_a_folder_also_where_nobody_may_look_for_the_one_it_has(
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
     monkeypatch.setattr(os, "stat", refuse)
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
+
+
+def test_of_very_many_transcripts_few_are_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(60):
+        keep(store, None, "acme", str(number))
+    opened, really = 0, os.open
+
+    def counted(*arguments: Any, **options: Any) -> int:
+        nonlocal opened
+        opened += 1
+        return really(*arguments, **options)
+
+    monkeypatch.setattr(os, "open", counted)
+    assert store.choose_agent(None, "@scope/acme", "acme") == file_name("acme")
+    assert opened == LOOKED_AT
 
 
 def test_an_agent_that_has_a_folder_by_its_name_keeps_that(store: Store) -> None:
