@@ -15,6 +15,7 @@ from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
 _WIDTH = 14
+_NAMELESS = "(it tells none: its sessions go by its command's; run --agent-id gives it one)"
 
 
 def lines(found: Diagnosis) -> Iterator[str]:
@@ -117,7 +118,7 @@ def _agent(found: Examined) -> Iterator[tuple[str, str]]:
         return
     offer = found.offer
     if offer is not None:
-        yield "name", f"{offer.name or '(it tells none)'} {offer.release or ''}".rstrip()
+        yield "name", f"{offer.name or _NAMELESS} {offer.release or ''}".rstrip()
         yield "protocol", f"version {offer.version}, answered after {found.seconds:.1f} s"
         others = sorted(offer.native - {ability.name for ability in found.abilities})
         if others:

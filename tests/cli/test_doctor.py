@@ -234,6 +234,12 @@ def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
     assert "no-such-agent is not found" in text
 
 
+def test_an_agent_without_a_name_is_known_by_its_command_and_what_to_do_about_it_is_said(root: Path) -> None:
+    said = doctor(root, sys.executable, "-m", "acp_proxy.demo.agent", "--no-info").stdout
+    [name] = [line for line in said.splitlines() if line.startswith("  name ")]
+    assert "--agent-id" in name
+
+
 def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
     offer = offering()
     offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
