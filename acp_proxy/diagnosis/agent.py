@@ -17,7 +17,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.replay.fuller import Told
 from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.shell.probe import NoAnswer, Probe
-from acp_proxy.transcripts.commands import command_name
+from acp_proxy.transcripts.commands import command_name, may_run_others
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification
@@ -113,7 +113,8 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     able = tuple(abilities(offer, wish.modes, wish.off))
     folder, sessions, load, todo = None, 0, None, list[Todo]()
     if wish.store is not None:
-        folder = wish.store.choose_agent(wish.agent_id, offer.name, command_name(wish.command))
+        name, others = command_name(wish.command), may_run_others(wish.command)
+        folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
         try:
             sessions = sum(row.agent == folder for row in wish.store.sessions())
             if LOAD in offer.native and offer.version == acp.VERSION:

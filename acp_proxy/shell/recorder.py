@@ -30,7 +30,7 @@ from acp_proxy.shell.files import Known
 from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.shell.long_lines import LongLines
 from acp_proxy.shell.sessions import Sessions
-from acp_proxy.transcripts.commands import command_name
+from acp_proxy.transcripts.commands import command_name, may_run_others
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, jsonrpc, record
 
@@ -63,7 +63,7 @@ class Recorder:
         self.run = _run_id()
         self.agent = ""
         self.on_turn_end: Callable[[str], None] = lambda session: None
-        self._command = command_name(command)
+        self._command, self._may_run_others = command_name(command), may_run_others(command)
         self._given = agent
         self._told: dict[str, object] = {}
         self._mask = mask
@@ -222,7 +222,7 @@ class Recorder:
     def _identify(self, told: Identify) -> None:
         self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
-        self.agent = self.store.choose_agent(self._given, told.name, self._command)
+        self.agent = self.store.choose_agent(self._given, told.name, self._command, may_run_others=self._may_run_others)
 
     def _append(self, session: str, data: list[bytes], at: str) -> None:
         if data:

@@ -4,6 +4,8 @@
 another one are seen through where the table knows them; of any other (a script of the user's own) the name is its own.
 """
 
+from itertools import pairwise
+
 _VALUED = {
     "nice": "-n --adjustment",
     "ionice": "-c -n --class --classdata",
@@ -48,9 +50,9 @@ _VALUED = {
     ),
     "uvx": "-p -w -i -P --from --with --with-editable --with-requirements --python --directory --env-file --index",
     "pipx": "--spec --python --index-url --pip-args",
-    "python": "-W -X",
 }
 """Programs that run another one, and those of their options whose value is a word of its own."""
+_PYTHON_VALUED = frozenset({"-W", "-X"})
 _VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
 _BEFORE = {"timeout": 1, "ssh": 1, "direnv": 1}
 """How many words stand before what is run: a time, a host, a directory."""
@@ -71,17 +73,28 @@ _PACKAGES = "node_modules"
 
 
 def command_name(command: list[str]) -> str:
-    words = list(command)
-    name = _base(words[0]) if words else ""
-    while words := _run_by(name, words[1:]):
-        name = _base(words[0])
+    name = _base(_seen_through(command)[0]) if command else ""
     return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
+
+
+def may_run_others(command: list[str]) -> bool:
+    """Whether what is run is told by a word that is no option, nor an option's value: it may be a runner itself."""
+    words = _seen_through(command)
+    return any(not (word.startswith("-") or before.startswith("-")) for before, word in pairwise(words))
+
+
+def _seen_through(command: list[str]) -> list[str]:
+    """The command that all known runners run in the end."""
+    words = list(command)
+    while words and (run := _run_by(_base(words[0]), words[1:])):
+        words = run
+    return words
 
 
 def _run_by(runner: str, words: list[str]) -> list[str]:
     """The command that a runner runs, by what stands behind it; empty where there is none."""
     if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.")):
-        return words[words.index("-m") + 1 :] if "-m" in words[:-1] else _operands(words, "python")
+        return _run_by_python(words)
     if runner in _SHELLS:
         return _run_by_shell(words)
     if runner in _CONTAINERS:
@@ -100,6 +113,16 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
     if runner == "nix" and words:  # nixpkgs#name
         return [words[0].rpartition("#")[2] or words[0], *words[1:]]
     return words
+
+
+def _run_by_python(words: list[str]) -> list[str]:
+    """A module, or a script; an ``-m`` behind that is its own."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-m":
+            return words[at + 1 :]
+        at += 2 if words[at] in _PYTHON_VALUED else 1
+    return words[at:]
 
 
 def _run_by_shell(words: list[str]) -> list[str]:

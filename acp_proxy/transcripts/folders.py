@@ -1,8 +1,8 @@
 """Which folder is an agent's: sessions of different agents never mix, and an upgrade takes none away.
 
 By the name that the user gives it, else by its own, else by its command's. An agent that begins to tell its name keeps
-the folder of its command's name only where both are one name, and nobody of another name is in there: a command may
-run one agent today and another one tomorrow.
+the folder of its command's name, unless nobody can be sure that it is the one that was there: where the command may run
+one agent today and another one tomorrow and is not called alike, or where an agent of another name is in there.
 """
 
 import contextlib
@@ -20,11 +20,12 @@ LOOKED_AT = 20
 """Headers, of perhaps very many: a millisecond or two, since the agent's first answer may have to wait for it."""
 
 
-def choose(layout: Layout, given: str | None, told: str | None, command: str) -> str:
+def choose(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
     if given is not None:
         return file_name(given)
     own, before = file_name(told or command), file_name(command)
-    if told and is_alike(told, command) and not layout.has_agent(own) and layout.has_agent(before):
+    is_sure = not may_run_others or (told is not None and is_alike(told, command))
+    if told and is_sure and not layout.has_agent(own) and layout.has_agent(before):
         return own if _holds_another(layout, before, told) else before
     return own
 

@@ -72,9 +72,12 @@ class Store:
         """Their folders: of all, or of those that a person means by this."""
         return [agent for agent in self._layout.agents() if is_meant(agent, meant)]
 
-    def choose_agent(self, given: str | None, told: str | None, command: str) -> str:
-        """The folder of an agent: the name given by the user, else its own, else its command's."""
-        return folders.choose(self._layout, given, told, command)
+    def choose_agent(self, given: str | None, told: str | None, command: str, *, may_run_others: bool = False) -> str:
+        """The folder of an agent: the name given by the user, else its own, else its command's.
+
+        An agent that begins to tell its name keeps the folder of its command's, if that cannot be another agent's.
+        """
+        return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
     # --- for a relay that records
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.commands import command_name
+from acp_proxy.transcripts.commands import command_name, may_run_others
 from tests.strategies import texts
 
 
@@ -40,6 +40,7 @@ from tests.strategies import texts
         ("python3 /opt/agent.py --acp", "agent"),
         ("py -3 -m foo", "foo"),
         ("python -m foo -m bar", "foo"),
+        ("python3 -X dev launch.py one python -m foo", "launch"),
         ("python", "python"),
         ("npx", "npx"),
         ("env A=1 B=2 amp --acp", "amp"),
@@ -150,3 +151,22 @@ def test_an_upgrade_does_not_change_the_name(old: str, new: str) -> None:
 )
 def test_no_command_at_all_raises_or_stays_without_a_name(command: list[str]) -> None:
     assert command_name(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "may"),
+    [
+        ("launch one", True),
+        ("launch -v --quiet one", False),  # nobody can tell that it is no value
+        ("acme acp", True),
+        ("acme", False),
+        ("acme --acp", False),
+        ("acme --memory /x --script y", False),
+        ("npx -y @scope/acme@1 --acp", False),
+        ("npx -y @scope/acme@1 acp", True),
+        ("python -m acme --memory /x", False),
+        ("", False),
+    ],
+)
+def test_a_word_that_is_no_option_may_name_what_is_run(command: str, may: bool) -> None:
+    assert may_run_others(command.split()) is may

@@ -47,12 +47,21 @@ def test_an_agent_that_begins_to_tell_the_name_of_its_command_keeps_its_folder(
 @pytest.mark.parametrize(
     ("told", "command"), [("other", "launch"), ("acme-cli", "cli"), ("@scope/x", "scope"), ("-", "_")]
 )
-def test_an_agent_of_another_name_does_not_join_who_was_started_by_the_same_word(
+def test_an_agent_of_another_name_does_not_join_who_was_started_by_a_word_that_may_run_either(
     store: Store, told: str, command: str
 ) -> None:
     keep(store, None, command)
-    assert store.choose_agent(None, told, command) == file_name(told)
-    assert store.choose_agent(None, None, command) == file_name(command)
+    assert store.choose_agent(None, told, command, may_run_others=True) == file_name(told)
+    assert store.choose_agent(None, None, command, may_run_others=True) == file_name(command)
+
+
+def test_an_agent_that_begins_to_tell_any_name_keeps_the_folder_of_a_command_that_runs_nobody_else(
+    store: Store,
+) -> None:
+    before = keep(store, None, "acme")
+    assert keep(store, "Something New", "acme", "later").parent == before.parent
+    assert store.choose_agent(None, "Something New", "acme", may_run_others=False) == before.parent.name
+    assert store.choose_agent(None, "Something Else", "acme") == file_name("Something Else")
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
