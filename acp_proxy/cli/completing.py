@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
 _SAID = " .,-_/+@#%=?"
 _TITLE = 60
@@ -26,7 +26,7 @@ def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
     found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
-    return newest + [(seen.session, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.session)]
+    return newest + [(seen.named, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.named)]
 
 
 def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -45,9 +45,9 @@ def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         return []
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
-        (each.session, _plain(each.title or ""))
+        (each.named, _plain(each.title or ""))
         for each in found
-        if each.session.startswith(incomplete) and _PLAIN.fullmatch(each.session)
+        if each.named.startswith(incomplete) and _PLAIN.fullmatch(each.named)
     ]
 
 

@@ -155,7 +155,7 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
                 writing.to_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
-            failed.append(f"{row.session}: {getattr(problem, 'strerror', None) or problem}")
+            failed.append(f"{row.named}: {getattr(problem, 'strerror', None) or problem}")
     for path in written:
         typer.echo(terminal.line(str(path)))
     for text in failed:

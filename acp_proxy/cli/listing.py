@@ -38,8 +38,9 @@ def list_sessions(
 ) -> None:
     """List the sessions of all agents, newest first.
 
-    An id is shown as far as is needed to name the session in other commands. To another program it is lines of id,
-    title, agent, directory, time, turns and bytes, separated by tabs, in full.
+    An id is shown as far as is needed to name the session in other commands. Where an agent has given an id to several
+    sessions, it names the newest of them; the others have a number behind it, and are named with that: s0~1. To another
+    program it is lines of id, title, agent, directory, time, turns and bytes, separated by tabs, in full.
 
     Example: acp-proxy sessions list --here --since 7d
     """
@@ -87,7 +88,7 @@ def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None
     while some := list(islice(rows, _TOGETHER)):
-        ids = short_ids(store, [row.session for row in some])
+        ids = short_ids(store, some)
         if table is None:
             table = listing.table(some, ids, look)
             yield f"{table.heading()}\n"

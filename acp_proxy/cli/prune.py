@@ -114,14 +114,14 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
         why = trouble.get((each.agent, each.name))
         if why is not None:
             what = "is in use, and left alone" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
-            typer.echo(terminal.line(f"acp-proxy: {each.session}: {what}"), err=True)
+            typer.echo(terminal.line(f"acp-proxy: {each.named}: {what}"), err=True)
 
 
 def _show(store: Store, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.meant import Row, lines
 
-    ids = short_ids(store, [each.session for each in chosen])
-    shown = [Row(each.at, each.agent, ids[each.session], each.title, each.size) for each in chosen]
+    ids = short_ids(store, chosen)
+    shown = [Row(each.at, each.agent, ids[each.named], each.title, each.size) for each in chosen]
     target = screen()
     for text in lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)

@@ -51,12 +51,18 @@ def restore(
 
 
 def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
-    """Those whose id is this, or else begins with it; no word is the beginning of none. None: all."""
+    """Those whose id or transcript is this, or else those whose id begins so; no word is the beginning of none.
+
+    None: all.
+    """
     found = [each for each in kept if is_meant(each.agent, agent)]
     if wanted is None:
         return found
-    found = [each for each in found if wanted and each.session.startswith(wanted)]
-    return [each for each in found if each.session == wanted] or found
+    return (
+        [each for each in found if each.session == wanted]
+        or [each for each in found if wanted in (each.named, each.name)]
+        or [each for each in found if wanted and each.session.startswith(wanted)]
+    )
 
 
 def _chosen(store: Store, wanted: str, agent: str) -> Kept:
@@ -96,7 +102,10 @@ def _lines(store: Store, kept: list[Kept]) -> list[str]:
     from acp_proxy.views.meant import Row, lines
 
     ids = figures.short((each.session for each in kept), ())
-    shown = [Row(each.at, each.agent, ids[each.session], row.title, row.size) for each, row in _looked_at(store, kept)]
+    shown = [
+        Row(each.at, each.agent, ids[each.session] + each.named.removeprefix(each.session), row.title, row.size)
+        for each, row in _looked_at(store, kept)
+    ]
     target = screen()
     return list(lines(shown, target.width if target.is_terminal else None))
 

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,6 @@ from acp_proxy.cli import periods
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, explained, short_ids, store_of, wrong_usage
-from acp_proxy.transcripts.index import is_superseded
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
@@ -84,17 +83,14 @@ def _say(store: Store, hits: "list[Hit]", root: str) -> None:
             return
         now, home = datetime.now().astimezone(), os.path.expanduser("~")
         look = found.Look(target.width, target.is_dressed, target.colours, now, home)
-        ids = short_ids(store, [hit.session.session for hit in hits])
+        ids = short_ids(store, [hit.session for hit in hits])
         for hit in hits:
-            say(found.shown(hit, _command(store, hit, ids[hit.session.session], root), look))
+            say(found.shown(hit, _command(store, hit, ids[hit.session.named], root), look))
 
 
 def _command(store: Store, hit: "Hit", id: str, root: str) -> str:
-    """What shows it, to be copied. An older session whose id is another's now has only its file."""
+    """What shows it, to be copied."""
     row, options = hit.session, list[str]()
-    if is_superseded(row.name):
-        with closing(store.open_listed(row)) as reading:
-            return shlex.join(["acp-proxy", "replay", str(reading.path)])
     if hit.turns:
         options += ["--turn", str(hit.turns[0])]
     if any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
+
+if TYPE_CHECKING:  # no other command needs it
+    from acp_proxy.transcripts.pruning import Candidate
 
 _CANDIDATES = 8
 
@@ -133,10 +136,12 @@ def chosen(store: Store, wanted: str, agent: str) -> Listed:
 def _candidates(store: Store, found: list[Listed]) -> list[str]:
     one_each = list({(row.agent, row.session): row for row in reversed(found)}.values())[::-1]
     shown, more = one_each[:_CANDIDATES], len(one_each) - _CANDIDATES
-    lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, [row.session for row in shown]))]
+    lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else []), "Give more of the id, or --agent."]
 
 
-def short_ids(store: Store, sessions: Sequence[str]) -> dict[str, str]:
-    """The ids as they are shown: no longer than is needed to name one."""
-    return figures.short(sessions, store.alike(sessions, figures.SHORTEST))
+def short_ids(store: Store, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
+    """What names them, as it is shown: no more of an id than is needed."""
+    ids = [each.session for each in sessions]
+    short = figures.short(ids, store.alike(ids, figures.SHORTEST))
+    return {each.named: short[each.session] + each.named.removeprefix(each.session) for each in sessions}

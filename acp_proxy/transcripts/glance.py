@@ -14,20 +14,22 @@ from typing import Any
 from acp_proxy.transcripts import names
 from acp_proxy.transcripts.index import SCHEMA
 from acp_proxy.transcripts.layout import Layout
+from acp_proxy.transcripts.newest import NUMBER
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
 
 _MANY = 100
 """More than anybody chooses from."""
-_QUERY = """
-SELECT agent, name, session, info FROM transcripts
-WHERE agent IN (SELECT value FROM json_each(?1)) AND substr(session, 1, length(?2)) = ?2
+_QUERY = f"""
+SELECT agent, name, session || {NUMBER}, info FROM transcripts
+WHERE agent IN (SELECT value FROM json_each(?1))
+  AND substr(CAST(session || {NUMBER} AS BLOB), 1, length(?2)) = ?2
 ORDER BY updated DESC, session DESC LIMIT ?3
 """
 
 
 class Seen(Value):
-    session: str
+    named: str
     title: str
 
 
@@ -58,8 +60,8 @@ def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
 
 
 def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[Seen]:
-    for agent, name, session, info in rows:
+    for agent, name, named, info in rows:
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
             title = layout.journal(agent).state().titles.get(name)  # the user's own
-            yield Seen(session.decode(), title or known["title"] or "")
+            yield Seen(named, title or known["title"] or "")

@@ -57,6 +57,11 @@ class Listed:
     meta: dict[str, object]
     size: int
 
+    @property
+    def named(self) -> str:
+        """What names it on a command line: its id; behind that of a newer session that has it now, the number."""
+        return self.session + names.aside(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -329,7 +334,7 @@ def _row(
     }
     return {
         "session": blob(header.session),
-        "listed": int(shown.prompts > 0 and shown.cwd is not None and not is_superseded(name)),
+        "listed": int(shown.prompts > 0 and shown.cwd is not None and not names.aside(name)),
         "updated": shown.updated or "",
         "info": _written(info),
         "open": _written(sorted(shown.open)),
@@ -339,11 +344,6 @@ def _row(
         "lines": lines,
         "state": _written(summary.state()),
     }
-
-
-def is_superseded(name: str) -> bool:
-    """Whether this transcript's id was given to another session since."""
-    return names.ASIDE in name
 
 
 @contextmanager

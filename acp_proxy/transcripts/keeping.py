@@ -12,7 +12,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts import deleting, opening
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import kept_at
+from acp_proxy.transcripts.names import aside, kept_at
 from acp_proxy.transcripts.reading import Line, Reading
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.transcripts.transcript import Transcript
@@ -25,13 +25,17 @@ under: what was said of that turn after the delete was not recorded."""
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A session that was deleted softly, and when. ``title``: the user's, if there is one."""
+    """A session that was deleted softly, and when. ``title``: the user's, if there is one.
+
+    ``named``: what names it on a command line: its id; of several of one id that of the latest alone.
+    """
 
     agent: str
     name: str
     session: str
     at: str
     title: str | None
+    named: str
 
 
 def kept(layout: Layout) -> list[Kept]:
@@ -43,8 +47,13 @@ def kept(layout: Layout) -> list[Kept]:
         for name in names:
             session = _session(layout, agent, name)
             if session is not None:
-                found.append(Kept(agent, name, session, kept_at(name), titles.get(name)))
-    return sorted(found, key=lambda each: (each.at, each.name), reverse=True)
+                named = session + aside(name)
+                found.append(Kept(agent, name, session, kept_at(name), titles.get(name), named))
+    found.sort(key=lambda each: (each.at, each.name), reverse=True)
+    latest = {(each.agent, each.session): each.name for each in reversed(found)}
+    return [
+        replace(each, named=each.session) if latest[each.agent, each.session] == each.name else each for each in found
+    ]
 
 
 def look(layout: Layout, kept: Kept) -> Listed:

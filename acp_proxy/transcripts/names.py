@@ -41,6 +41,12 @@ def fits(text: str, name: str) -> bool:
     return not is_ours(name) or name == file_name(text)
 
 
+def aside(name: str) -> str:
+    """What stands behind the hash of a transcript that was set aside, or deleted softly: ``~1``."""
+    _, mark, behind = name.partition(ASIDE)
+    return mark + behind
+
+
 def digit(name: str) -> str:
     """The last digit of a transcript's name, also of one that was set aside: a sixteenth of them have the same."""
     return name.partition(ASIDE)[0][-1:]

@@ -6,15 +6,21 @@ another session, is not.
 """
 
 import heapq
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from acp_proxy.transcripts.index import PAGE, Index, Listed, blob, listed, text
+from acp_proxy.transcripts.names import ASIDE, is_ours
 
 _COLUMNS = "agent, name, session, updated, info, open"
 _FIRST = 64  # of each agent: more than a screen
 _MEANT = 500  # far more than anybody wants to choose from
+
+_OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
+NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
+"""What a transcript's name has behind its hash (``names.aside``)."""
 
 T = TypeVar("T")
 
@@ -50,14 +56,14 @@ def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
     return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
 
 
-def meant(index: Index, wanted: Wanted, beginning: str) -> list[Listed]:
-    """The sessions of exactly this id, else those whose ids begin so: newest first, and not endlessly many.
+def meant(index: Index, wanted: Wanted, given: str) -> list[Listed]:
+    """The sessions of exactly this id or transcript, else those whose ids begin so: newest first, not endlessly many.
 
-    No word is the beginning of none: what a script left empty means no session, also where there is only one.
+    One whose id a newer session has is meant only with the number that its transcript's name has: who deletes an id
+    twice deletes one session. No word is the beginning of none: what a script left empty means no session, also where
+    there is only one.
     """
-    prefix = blob(beginning)
-    exactly, begun = ("session = ?", [prefix]), ("session >= ? AND session < ?", [prefix, prefix + b"\xff"])
-    for test, values in (exactly, begun) if beginning else (exactly,):
+    for test, values in _ways(given):
         found = index.select(
             f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
             f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
@@ -68,6 +74,18 @@ def meant(index: Index, wanted: Wanted, beginning: str) -> list[Listed]:
         if rows:
             return sorted(rows, key=_time, reverse=True)
     return []
+
+
+def _ways(given: str) -> Iterator[tuple[str, list[object]]]:
+    """In which a word may mean a session, the most certain first."""
+    older = _OLDER.fullmatch(given)
+    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
+    for session, number in pairs:
+        yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
+    if is_ours(given):
+        yield "name = ?", [given]
+    for session, number in pairs if given else ():
+        yield f"session >= ? AND session < ? AND {NUMBER} = ?", [blob(session), blob(session) + b"\xff", number]
 
 
 def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:

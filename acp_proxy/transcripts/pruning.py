@@ -13,7 +13,7 @@ from acp_proxy.transcripts import deleting
 from acp_proxy.transcripts.catalog import Catalog
 from acp_proxy.transcripts.keeping import kept, titled
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.names import aside, packed
 from acp_proxy.transcripts.newest import everything
 from acp_proxy.wire.value import Value
 
@@ -42,6 +42,11 @@ class Candidate(Value):
     """It was deleted softly."""
     written: tuple[int, int] | None = None
     """Time and size of its file, if they are known: what has changed since is not what was chosen."""
+
+    @property
+    def named(self) -> str:
+        """What names it on a command line."""
+        return self.session if self.is_kept else self.session + aside(self.name)
 
 
 def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:

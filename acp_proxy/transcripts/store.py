@@ -147,13 +147,16 @@ class Store:
 
         return titled(self._layout, newest(self._catalog.ask, self._wanted(agent, cwd, since)))
 
-    def meant(self, beginning: str, agent: str = "") -> "list[Listed]":
-        """The sessions of exactly this id, else those whose ids begin so, newest first. Raises Unreadable."""
+    def meant(self, given: str, agent: str = "") -> "list[Listed]":
+        """The sessions of exactly this id or transcript, else those whose ids begin so, newest first.
+
+        Raises Unreadable.
+        """
         from acp_proxy.transcripts.keeping import titled
         from acp_proxy.transcripts.newest import meant
 
         wanted = self._wanted(agent)
-        found = self._catalog.ask(lambda index: meant(index, wanted, beginning), *wanted.agents)
+        found = self._catalog.ask(lambda index: meant(index, wanted, given), *wanted.agents)
         return list(titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:

@@ -97,7 +97,7 @@ class Table:
 
 def _values(row: Listed, ids: Mapping[str, str], look: Look, briefly: bool) -> dict[str, str]:
     found = {
-        "id": ids.get(row.session, row.session),
+        "id": ids.get(row.named, row.named),
         "title": row.title or "(no title)",
         "agent": called(row.agent),
         "directory": figures.from_home(row.cwd or "", look.home),

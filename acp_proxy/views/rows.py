@@ -10,7 +10,7 @@ from acp_proxy.views.terminal import line
 
 def values(row: Listed) -> str:
     """One row for programs: id, title, agent, directory, time, turns, bytes; nothing is cut."""
-    texts = (row.session, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
+    texts = (row.named, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
     return "\t".join(line(text) for text in texts)
 
 
@@ -32,8 +32,8 @@ def for_programs(row: Listed) -> dict[str, Any]:
 
 def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
     """A line for each of several sessions that may be meant."""
-    width = max(len(ids[row.session]) for row in rows)
+    width = max(len(ids[row.named]) for row in rows)
     return [
-        f"{line(ids[row.session]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
+        f"{line(ids[row.named]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
         for row in rows
     ]

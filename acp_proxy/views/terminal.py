@@ -37,5 +37,5 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 def heading(row: Listed, when: str | None = None) -> str:
     """``when``: the session's time as it is told; None: as transcripts write it."""
-    what = (row.session, called(row.agent), row.cwd or "", when if when is not None else row.updated)
+    what = (row.named, called(row.agent), row.cwd or "", when if when is not None else row.updated)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

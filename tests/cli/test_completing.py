@@ -102,6 +102,13 @@ def test_sessions_are_offered_by_their_beginning_and_agent(store: Store) -> None
     assert words("sessions show --agent other aa") == ["aab-2"]
 
 
+def test_an_older_session_of_an_id_is_offered_with_its_number(store: Store) -> None:
+    store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
+    store.sessions()
+    assert offered("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
+    assert words("sessions show aaa-1~") == ["aaa-1~1"]
+
+
 def test_the_store_on_the_line_is_the_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
     assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]

@@ -74,6 +74,20 @@ def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
     assert told(store, "restore") == []
 
 
+def test_each_of_what_was_deleted_softly_of_one_id_can_be_named_as_the_list_shows_it(store: Store) -> None:
+    for said in ("once", "twice"):
+        store_session(store, "s0", (said, []), at=EPOCH + 60)
+        printed(store, "delete", "s0", "--soft", "--yes")
+    latest, before = (line.split()[-2:] for line in printed(store, "restore").splitlines())
+    assert latest == ["s0", "twice"]
+    assert (before[0].startswith("s0~"), before[1]) == (True, "once")
+    printed(store, "restore", before[0])
+    assert "once" in titles(store)
+    [kept] = told(store, "restore")
+    printed(store, "restore", kept["transcript"])
+    assert "s0~1\ttwice" in printed(store, "list")
+
+
 def test_what_was_deleted_softly_is_deleted_for_good_by_its_id(store: Store) -> None:
     printed(store, "rename", "abc-1", "The words of mine")
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")

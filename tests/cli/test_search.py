@@ -157,13 +157,13 @@ def test_the_command_that_is_told_opens_the_session(store: Store) -> None:
         assert "the word of" in result.stdout
 
 
-def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_file(store: Store) -> None:
-    path = store_session(store, "s", ("the older word", []), at=EPOCH)
+def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store: Store) -> None:
+    store_session(store, "s", ("the older word", []), at=EPOCH)
     store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
     seen = on_terminal(store, "word", NO_COLOR="1", width=400)
-    older = path.with_stem(f"{path.stem}~1")
     assert "sessions show s --turn 1" in seen.partition("the older word")[0]
-    assert f"acp-proxy replay {shlex.quote(str(older))}" in seen.partition("the older word")[2]
+    assert "acp-proxy sessions show 's~1' --turn 1" in seen.partition("the older word")[2]
+    assert [line.split("\t")[0] for line in run(store, "word").stdout.splitlines()] == ["s", "s~1"]
 
 
 def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Store) -> None:

@@ -8,9 +8,11 @@ from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
 from acp_proxy.cli.sessions import Sessions
+from acp_proxy.cli.storing import chosen, short_ids
 from acp_proxy.transcripts.place import default_root
 from acp_proxy.transcripts.store import Store
-from tests.stored import store_session
+from tests.cli.commands import printed, refused, titles, told
+from tests.stored import EPOCH, store_session
 
 NONE_YET = "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT\n"
 NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
@@ -126,6 +128,46 @@ def test_a_file_in_the_place_of_a_store_is_said_to_be_one(tmp_path: Path) -> Non
     result = run("sessions", "list", "--store", str(tmp_path / "store"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "is not a directory" in result.stderr
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Store:
+    """An agent that counts its sessions has given the same id to three."""
+    store = Store(tmp_path / "store")
+    for number, said in enumerate(("first", "second", "third")):
+        store_session(store, "s0", (f"the {said} words", []), at=EPOCH + number)
+    return store
+
+
+def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(counted: Store) -> None:
+    shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
+    assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
+    for row, (name, title) in zip(told(counted, "list"), shown, strict=True):
+        assert row["sessionId"] == "s0"
+        for each in (name, row["transcript"]):
+            assert printed(counted, "show", each).startswith(f"{title}\n{name}  ")
+            assert title in printed(counted, "export", each)
+            assert row["transcript"] in printed(counted, "path", each)
+    printed(counted, "rename", "s0~1", "Mine")
+    assert titles(counted) == ["the third words", "the second words", "Mine"]
+    assert refused(counted, "show", "s0~3")[0] == 1
+
+
+def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_id(counted: Store) -> None:
+    printed(counted, "delete", "s0", "--yes")
+    assert refused(counted, "delete", "s0", "--yes")[0] == 1
+    assert titles(counted) == ["the second words", "the first words"]
+    printed(counted, "delete", "s0~1", "--yes")
+    assert titles(counted) == ["the second words"]
+
+
+def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
+        store_session(store, session, ("words", []), at=EPOCH + at)
+    rows = store.sessions()
+    assert list(short_ids(store, rows).values()) == ["98765432", "01234567", "01234567~1"]
+    assert [chosen(store, "01234567~1", ""), chosen(store, "0123", "")] == [rows[2], rows[1]]
 
 
 def test_import_makes_a_store(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from acp_proxy.transcripts import index as index_module
 from acp_proxy.transcripts import newest as newest_module
 from acp_proxy.transcripts.index import Index
+from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
 from tests.transcripts.talk import keep
@@ -129,6 +130,21 @@ def test_an_id_is_meant_before_what_it_only_begins(store: Store) -> None:
     assert meant("aé") == ["aé"]
     assert meant("a\udcff") == ["a\udcff"]
     assert meant("abx") == meant("c") == []
+
+
+def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alone(store: Store) -> None:
+    for at, session in enumerate(("abc", "abc", "abd~1", "abc~1~1", "abc")):
+        keep(store, "claude", session, at=at)
+
+    def meant(given: str) -> list[str]:
+        return [row.updated for row in store.meant(given)]
+
+    assert meant("abc") == [talk.time(4)]
+    assert meant("abc~1") == meant("ab~1") == meant(f"{file_name('abc')}~1") == [talk.time(0)]
+    assert meant("abc~2") == meant(f"{file_name('abc')}~2") == [talk.time(1)]
+    assert meant("abd~1") == meant("abd") == meant(file_name("abd~1")) == [talk.time(2)]
+    assert meant("abc~1~1") == [talk.time(3)]
+    assert meant("abc~3") == meant("~1") == meant(file_name("abc")[:8]) == []
 
 
 def test_ids_that_begin_alike_are_found(store: Store) -> None:
