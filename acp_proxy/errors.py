@@ -84,8 +84,16 @@ class AlreadyThere(AcpProxyError):
 class NotWritable(AcpProxyError):
     """A place that takes nothing, or no more."""
 
-    def __init__(self, path: object, reason: str | None) -> None:
-        super().__init__(f"{path} cannot be written: {reason}. Make room there, or choose another place.")
+    def __init__(self, path: object, problem: OSError) -> None:
+        advice = _WHERE_NOT.get(problem.errno or 0, "Choose another place.")
+        super().__init__(f"{path} cannot be written: {problem.strerror}. {advice}")
+
+
+_WHERE_NOT = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room there, or choose another place."),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "A file is where a directory is wanted: choose another place."),
+    errno.ENOENT: "Make its directory first, or choose another place.",
+}
 
 
 class NotImported(AcpProxyError):

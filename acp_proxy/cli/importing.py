@@ -49,7 +49,7 @@ def take_in(
                 continue
             what = "imported" if taken.is_new else "here already"
             said.append(f"{taken.session}  {taken.agent}  {what}")
-            if not taken.prompts:
+            if taken.is_new and not taken.prompts:
                 unlisted.append(taken.session)
     for text in said:
         typer.echo(terminal.line(text))

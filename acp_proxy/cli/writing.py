@@ -31,7 +31,7 @@ def taken_by(place: object) -> Iterator[None]:
     except (BrokenPipeError, FileExistsError):
         raise
     except OSError as problem:
-        raise NotWritable(place, problem.strerror) from problem
+        raise NotWritable(place, problem) from problem
 
 
 def make_directory(path: Path) -> None:
@@ -39,7 +39,7 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise NotWritable(path, problem.strerror) from problem
+        raise NotWritable(path, problem) from problem
 
 
 def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
@@ -72,7 +72,7 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
     except FileExistsError as problem:
         raise AlreadyThere(path) from problem
     except OSError as problem:
-        raise NotWritable(path, problem.strerror) from problem
+        raise NotWritable(path, problem) from problem
     try:
         yield
     except BaseException:
@@ -88,7 +88,7 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
     try:
         file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", buffering=0, delete=False)  # noqa: SIM115
     except OSError as problem:
-        raise NotWritable(path, problem.strerror) from problem
+        raise NotWritable(path, problem) from problem
     try:
         with file:
             yield file.file

@@ -28,7 +28,5 @@ def ourselves(invoked: str, python: str) -> Ourselves:
     found = invoked if os.path.dirname(invoked) else shutil.which(invoked) or invoked
     path = os.path.abspath(found)  # a link stays one: what it leads to moves with every upgrade
     if _PASSING & set(Path(path).parts):
-        return Ourselves(
-            [path], "it lies where things are taken away again. Install it: uv tool install, or pipx install."
-        )
+        return Ourselves([path], "it lies in a temporary directory. Install it: uv tool install, or pipx install.")
     return Ourselves([path])

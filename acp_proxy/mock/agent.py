@@ -65,13 +65,13 @@ class Agent:
                 self._told(message)
             case Response():
                 self._connection.take(message)
-            case Batch():
-                for each in message.messages:
+            case Batch(messages=messages) if messages:
+                for each in messages:
                     await self._take(each, tasks)
-            case Opaque(is_json=True):
-                await self._refuse(RequestId("null"), jsonrpc.INVALID_REQUEST, "Invalid request")
-            case Opaque():
+            case Opaque() if not _is_json(message):
                 await self._refuse(RequestId("null"), _PARSE_ERROR, "Parse error")
+            case _:
+                await self._refuse(RequestId("null"), jsonrpc.INVALID_REQUEST, "Invalid request")
 
     def _told(self, message: Notification) -> None:
         match message.method:
@@ -122,3 +122,14 @@ class Agent:
 
     async def _refuse(self, id: RequestId, code: int, message: str) -> None:
         await self._connection.write(jsonrpc.error(id, code, message))
+
+
+def _is_json(message: Opaque) -> bool:
+    """Whether it could be read, a number or a text too."""
+    if message.is_json:
+        return True
+    try:
+        jsonrpc.parse(message.raw)
+    except (ValueError, RecursionError):
+        return False
+    return True

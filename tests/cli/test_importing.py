@@ -57,6 +57,16 @@ def test_a_whole_store_moves_by_export_and_import(store: Store, other: Store, tm
         assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
 
 
+def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Store, other: Store, tmp_path: Path) -> None:
+    path = store_session(store, "s", ("Question", []))
+    torn = tmp_path / "torn.jsonl"
+    torn.write_bytes(path.read_bytes()[: path.read_bytes().index(b"\n") + 20])
+    result = run(store, "import", str(torn), "--damaged")
+    assert (result.stdout.count("here already"), result.stderr) == (1, "")
+    result = run(other, "import", str(torn), "--damaged")
+    assert (result.stdout.count("imported"), "no list shows it" in result.stderr) == (1, True)
+
+
 def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Store, other: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     path = tmp_path / "good.jsonl"

@@ -162,8 +162,8 @@ def test_a_session_whose_id_was_given_again_is_deleted_one_by_one(store: Store) 
     store_session(store, "s", ("second", []), at=EPOCH + 60)
     assert len(list(first.parent.glob("s-*.jsonl"))) == 2
     assert "second" in printed(store, "delete", "s", "--yes")
-    assert printed(store, "show", "s").startswith("first")
-    assert "first" in printed(store, "delete", "s", "--yes")
+    assert printed(store, "show", "s~1").startswith("first")
+    assert "first" in printed(store, "delete", "s~1", "--yes")
     assert ids(store) == []
     assert list(first.parent.glob("s-*.jsonl")) == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.writing import to_file
+from acp_proxy.cli.writing import make_directory, to_file
 from acp_proxy.errors import AlreadyThere, NotWritable
 from acp_proxy.transcripts.store import Store
 from tests.stored import chunk, store_session
@@ -51,9 +51,17 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
+def test_where_nothing_can_be_written_it_is_said_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritable, match="Make its directory first, or choose another"):
+        to_file(tmp_path / "missing" / "a", iter([b"one"]), force=False)
+    with pytest.raises(NotWritable, match="A file is where a directory is wanted: choose another"):
+        make_directory(tmp_path / "file")
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
 def test_a_full_disk_is_said_of_the_file_that_was_to_be_written() -> None:
-    with pytest.raises(NotWritable, match="/dev/full cannot be written: No space"):
+    with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Make room there, or"):
         to_file(FULL, iter([b"one"]), force=False)
 
 

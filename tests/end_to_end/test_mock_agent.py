@@ -343,10 +343,11 @@ def test_what_makes_no_sense_is_refused(start: Start) -> None:
 def test_lines_that_are_no_messages_are_refused_and_the_rest_is_answered(start: Start) -> None:
     editor = start(*TURN)
     editor.send_line(b"nonsense")
-    editor.send_line(b"{}")
+    for line in (b"{}", b"[]", b"[7]", b"7"):
+        editor.send_line(line)
     editor.send_line(b'[{"jsonrpc":"2.0","id":"b","method":"session/list"},{"jsonrpc":"2.0","method":"unknown"}]')
     editor.wait_for(lambda one: one.get("id") == "b" and "result" in one)
-    assert [one["error"]["code"] for one in editor.messages()[:2]] == [PARSE_ERROR, INVALID_REQUEST]
+    assert [one["error"]["code"] for one in editor.messages()[:5]] == [PARSE_ERROR, *[INVALID_REQUEST] * 4]
 
 
 def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxied, start: Start) -> None:
