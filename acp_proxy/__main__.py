@@ -9,7 +9,7 @@ _COMPLETE = "_ACP_PROXY_COMPLETE"
 
 def main() -> None:
     words = sys.argv[1:]
-    if words[:1] == ["run"] and words[1:2] != ["--help"]:
+    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
         from acp_proxy.shell.launch import launch
 
         launch(words[1:])

@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Put it in front of a coding agent: its sessions are kept, and can be listed, loaded and deleted.",
     cls=Main,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

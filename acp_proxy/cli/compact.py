@@ -76,4 +76,4 @@ def compact(
 
 
 def _figures(before: int, after: int) -> str:
-    return f"{figures.size(before)} to {figures.size(after)}, a {before / after:.1f}th"
+    return f"{figures.size(before)} to {figures.size(after)}, {before / after:.1f} times smaller"

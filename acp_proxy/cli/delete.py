@@ -6,15 +6,27 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.restore import matching
-from acp_proxy.cli.storing import AgentOption, StoreOption, YesOption, agreed, chosen, explained, store_of
+from acp_proxy.cli.storing import (
+    AgentOption,
+    StoreOption,
+    YesOption,
+    agreed,
+    chosen,
+    command,
+    explained,
+    same_store,
+    store_of,
+)
 from acp_proxy.errors import NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
+from acp_proxy.transcripts.names import kept_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
 
 def delete(
+    context: typer.Context,
     sessions: Annotated[
         list[str],
         typer.Argument(
@@ -44,13 +56,17 @@ def delete(
         for row in meant:
             typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row), err=not yes)
         if not yes:
-            agreed("Delete it?" if len(meant) == 1 else f"Delete these {len(meant)}?")
+            agreed(f"Delete {'it' if len(meant) == 1 else f'these {len(meant)}'}{' softly' if soft else ' for good'}?")
         for row in meant:
             try:
                 opened.remove(row, soft=soft) if isinstance(row, Listed) else opened.remove_kept(row)
             except Unreadable:
                 typer.echo("The index cannot be written to now: it forgets the session with the next list.", err=True)
-    typer.echo("Deleted. To bring it back: acp-proxy sessions restore" if soft else "Deleted.")
+        names = _restorable(opened.kept(), meant) if soft else []
+    back = command("sessions restore", names, *same_store(context, store)) if names else None
+    typer.echo(
+        terminal.line(f"Deleted. To bring {'it' if len(names) == 1 else 'them'} back: {back}") if back else "Deleted."
+    )
 
 
 def _meant(store: Store, wanted: str, agent: str, soft: bool) -> list[Listed | Kept]:
@@ -66,5 +82,18 @@ def _meant(store: Store, wanted: str, agent: str, soft: bool) -> list[Listed | K
         return list(found)
 
 
+def _restorable(kept: list[Kept], deleted: list[Listed | Kept]) -> list[str]:
+    """What names them now, so that nothing else is meant and it can be typed."""
+    names = []
+    for row in deleted:
+        mine = next((each for each in kept if (each.agent, kept_name(each.name)) == (row.agent, row.name)), None)
+        if mine is not None:
+            is_plain = mine.named.isprintable() and all(
+                each.agent == mine.agent for each in kept if each.session == mine.session
+            )
+            names.append(mine.named if is_plain else mine.name)
+    return names
+
+
 def _heading(kept: Kept) -> str:
-    return terminal.line(f"{kept.title or '(no title)'}  {kept.session}  {kept.agent}  deleted {kept.at}")
+    return terminal.line(f"{kept.title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")

@@ -78,7 +78,9 @@ def export(
     several = all_sessions or len(sessions or ()) > 1
     output = "" if output == "-" else output
     with wrong_usage():
-        if bool(sessions) == all_sessions:
+        if sessions and all_sessions:
+            raise UsageError("name sessions, or say --all: not both")
+        if not sessions and not all_sessions:
             raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
         if several and not output:
             raise UsageError("several sessions need a directory: --output DIR")

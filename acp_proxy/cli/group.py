@@ -29,6 +29,14 @@ class Group(TyperGroup):
         super().__init__(**given)
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
 
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """A value that cannot be read is told without the words of the library that reads it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as problem:
+            problem.message = problem.message.removeprefix("Value error, ")
+            raise
+
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return list(self.table)
 

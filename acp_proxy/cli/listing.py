@@ -11,8 +11,7 @@ import typer
 
 from acp_proxy.cli import periods
 from acp_proxy.cli.screen import Screen, paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, explained, short_ids, store_of
-from acp_proxy.errors import AcpProxyError
+from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, short_ids, store_of
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
@@ -45,7 +44,7 @@ def list_sessions(
     Example: acp-proxy sessions list --here --since 7d
     """
     with explained():
-        where = _directory(cwd) if cwd or here else None
+        where = directory(cwd, here=here)
         opened = store_of(store)
         rows = islice(opened.newest(agent, where, periods.since(since)), limit)
         target = screen()
@@ -63,14 +62,6 @@ def list_sessions(
         with paged(target) as say:
             for block in blocks:
                 say(block)
-
-
-def _directory(given: str) -> str:
-    """Raises AcpProxyError."""
-    try:
-        return given if os.path.isabs(given) else os.path.join(os.getcwd(), given or ".")
-    except FileNotFoundError as problem:
-        raise AcpProxyError("the current directory was removed. Name one in full: --cwd DIR") from problem
 
 
 def nothing(store: Store, *, narrowed: bool) -> str:

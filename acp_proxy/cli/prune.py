@@ -43,7 +43,10 @@ def prune(
             "--max-size", metavar="SIZE", help="The oldest, until the rest takes no more than this: 5GB, 500M."
         ),
     ] = "",
-    deleted: Annotated[bool, typer.Option("--deleted", help="Only what was deleted softly, by when that was.")] = False,
+    deleted: Annotated[
+        bool,
+        typer.Option("--deleted", help="Only what was deleted softly, by when that was; without a limit all of it."),
+    ] = False,
     soft: Annotated[bool, typer.Option("--soft", help="So that sessions restore can bring them back.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
     yes: YesOption = False,
@@ -58,7 +61,8 @@ def prune(
     Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
     with explained():
-        limits = _limits(older_than, keep, max_size)
+        has_limit = older_than or keep is not None or max_size
+        limits = _limits(older_than, 0 if deleted and not has_limit else keep, max_size)
         if deleted and soft:
             raise UsageError("--deleted is about what was deleted softly already: without --soft")
         if as_json and not (dry_run or yes):
@@ -84,7 +88,7 @@ def prune(
 def _limits(older_than: str, keep: int | None, max_size: str) -> Limits:
     """Raises UsageError."""
     if not older_than and keep is None and not max_size:
-        raise UsageError("prune takes --older-than, --keep or --max-size, or several of them")
+        raise UsageError("prune takes --older-than, --keep or --max-size, or several of them; --deleted needs none")
     age = amounts.seconds("--older-than", older_than) if older_than else None
     before = clock.stamp(max(time.time() - age, 0.0)) if age is not None else None
     return Limits(before, keep, amounts.size("--max-size", max_size) if max_size else None)

@@ -8,10 +8,10 @@ import typer
 
 from acp_proxy.cli import keyboard, recordings
 from acp_proxy.cli.keyboard import Keyboard
-from acp_proxy.cli.storing import AgentOption, StoreOption, explained
+from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
 from acp_proxy.cli.writing import taken_by
 from acp_proxy.transcripts.reading import Line, Reading
-from acp_proxy.views import terminal
+from acp_proxy.views import figures, terminal
 from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # rich takes as long to import as all the rest
     from acp_proxy.views.streaming import Piece
 
 MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
-_INTERRUPTED = 130  # as shells tell it
 
 
 def replay(
@@ -50,11 +49,12 @@ def replay(
             _show(reading, header, speed, max_pause)
         except KeyboardInterrupt:
             typer.echo("\x1b[0m")  # left out where the output is no terminal
-            raise typer.Exit(_INTERRUPTED) from None
+            raise typer.Exit(INTERRUPTED) from None
 
 
 def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> None:
-    typer.echo(terminal.line("  ".join(filter(None, (header.session, header.cwd, header.created_at)))), err=True)
+    about = (header.session, header.cwd, figures.local(header.created_at))
+    typer.echo(terminal.line("  ".join(filter(None, about))), err=True)
     from rich.console import Console
 
     console = Console(highlight=False)

@@ -1,7 +1,6 @@
 """``acp-proxy sessions search``: in which conversation something was said."""
 
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,14 +11,26 @@ import typer
 from acp_proxy.cli import periods
 from acp_proxy.cli.progress import advanced
 from acp_proxy.cli.screen import paged, screen
-from acp_proxy.cli.storing import AgentOption, StoreOption, explained, short_ids, store_of, wrong_usage
+from acp_proxy.cli.storing import (
+    INTERRUPTED,
+    AgentOption,
+    StoreOption,
+    command,
+    directory,
+    explained,
+    same_store,
+    short_ids,
+    store_of,
+    wrong_usage,
+)
+from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
     from acp_proxy.transcripts.searching import Hit
 
-_INTERRUPTED = 128 + 2  # as a shell says it of SIGINT
+_NO_ROOM = ("ENOSPC", "EDQUOT")
 
 
 def search(
@@ -51,20 +62,19 @@ def search(
     from acp_proxy.transcripts.searching import Sought
     from acp_proxy.views import found
 
-    where = os.path.join(os.getcwd(), cwd or ".") if cwd or here else None
     with wrong_usage():
         question = phrases.question(words)
     with explained():
+        where = directory(cwd, here=here)
         opened = store_of(store)
         agents = opened.agents(agent)
         sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
-        with _interruptible(opened), advanced("Reading what is new") as progress:
+        with _interruptible(opened), _with_room(opened), advanced("Reading what is new") as progress:
             result = opened.search(sought, progress)
         if as_json:
             typer.echo(terminal.json_text([found.for_programs(hit) for hit in result.hits], indent=2))
         elif result.hits:
-            given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
-            _say(opened, result.hits, store if given else "")
+            _say(opened, result.hits, same_store(context, store))
         if not result.hits:
             typer.echo("Nothing was found.", err=True)
             raise typer.Exit(1)
@@ -72,7 +82,7 @@ def search(
             typer.echo(f"There are more than {limit}. To see them: --limit {2 * limit}, or more words", err=True)
 
 
-def _say(store: Store, hits: "list[Hit]", root: str) -> None:
+def _say(store: Store, hits: "list[Hit]", options: list[str]) -> None:
     from acp_proxy.views import found
 
     target = screen()
@@ -85,20 +95,29 @@ def _say(store: Store, hits: "list[Hit]", root: str) -> None:
         look = found.Look(target.width, target.is_dressed, target.colours, now, home)
         ids = short_ids(store, [hit.session for hit in hits])
         for hit in hits:
-            say(found.shown(hit, _command(store, hit, ids[hit.session.named], root), look))
+            say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))
 
 
-def _command(store: Store, hit: "Hit", id: str, root: str) -> str:
+def _command(store: Store, hit: "Hit", id: str, options: list[str]) -> str:
     """What shows it, to be copied."""
-    row, options = hit.session, list[str]()
-    if hit.turns:
-        options += ["--turn", str(hit.turns[0])]
-    if any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent):
-        options += ["--agent", row.agent]
-    if root:
-        options += ["--store", root]
-    named = [*options, "--", id] if id.startswith("-") else [id, *options]
-    return shlex.join(["acp-proxy", "sessions", "show", *named])
+    row = hit.session
+    turn = ["--turn", str(hit.turns[0])] if hit.turns else []
+    has_others = any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent)
+    return command("sessions show", [id], *turn, *(["--agent", row.agent] if has_others else []), *options)
+
+
+@contextmanager
+def _with_room(store: Store) -> Iterator[None]:
+    """A full disk keeps nobody from reading sessions. Raises AcpProxyError."""
+    try:
+        yield
+    except Unreadable as problem:
+        if problem.name not in _NO_ROOM:
+            raise
+        raise AcpProxyError(
+            f"there is no room in {store.root} for the tables that are searched. Make room there, and search again; "
+            "list and show do without."
+        ) from problem
 
 
 @contextmanager
@@ -110,4 +129,4 @@ def _interruptible(store: Store) -> Iterator[None]:
             " What was read until now is kept: the next search goes on from there." if store.only_read is None else ""
         )
         typer.echo(f"Interrupted.{kept}", err=True)
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None

@@ -1,6 +1,7 @@
 """What the commands on stored sessions have in common: the store they mean, and the session they mean."""
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from acp_proxy.views import figures, rows, terminal
 if TYPE_CHECKING:  # no other command needs it
     from acp_proxy.transcripts.pruning import Candidate
 
+INTERRUPTED = 128 + 2
+"""How a command ends at Ctrl-C, as shells tell it of SIGINT."""
 _CANDIDATES = 8
 
 StoreOption = Annotated[
@@ -107,15 +110,41 @@ def wrong_usage() -> Iterator[None]:
 
 
 def agreed(question: str) -> None:
-    """Asks, on stderr. Whatever is no yes ends the command with 1."""
+    """Asks, on stderr. Whatever is no yes ends the command with 1, Ctrl-C as everywhere."""
     try:
         if typer.confirm(question, err=True):
             return
-    except typer.Abort:
-        if sys.stdin.isatty():
-            raise
-        typer.echo("\nNobody is there to answer. To do it unasked: --yes", err=True)
+    except typer.Abort as stopped:
+        typer.echo(err=True)
+        if isinstance(stopped.__context__, KeyboardInterrupt):
+            raise typer.Exit(INTERRUPTED) from None
+        if not sys.stdin.isatty():
+            typer.echo("Nobody is there to answer. To do it unasked: --yes", err=True)
     raise typer.Exit(1)
+
+
+def directory(cwd: str, *, here: bool) -> str | None:
+    """The one that --cwd or --here mean, in full. Raises AcpProxyError."""
+    if cwd and here:
+        raise UsageError("--here is the current directory, and --cwd another: not both")
+    if not cwd and not here:
+        return None
+    try:
+        return cwd if os.path.isabs(cwd) else os.path.join(os.getcwd(), cwd or ".")
+    except FileNotFoundError as problem:
+        raise AcpProxyError("the current directory was removed. Name one in full: --cwd DIR") from problem
+
+
+def command(words: str, names: Sequence[str], *options: str) -> str:
+    """What a person may copy to do this with these sessions."""
+    named = [*options, "--", *names] if any(name.startswith("-") for name in names) else [*names, *options]
+    return shlex.join(["acp-proxy", *words.split(), *named])
+
+
+def same_store(context: typer.Context, store: str) -> list[str]:
+    """The options with which another command means the store that this one was given."""
+    given = getattr(context.get_parameter_source("store"), "name", "") == "COMMANDLINE"
+    return ["--store", store] if given else []
 
 
 def kept(store: Store, agent: str) -> list[Listed]:

@@ -8,6 +8,7 @@ without a name in the store.
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -152,10 +153,15 @@ def _compare(source: Source, into: Path, header: Header) -> None:
         if not all(_same(source, here.bytes_from(0))):
             raise NotImported(
                 f"session {header.session} is here already, and says something else. "
-                f"To take this one in its place, delete that first: acp-proxy sessions delete {header.session}"
+                f"To take this one in its place, delete that first: acp-proxy sessions delete {_typed(header.session)}"
             )
     finally:
         here.close()
+
+
+def _typed(session: str) -> str:
+    """What names it on a command line, whatever its id is."""
+    return shlex.quote(session if session.isprintable() and not session.startswith("-") else file_name(session))
 
 
 def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:

@@ -16,6 +16,9 @@ SPACE = "\N{ZERO WIDTH SPACE}"
 BEGIN, END = "\x02", "\x03"
 """Around a word that was found: they stand in no text that is searched."""
 
+BETWEEN = "\x1e"
+"""Between two messages, or the titles of tool calls, of one turn."""
+
 _UNSPACED = (
     "\u0e00-\u0fff"  # Thai, Lao, Tibetan
     "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
@@ -24,7 +27,7 @@ _UNSPACED = (
     "\uac00-\ud7af\uff66-\uffdc"  # Korean, whose words have their endings on them; half-width forms
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
-_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1d\x1f\x7f\ud800-\udfff]")
 _PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
 

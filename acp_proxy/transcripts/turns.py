@@ -1,15 +1,16 @@
 """What was said in each turn of a transcript, as one text: what a search looks in.
 
-The user's words, the agent's messages (joined across their chunks) and the titles of tool calls, each on lines of their
-own; no thoughts, no plans, nothing that tools were given or gave back. A turn begins with each prompt; before the first
-one (in what an agent told of an earlier conversation), with a message of the user that comes after something else
-than a plan.
+The user's words, the agent's messages (joined across their chunks) and the titles of tool calls, with a character of
+its own between two; no thoughts, no plans, nothing that tools were given or gave back. A turn begins with each prompt;
+before the first one (in what an agent told of an earlier conversation), with a message of the user that comes after
+something else than a plan.
 What is appended later can be read from the last turn on. Never raises but for OSError.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from acp_proxy.transcripts.phrases import BETWEEN
 from acp_proxy.transcripts.reading import Lines, Reading
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
@@ -53,7 +54,7 @@ class Turn:
 
     def say(self, text: str, *, goes_on: bool = False) -> None:
         if self.size < _LONGEST:
-            start = "\n" if self.pieces and not goes_on else ""
+            start = BETWEEN if self.pieces and not goes_on else ""
             self.pieces.append(f"{start}{text[: _LONGEST - self.size]}")
             self.size += len(text)
 

@@ -23,7 +23,7 @@ from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.turns import BEGINNING, Place, Turns
 from acp_proxy.wire import clock
 
-SCHEMA = 1
+SCHEMA = 2
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
@@ -32,6 +32,9 @@ _EXCERPT = 24
 """Words of a turn that are shown around what was found: two lines of a terminal."""
 _LONGEST = 240
 """Characters of them: some words are whole files."""
+
+_BETWEEN = " · "
+"""Shows where one message, or the title of a tool call, ends and the next begins."""
 
 _TABLES = f"""
 CREATE TABLE transcripts(
@@ -315,7 +318,8 @@ def _marks(values: tuple[object, ...]) -> str:
 
 def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
     """An excerpt as one line, and the places of what was found in it."""
-    pieces = re.split(f"[{phrases.BEGIN}{phrases.END}]", " ".join(phrases.joined(text).split()))
+    text = phrases.joined(text).replace(phrases.BETWEEN, _BETWEEN)
+    pieces = re.split(f"[{phrases.BEGIN}{phrases.END}]", " ".join(text.split()))
     marks, at = [], 0
     for number, piece in enumerate(pieces):
         if number % 2:

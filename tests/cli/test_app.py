@@ -13,10 +13,11 @@ def test_the_version_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["run", "--help"], ["sessions", "--help"], ["sessions", "list", "--help"]]
+    "words", [[], ["run"], ["editor"], ["doctor"], ["sessions"], ["sessions", "list"], ["mock-agent"]]
 )
-def test_help_is_no_error(words: list[str]) -> None:
-    result = CliRunner().invoke(app, words)
+@pytest.mark.parametrize("asked", ["-h", "--help"])
+def test_help_is_no_error(words: list[str], asked: str) -> None:
+    result = CliRunner().invoke(app, [*words, asked])
     assert result.exit_code == 0
     assert "Usage" in result.stdout
 
@@ -25,3 +26,14 @@ def test_help_is_no_error(words: list[str]) -> None:
 def test_a_wrong_usage_is_exit_2(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["editor", "foo", "agent"], ["mock-agent", "--match", "foo", "x"], ["sessions", "export", "--tools", "foo"]],
+)
+def test_a_choice_that_there_is_not_is_answered_with_those_that_there_are(words: list[str]) -> None:
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert ": 'foo' is not one of '" in result.stderr
+    assert "Value error" not in result.stderr

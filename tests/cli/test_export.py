@@ -116,6 +116,7 @@ def test_a_dash_is_stdout_and_no_file(store: Store, tmp_path: Path, monkeypatch:
     before = sorted(tmp_path.iterdir())
     assert printed(store, "s", "-o", "-") == printed(store, "s")
     assert run(store, "--all", "-o", "-").exit_code == 2
+    assert "not both" in run(store, "--all", "s", "-o", "out").stderr
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Store, othe
     assert (result.stdout.count("here already"), result.stderr) == (1, "")
     result = run(other, "import", str(torn), "--damaged")
     assert (result.stdout.count("imported"), "no list shows it" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("session", ["plain", "two words", "tab\tid", "-x", "$(touch x)"])
+def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Store, other: Store, session: str) -> None:
+    store_session(store, session, ("mine", []))
+    path = store_session(other, session, ("something else", []))
+    said = run(store, "import", str(path)).stderr
+    words = shlex.split(said.partition("delete that first: acp-proxy ")[2].rstrip(".\n"))
+    assert run(store, *words[1:], "--yes").exit_code == 0
+    assert run(store, "import", str(path)).exit_code == 0
 
 
 def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Store, other: Store, tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
     monkeypatch.chdir(inner)
     assert ids(store, "--here") == ids(store, "--cwd", ".") == ids(store, "--cwd", str(inner)) == ["inner"]
     assert ids(store, "--cwd", "..") == ids(store, "--cwd", str(inner.parent)) == ["outer"]
+    assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "All of them: acp-proxy sessions list" in result.stderr

@@ -74,6 +74,15 @@ def test_what_is_pruned_softly_comes_back_or_is_pruned_for_good_later(store: Sto
     assert len(titles(store)) == 3
 
 
+def test_without_a_limit_all_goes_that_was_deleted_softly_and_nothing_else(store: Store) -> None:
+    printed(store, "prune", "--keep", "2", "--soft", "--yes")
+    result = run(store, "prune", "--deleted", answer="n\n")
+    assert (result.exit_code, len(told(store, "restore"))) == (1, 2)
+    assert "Delete these 2 sessions" in result.stderr
+    printed(store, "prune", "--deleted", "--yes")
+    assert (told(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
+
+
 def test_what_is_in_use_is_left_alone_and_said(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/s100-*.jsonl")
     transcript = Transcript(path)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.demo.client import TIMEOUT
 from acp_proxy.transcripts.store import Store
+from acp_proxy.views import figures
 from tests.mock.recording import call
 from tests.stored import store_session
 from tests.transcripts import talk
@@ -53,7 +54,7 @@ def turn(number: int, *, at: int = 0, pause: int = 0) -> list[bytes]:
 def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> None:
     path = file(tmp_path, *turn(1), call("pending"), call("completed"))
     result = shown(path, "--speed", "0")
-    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {talk.time(0)}\n")
+    assert (result.exit_code, result.stderr) == (0, f"{talk.SESSION}  {talk.CWD}  {figures.local(talk.time(0))}\n")
     lines = result.stdout.splitlines()
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 

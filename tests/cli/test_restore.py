@@ -1,6 +1,8 @@
 """Soft deletes from the terminal, and what brings a session back."""
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, refused, run, titles, told, words_in
 from tests.stored import EPOCH, store_session
+
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -23,10 +27,44 @@ def store(tmp_path: Path) -> Store:
 def test_several_sessions_are_deleted_at_once_after_one_question(store: Store) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
-    assert "Delete these 2?" in result.stderr
+    assert "Delete these 2 for good?" in result.stderr
     assert len(titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
     assert titles(store) == ["the words of xyz"]
+
+
+def test_what_is_asked_says_whether_it_is_for_good(store: Store) -> None:
+    for words, said in (((), "Delete it for good?"), (("--soft",), "Delete it softly?")):
+        assert said in run(store, "delete", "xyz", *words, answer="n\n").stderr
+
+
+def test_the_command_that_brings_a_session_back_means_it_alone_and_can_be_typed(store: Store) -> None:
+    for agent in ("agent", "other"):
+        store_session(store, "same", (f"same of {agent}", []), agent=agent, at=EPOCH + 60)
+    store_session(store, "-tab\tid", ("tab", []), at=EPOCH + 60)
+    printed(store, "delete", "same", "--agent", "agent", "--soft", "--yes")
+    before = titles(store)
+    for row in told(store, "list")[:2]:
+        said = printed(store, "delete", row["transcript"], "--soft", "--yes")
+        words = shlex.split(said.partition("To bring it back: ")[2])
+        assert words[:3] == ["acp-proxy", "sessions", "restore"]
+        assert row["title"] not in titles(store)
+        printed(store, *words[2:])
+        assert titles(store) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_ctrl_c_at_a_question_deletes_nothing_and_ends_as_everywhere(store: Store) -> None:
+    command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+        assert asking.stderr is not None
+        said = b""
+        while not said.endswith(b"]:"):
+            said += (byte := os.read(asking.stderr.fileno(), 1))
+            assert byte, said
+        asking.send_signal(signal.SIGINT)
+        assert (asking.wait(SECONDS), asking.stderr.read()) == (130, b"\n")
+    assert len(titles(store)) == 3
 
 
 def test_where_nobody_can_answer_nothing_is_deleted_and_it_is_said_how(store: Store) -> None:
@@ -53,7 +91,9 @@ def test_an_empty_word_means_nothing_that_was_deleted_softly(store: Store) -> No
 def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
-    assert "sessions restore" in result.stdout
+    assert result.stdout.endswith(
+        f"Deleted. To bring them back: acp-proxy sessions restore abc-1 xyz --store {store.root}\n"
+    )
     assert titles(store) == ["the words of abc-2"]
     for words in ([], ["--list"], ["abc-1", "--list"]):
         second, first = printed(store, "restore", *words).splitlines()

@@ -5,10 +5,12 @@ import os
 import pty
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -87,7 +89,7 @@ def test_to_another_program_it_is_a_line_for_each_place(store: Store) -> None:
     assert printed(store, "login") == (
         f"second\t2\tHello\t{other}\t/other\t2023-11-15T22:13:20.000Z\tWhere is the login?\n"
         f"first\t1\tMend the login page\t{one}\t/one\t2023-11-14T22:13:20.000Z"
-        "\tMend the login page The cookie is set by the login page.\n"
+        "\tMend the login page · The cookie is set by the login page.\n"
     )
 
 
@@ -103,8 +105,8 @@ def test_for_programs_the_places_of_the_words_are_told(store: Store) -> None:
             {
                 "turn": 1,
                 "at": "2023-11-14T22:13:20.000Z",
-                "text": "Mend the login page The cookie is set by the login page.",
-                "marks": [[24, 30]],
+                "text": "Mend the login page · The cookie is set by the login page.",
+                "marks": [[26, 32]],
             }
         ],
     }
@@ -118,8 +120,8 @@ GOLDEN = """\
 
 \x1b[1mMend the login page\x1b[0m
 \x1b[2mone · /one · AGO\x1b[0m
-  \x1b[32mturn 1  \x1b[0mMend the \x1b[1;31mlogin\x1b[0m page The cookie is
-  set by the \x1b[1;31mlogin\x1b[0m page.
+  \x1b[32mturn 1  \x1b[0mMend the \x1b[1;31mlogin\x1b[0m page · The cookie
+  is set by the \x1b[1;31mlogin\x1b[0m page.
   \x1b[36macp-proxy sessions show first --turn 1 --store STORE\x1b[0m
 
 """
@@ -175,6 +177,25 @@ def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(
     assert "Reading" not in result.stderr
 
 
+def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_session(store, "s", ("word", []))
+    connect = sqlite3.connect
+
+    def crowded(path: Path | str, **given: Any) -> sqlite3.Connection:
+        database: sqlite3.Connection = connect(path, **given)
+        if "search" in Path(path).parts:
+            database.execute("PRAGMA max_page_count = 1")
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", crowded)
+    result = run(store, "word")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"there is no room in {store.root}" in result.stderr
+    assert "Make room there, and search again" in result.stderr
+
+
 def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Store) -> None:
     for number in range(12):
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
@@ -212,6 +233,7 @@ def test_agent_directory_and_time_narrow_it_down(store: Store, tmp_path: Path, m
     assert ids(store, "login", "--agent", "ONE") == ["first"]
     assert ids(store, "login", "--cwd", "/other") == ["second"]
     assert ids(store, "login", "--here") == ids(store, "login", "--cwd", ".") == ["here"]
+    assert run(store, "login", "--here", "--cwd", ".").exit_code == 2
     assert ids(store, "login", "--since", "2023-11-15T12:00:00Z") == ["second"]
     assert ids(store, "login", "--since", "7d") == []
 

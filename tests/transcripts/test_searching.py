@@ -115,6 +115,14 @@ def test_what_was_never_prompted_is_not_shown(store: Store) -> None:
     assert found(store, "word") == [("s", [1])]
 
 
+def test_an_excerpt_shows_where_one_message_ends_and_the_next_begins(store: Store) -> None:
+    call = talk.update("tool_call", toolCallId="t", title="Edit file.py")
+    talk.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
+    [excerpt] = search(store, "needle").hits[0].excerpts
+    assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
+
+
 def test_an_excerpt_is_one_line_around_what_was_found(store: Store) -> None:
     before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
     keep(store, "s", f"{before} the needle {behind}")

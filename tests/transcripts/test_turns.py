@@ -67,7 +67,7 @@ def test_what_was_said_is_joined_and_what_was_done_is_named(tmp_path: Path) -> N
     found, _ = turns(path)
 
     assert [turn.text for turn in found] == [
-        "Mend the login.py page\nI look at it. Now.\nRead\nRead login.py\nDone.",
+        "Mend the login.py page\x1eI look at it. Now.\x1eRead\x1eRead login.py\x1eDone.",
         "Thanks",
     ]
     assert [(turn.number, turn.at) for turn in found] == [(1, talk.time(1)), (2, talk.time(20))]
@@ -76,32 +76,32 @@ def test_what_was_said_is_joined_and_what_was_done_is_named(tmp_path: Path) -> N
 def test_messages_with_ids_of_their_own_stay_apart(tmp_path: Path) -> None:
     words = (("a", "1"), ("b", "1"), ("c", "2"))
     chunks = [update("agent_message_chunk", messageId=id, **text(word)) for word, id in words]
-    assert texts(write(tmp_path, prompt("x"), *chunks)) == ["x\nab\nc"]
+    assert texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
 
 
 def test_an_echo_of_the_prompt_is_not_said_twice_and_other_words_of_the_user_are_kept(tmp_path: Path) -> None:
     echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
     assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), said("ok"))) == [
-        "Mend it\n/hook ran\nok"
+        "Mend it\x1e/hook ran\x1eok"
     ]
 
 
 def test_a_permission_names_its_call(tmp_path: Path) -> None:
     params = {"sessionId": talk.SESSION, "toolCall": {"toolCallId": "1", "title": "rm -r build"}, "options": []}
     asked = talk.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
-    assert texts(write(tmp_path, prompt("x"), asked)) == ["x\nrm -r build"]
+    assert texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
 
 
 def test_an_imported_conversation_has_turns_too(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), said("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
     path = write(tmp_path, *told, said("two"), prompt("third"), update(USER, **text("aside")), said("three"))
-    assert texts(path) == ["first\none", "second\ntwo", "third\naside\nthree"]
+    assert texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
 
 
 def test_of_what_is_endless_only_the_beginning_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.transcripts.turns._LONGEST", 10)
     assert texts(write(tmp_path, prompt("1234567"), said("abc"), said("defgh"), said("x"), prompt("y"))) == [
-        "1234567\nabc",
+        "1234567\x1eabc",
         "y",
     ]
 
@@ -109,7 +109,7 @@ def test_of_what_is_endless_only_the_beginning_is_searched(tmp_path: Path, monke
 def test_damage_hides_nothing_else(tmp_path: Path) -> None:
     garbage = b'\0\0{"at":"torn' + said("glued")
     path = write(tmp_path, prompt("x"), said("a"), garbage, said("b"), b'{"at":"2026')
-    assert texts(path) == ["x\nagluedb"]
+    assert texts(path) == ["x\x1eagluedb"]
 
 
 _LINES = [
