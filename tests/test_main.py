@@ -49,6 +49,16 @@ def test_other_commands_load_what_they_need() -> None:
     assert {"typer", "acp_proxy.cli.app"} <= command_line("sessions", "--help")[1]
 
 
+def test_h_is_help_in_front_of_the_agent_and_the_agents_own_behind_it() -> None:
+    assert command_line("run", "-h")[0].startswith("Usage: acp-proxy run")
+    own = ["run", "--no-record", sys.executable, "-h"]
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_proxy", *own], stdin=subprocess.PIPE, capture_output=True, timeout=SECONDS
+    )
+    assert done.returncode == 0
+    assert b"acp-proxy run" not in done.stdout + done.stderr
+
+
 def test_the_agent_is_started_before_anything_slow_is_loaded(tmp_path: Path) -> None:
     notes = tmp_path / "modules"
     run = ["run", "--store", str(tmp_path / "store"), "--", sys.executable, "-c", "raise SystemExit(17)"]

@@ -44,6 +44,7 @@ def test_what_is_cold_is_compressed_and_shown_as_before(store: Store, cold: Path
     one, total = result.stdout.splitlines()
     assert one.startswith("agent-")
     assert total.startswith("1 compressed: ")
+    assert total.endswith(" times smaller")
     assert not cold.exists()
     assert run(store, "show", "cold").stdout == before
     assert run(store, "list").stdout == listed
