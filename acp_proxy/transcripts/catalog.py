@@ -115,7 +115,7 @@ class Catalog:
                 self._layout.unmark(agent, name)
                 size = reading.size
                 reading.measure()
-                if reading.size != size:
+                if reading.size != size or not reading.is_in_its_place:
                     self._layout.mark(agent, name)
         except FileNotFoundError:
             return False

@@ -161,7 +161,8 @@ def unpack(layout: Layout, agent: str, path: Path) -> bool:
         except FileNotFoundError:
             return False
         stack.callback(os.close, fd)
-        if path == layout.transcript(agent, path.stem):
+        is_listed = path == layout.transcript(agent, path.stem)
+        if is_listed:
             layout.mark(agent, path.stem)
         reading = Packed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
@@ -174,6 +175,8 @@ def unpack(layout: Layout, agent: str, path: Path) -> bool:
         finally:
             os.close(out)
         new.replace(path)
+        if is_listed:  # again: who has read the packed one may have taken the mark away meanwhile
+            layout.mark(agent, path.stem)
         _sync(path.parent)
         _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
         return True

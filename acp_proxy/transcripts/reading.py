@@ -76,6 +76,14 @@ class Reading:
         """Seconds since the file was last written to."""
         return now - self._written
 
+    @property
+    def is_in_its_place(self) -> bool:
+        """Whether who opens it now finds the same file: it may have been packed, or made plain, since."""
+        for path in (self.path, names.packed(self.path)):
+            with contextlib.suppress(FileNotFoundError):
+                return os.stat(path).st_ino == self.inode
+        return False
+
     def measure(self) -> None:
         """Take in what has been appended since."""
         if self.packed is not None:

@@ -18,6 +18,7 @@ from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.journal import Journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
 from tests.stored import contents
@@ -93,6 +94,28 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
     monkeypatch.setattr(index_module.Index, "add", overtaken)
     assert [row.name for row in store.sessions()] == [file_name("s")]
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
+
+
+def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
+    assert listed(store) == ["s"]
+    store.mark(AGENT, "s")
+
+    def overtaken(path: Path) -> Reading:
+        reading = Reading(path)
+        monkeypatch.undo()
+        other = Store(root)
+        assert [row.session for row in other.sessions()] == ["s"]
+        assert other.compact(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
+        return reading
+
+    monkeypatch.setattr("acp_proxy.transcripts.catalog.Reading", overtaken)
+    assert [row.session for row in store.sessions()] == ["s"]
+    assert [row.session for row in store.sessions()] == ["s"]
+    assert marks(root) == set()
+    assert list(store.verify()) == []
 
 
 def test_what_lives_again_while_it_is_forgotten_is_marked_also_where_others_read_the_index(
