@@ -100,8 +100,14 @@ class NotImported(AcpProxyError):
     """A file that is no transcript, or one that cannot be taken in as it is."""
 
 
+REPLACED = "acp-proxy was upgraded or removed"
+"""In place of an errno's name: what is needed is not there any more, or is not of this version."""
+
+
 def errno_name(problem: BaseException) -> str:
     """The name of what went wrong, without the system's words or a path."""
+    if isinstance(problem, ImportError):
+        return REPLACED
     if isinstance(problem, NewerFormat):
         return "ENOTSUP"
     number = problem.errno if isinstance(problem, OSError) else _of_sqlite(problem)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from acp_proxy.core.effects import Forward
+from acp_proxy.errors import REPLACED
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
@@ -96,7 +97,8 @@ def refusal(id: RequestId, code: int, message: str) -> Forward:
 
 def unreadable(id: RequestId, errno_name: str) -> Forward:
     """History that cannot be read: some clients act on words of the system's text, so there are none."""
-    message = f"Session history cannot be read ({errno_name}). Run: acp-proxy doctor"
+    what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
+    message = f"Session history cannot be read ({errno_name}). {what_to_do}"
     return refusal(id, jsonrpc.INTERNAL_ERROR, message)
 
 

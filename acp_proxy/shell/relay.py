@@ -203,6 +203,8 @@ class Relay:
         """Do it; what has to be done next is returned."""
         try:
             return self._perform(effect)
+        except ImportError as lost:
+            return self.instead(effect, errno_name(lost))
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error: {type(bug).__name__}: {bug}")
             return self.instead(effect)
@@ -246,13 +248,13 @@ class Relay:
                 assert_never(effect)
         return []
 
-    def instead(self, effect: Acting) -> list[Acting]:
+    def instead(self, effect: Acting, trouble: str = "ETIMEDOUT") -> list[Acting]:
         """What is done about an effect that cannot be: a thread hangs in the store, or failed."""
         match effect:
             case FindSession(request):
-                return self._decide(Found(request, trouble="ETIMEDOUT"))
+                return self._decide(Found(request, trouble=trouble))
             case DeleteSession(request=request) if request is not None:
-                return [answers.unreadable(request, "ETIMEDOUT")]
+                return [answers.unreadable(request, trouble)]
             case AmendList(raw):
                 return [Forward(Peer.CLIENT, raw)]
             case _:

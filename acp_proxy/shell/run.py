@@ -57,13 +57,14 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     relay.notify = is_ending.set
     relay.start()
     # For loads: not later, when an upgrade may have replaced them.
-    from acp_proxy.shell import finding, replaying  # noqa: F401
+    from acp_proxy.shell import finding, lasting, replaying  # noqa: F401
 
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
-    from acp_proxy.shell.supervise import supervise
-
-    return supervise(agent, relay, options.seconds(given["grace"]))
+    stay = lasting.supervision()
+    if not is_ending.is_set():
+        lasting.load_rest()
+    return stay(agent, relay, options.seconds(given["grace"]))
 
 
 def warn(text: str) -> None:

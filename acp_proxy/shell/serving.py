@@ -64,6 +64,8 @@ class Serving:
             return jsonrpc.error(wanted.request, jsonrpc.INVALID_PARAMS, str(problem))
         except Unreadable as problem:
             return answers.unreadable(wanted.request, problem.name).data
+        except ImportError as problem:
+            return answers.unreadable(wanted.request, errno_name(problem)).data
 
     def amended_list(self, raw: bytes) -> bytes:
         recorder = self._recorder
@@ -113,6 +115,8 @@ class Serving:
                 said.put("ENOENT" if recorder.store.knows(recorder.agent, session) else None)
             except Unreadable as problem:
                 said.put(problem.name)
+            except ImportError as problem:
+                said.put(errno_name(problem))
 
         self._worker.put(ask)
         try:
@@ -134,7 +138,7 @@ class Serving:
                 if recorder.fsync != "never":
                     recorder.store.sync(agent, session)
                 recorder.store.bring_in(agent, session)
-            except (OSError, Unreadable):
+            except (OSError, Unreadable, ImportError):
                 return  # the mark stays; the next list brings it in, and doctor tells why not
 
         self._worker.put(put_away)

@@ -11,8 +11,17 @@ import contextlib
 import signal
 import sys
 
-import anyio
-import anyio.to_thread
+from anyio import (  # each by name: it loads them when they are asked for
+    CancelScope,
+    Event,
+    create_task_group,
+    current_time,
+    move_on_after,
+    open_signal_receiver,
+    run,
+    sleep,
+    to_thread,
+)
 from anyio.from_thread import BlockingPortal
 
 from acp_proxy.shell import agent as processes
@@ -34,12 +43,12 @@ def supervise(agent: Agent, relay: Relay, grace: float) -> int:
 
     For the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
     """
-    return anyio.run(_supervise, agent, relay, grace)
+    return run(_supervise, agent, relay, grace)
 
 
 async def _supervise(agent: Agent, relay: Relay, grace: float) -> int:
     watch = _Watch(agent, relay, grace)
-    async with BlockingPortal() as portal, anyio.create_task_group() as tasks:
+    async with BlockingPortal() as portal, create_task_group() as tasks:
         # The pumps tell from their threads; what they told before is in the relay's state.
         relay.notify = lambda: _wake(portal, watch)
         if sys.platform != "win32":
@@ -62,15 +71,15 @@ class _Watch:
         self._agent = agent
         self._relay = relay
         self._grace = grace
-        self._changed = anyio.Event()
+        self._changed = Event()
         self._signal: int | None = None
-        self._last_wait: anyio.CancelScope | None = None
+        self._last_wait: CancelScope | None = None
 
     def wake(self) -> None:
         self._changed.set()
 
     async def listen(self) -> None:
-        with anyio.open_signal_receiver(*HELD_SIGNALS) as signals:
+        with open_signal_receiver(*HELD_SIGNALS) as signals:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
             async for number in signals:
                 if number in ENDING_SIGNALS:
@@ -80,24 +89,24 @@ class _Watch:
 
     async def until_the_end(self) -> None:
         while not self._agent.poll() and not self._must_end():
-            with anyio.move_on_after(_TICK if sys.platform == "win32" else float("inf")):
+            with move_on_after(_TICK if sys.platform == "win32" else float("inf")):
                 await self._changed.wait()
-            self._changed = anyio.Event()
+            self._changed = Event()
         if self._relay.agent.ended.is_set() and self._signal is None:
             await self._exited(HELD_SECONDS)  # an agent that ends closes its side first
         if not self._agent.poll():
             await self._end(0 if await self._is_deaf() else self._grace)
-        with anyio.CancelScope() as self._last_wait:
+        with CancelScope() as self._last_wait:
             if self._signal is not None:
                 self._hurry()
             await self._delivered()
-            await anyio.to_thread.run_sync(self._relay.finish, self._agent.how_it_ended, abandon_on_cancel=True)
-        await anyio.to_thread.run_sync(self._relay.finish_work, _WORK_SECONDS, abandon_on_cancel=True)
+            await to_thread.run_sync(self._relay.finish, self._agent.how_it_ended, abandon_on_cancel=True)
+        await to_thread.run_sync(self._relay.finish_work, _WORK_SECONDS, abandon_on_cancel=True)
 
     def _hurry(self) -> None:
         """Somebody wants us gone: an editor that does not read is waited for no longer."""
         if self._last_wait is not None:
-            self._last_wait.deadline = anyio.current_time() + HELD_SECONDS
+            self._last_wait.deadline = current_time() + HELD_SECONDS
 
     def _must_end(self) -> bool:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
@@ -108,7 +117,7 @@ class _Watch:
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
             if waited >= self._grace:
                 return True
-            await anyio.sleep(_TICK)
+            await sleep(_TICK)
             taken, waited = self._relay.taken, waited + _TICK if self._relay.taken == taken else 0.0
         return False
 
@@ -120,23 +129,23 @@ class _Watch:
         for number, seconds in processes.steps(sys.platform, grace):
             if number is not None:
                 processes.send(processes.alive(family), number)
-            with anyio.move_on_after(seconds):
+            with move_on_after(seconds):
                 while not self._agent.poll() or processes.alive(family):
                     if self._signal is not None and self._signal != passed_on:  # also one that comes while we wait
                         passed_on = self._signal
                         processes.send(family[:1], passed_on)
-                    await anyio.sleep(_TICK)
+                    await sleep(_TICK)
                 return
 
     async def _exited(self, seconds: float) -> None:
-        with anyio.move_on_after(seconds):
+        with move_on_after(seconds):
             while not self._agent.poll():
-                await anyio.sleep(_SHORT_TICK)
+                await sleep(_SHORT_TICK)
 
     async def _delivered(self) -> None:
         """What the agent wrote is with the editor; nobody else's hold on its stdout, or words there, count for long."""
         pump = self._relay.agent
         listened = 0.0
         while not pump.ended.is_set() and listened < HELD_SECONDS:
-            await anyio.sleep(_SHORT_TICK)
+            await sleep(_SHORT_TICK)
             listened += _SHORT_TICK if pump.is_reading else 0.0

@@ -74,6 +74,8 @@ class Watch:
                 from acp_proxy.shell.idling import compact  # not before there is time for it
 
                 compact(self._recorder.store.root, lambda: self._is_idle and not self._is_awake)
+            except ImportError:  # an upgrade has replaced it: the next proxy does it
+                return
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
                 self._warn(f"internal error while nothing was said: {type(bug).__name__}: {bug}")
 

@@ -5,16 +5,14 @@ import json
 
 from acp_proxy.errors import InvalidCursor
 from acp_proxy.transcripts import places
+from acp_proxy.transcripts.names import digest
 
 _VERSION = 1
 
 
 def binding(agent: str, cwd: str | None) -> str:
     """What a cursor belongs to: it leads nowhere in another list."""
-    filtered = json.dumps([agent, places.spelled(cwd) if cwd is not None else None])
-    import hashlib  # brings OpenSSL: only for pages
-
-    return hashlib.sha256(filtered.encode()).hexdigest()[:16]
+    return digest(json.dumps([agent, places.spelled(cwd) if cwd is not None else None]))
 
 
 def written(binding: str, updated: str, session: bytes) -> str:

@@ -26,9 +26,12 @@ UNFINISHED = ".new"
 
 def file_name(text: str) -> str:
     """A slug and a hash: two texts that differ at all (also only in case) have different names on any file system."""
-    slug = _slug(text) or "session"
-    digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
-    return f"{slug}-{digest}"
+    return f"{_slug(text) or 'session'}-{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """64 bits of it, as hex digits."""
+    return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
 
 
 def _slug(text: str) -> str:

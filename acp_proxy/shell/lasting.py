@@ -1,0 +1,53 @@
+"""What ``run`` needs once the first exchange is over, all of it loaded right behind that.
+
+Not when it is needed: by then an upgrade of acp-proxy may have replaced the files, days before the editor ends. What is
+Python's own may load later, since that stays. Raises nothing: what is not there any more is missed where it is needed,
+and said there.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.later import Later
+from acp_proxy.shell.relay import Relay
+from acp_proxy.shell.waiting import wait
+
+_TLS = "ssl"
+"""OpenSSL, which asyncio and anyio load and nothing of ours uses: a sixth of the memory of a proxy at rest."""
+
+
+def supervision() -> Callable[[Agent, Relay, float], int]:
+    """Who stays until the end: ``supervise``, or where all that it needs is not there any more ``wait``."""
+    try:
+        with _without(_TLS):
+            import asyncio  # noqa: F401 - it gets on with a Python that has none
+        with Later(_TLS, classes=("SSLContext",)):  # anyio names it in annotations
+            import anyio._backends._asyncio  # noqa: F401
+            import psutil  # noqa: F401
+
+            from acp_proxy.shell.supervise import supervise
+    except Exception:  # noqa: BLE001 - whatever half an upgrade is
+        return wait
+    return supervise
+
+
+def load_rest() -> None:
+    with suppress(Exception):
+        from acp_proxy.transcripts import catalog, keeping, remaking  # noqa: F401 - for lists, and for what is damaged
+    with suppress(Exception):
+        from acp_proxy.shell import idling  # noqa: F401 - with what reads and writes compressed transcripts
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """There is no such module, for who gets on without it."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]

@@ -1,0 +1,155 @@
+"""An upgrade under a running proxy: its files go, and those of what it depends on, and the conversation goes on."""
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import acp_proxy
+from acp_proxy.demo.agent import NAME
+from acp_proxy.demo.client import RequestFailed
+from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.store import Store
+from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
+from tests.stored import chunk, store_session
+
+SUPERVISED = "it is supervised"
+# The command line of this copy of the package, of which only Python's own can be imported once a file is there; before
+# that, all but the named. It says when everything has been loaded: the loop's socket is made behind that.
+COPIED = """
+import os, sys
+copy, gone, *names = sys.argv.pop(1).split(os.pathsep)
+sys.path.insert(0, copy)
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if name in names or (os.path.exists(gone) and top not in (sys.stdlib_module_names | {"acp_proxy"})):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+def tell(event, arguments):
+    if event == "socket.__new__":
+        os.write(2, b"SUPERVISED\\n")
+sys.addaudithook(tell)
+from acp_proxy.__main__ import main
+main()
+""".replace("SUPERVISED", SUPERVISED)
+
+
+class Copy:
+    """A proxy that runs from a copy of the package; ``lacks``: modules that it does not find from the beginning on."""
+
+    def __init__(self, proxied: Proxied) -> None:
+        self._proxied = proxied
+        self._place, self._gone = proxied.base / "installed", proxied.base / "gone"
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(Path(acp_proxy.__file__).parent, self._place / "acp_proxy", ignore=ignored)
+
+    def editor(self, *agent: str, lacks: tuple[str, ...] = (), script: str | None = "echo") -> Editor:
+        words = os.pathsep.join([str(self._place), str(self._gone), *lacks])
+        _, _, _, *run = self._proxied.command(script, options=("--grace", "0.2"), agent=agent)
+        editor = Editor([sys.executable, "-c", COPIED, words, *run])
+        editor.project = self._proxied.project
+        return editor
+
+    def upgrade(self, editor: Editor) -> None:
+        editor.wait_for_stderr(SUPERVISED)
+        self._place.rename(self._gone)
+
+
+@pytest.fixture
+def copy(proxied: Proxied) -> Copy:
+    return Copy(proxied)
+
+
+def packed_session(proxied: Proxied, session: str) -> None:
+    """A session that is stored compressed."""
+    store = Store(proxied.store)
+    path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
+    assert store.sessions()  # what the index has not seen is not packed
+    assert store.compact(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
+
+
+def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Proxied, copy: Copy) -> None:
+    packed_session(proxied, "packed")
+    packed_session(proxied, "also-packed")
+    damaged = store_session(Store(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
+    damaged.write_bytes(b"{" + damaged.read_bytes())
+    with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
+        session = editor.open()
+        copy.upgrade(editor)
+
+        assert "I heard: one" in texts(editor.prompt(session, "one"))
+        listed = [each["sessionId"] for each in editor.sessions()]
+        assert {session, "packed", "also-packed"} <= set(listed)
+        assert editor.sessions(cwd="/elsewhere") == []
+        with pytest.raises(RequestFailed, match="Invalid cursor"):
+            editor.sessions(cursor="none")
+        assert "I heard: one" in texts(conversation(editor.load(session).updates))
+        for name in ("packed", "damaged"):
+            assert editor.load(name).updates, name
+        [answer] = texts(editor.prompt("packed", "again"))  # it is handed over, and its transcript is plain again
+        assert "said in packed" in answer
+        editor.request("session/delete", {"sessionId": "also-packed"})
+        assert "also-packed" not in [each["sessionId"] for each in editor.sessions()]
+        assert texts(editor.prompt(session, "two"))
+
+        agent = psutil.Process(editor.pid).children()
+        editor.end()
+        assert not psutil.wait_procs(agent, timeout=10)[1]
+        assert set(editor.stderr().splitlines()) == {SUPERVISED}
+
+
+def ending(editor: Editor, how: str) -> int:
+    if how == "signal":
+        editor.signal(signal.SIGTERM)
+        return editor.wait()
+    return editor.end()
+
+
+@pytest.mark.parametrize(
+    ("lacks", "how", "options"),
+    [
+        ("anyio", "end", ()),
+        ("acp_proxy.shell.supervise", "signal", ()),
+        ("anyio", "signal", ("--ignore-eof", "--ignore-sigterm")),
+        ("psutil", "end", ("--ignore-eof", "--ignore-sigterm")),
+    ],
+)
+def test_what_is_gone_before_it_was_loaded_costs_no_conversation_and_no_end(
+    proxied: Proxied, copy: Copy, lacks: str, how: str, options: tuple[str, ...]
+) -> None:
+    with copy.editor(*options, lacks=(lacks,)) as editor:
+        session = editor.open()
+        assert "I heard: one" in texts(editor.prompt(session, "one"))
+        assert [each["sessionId"] for each in editor.sessions()] == [session]
+        agent = psutil.Process(editor.pid).children()
+        ending(editor, how)
+        assert not psutil.wait_procs(agent, timeout=10)[1]
+        assert editor.stderr() == ""
+
+
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.keeping", "acp_proxy.transcripts.catalog"])
+def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
+    with copy.editor(lacks=(lacks,)) as editor:
+        session = editor.open()
+        editor.prompt(session, "one")
+        with pytest.raises(RequestFailed, match=r"upgraded.*Restart the agent") as refused:
+            editor.sessions()
+        assert refused.value.code == INTERNAL_ERROR
+        assert "I heard: two" in texts(editor.prompt(session, "two"))
+        assert editor.end() == 0
+
+
+def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy) -> None:
+    packed_session(proxied, "packed")
+    with copy.editor(lacks=("acp_proxy.transcripts.packed",)) as editor:
+        session = editor.open()
+        refused = editor.load("packed").answer["error"]
+        assert "upgraded" in refused["message"]
+        assert "Restart the agent" in refused["message"]
+        assert "I heard: two" in texts(editor.prompt(session, "two"))
+        assert editor.end() == 0
