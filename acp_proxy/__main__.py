@@ -3,6 +3,8 @@
 import os
 import sys
 
+from acp_proxy.errors import NotWritable
+
 _COMPLETE = "_ACP_PROXY_COMPLETE"
 """Set by the shells' completion, which typer answers."""
 
@@ -13,24 +15,40 @@ def main() -> None:
         from acp_proxy.shell.launch import launch
 
         launch(words[1:])
-    elif words == ["--version"]:
+    else:
+        from acp_proxy.cli import standard
+
+        standard.prepare()
+        try:
+            try:
+                _command(words)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:  # who reads the output has left
+            os._exit(1)
+        except NotWritable as problem:
+            _fail(str(problem))
+        except OSError as problem:  # of none of the streams, nor of a store: that is said where it is asked
+            _fail(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem.strerror))
+
+
+def _fail(text: str) -> None:
+    print(f"acp-proxy: {text}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _command(words: list[str]) -> None:
+    if words == ["--version"]:
         from acp_proxy import __version__
 
         print(f"acp-proxy {__version__}")
-    else:
-        if _COMPLETE in os.environ:
-            # typer would render each title by it, which takes longer than anybody waits at a prompt
-            sys.modules["rich"] = None  # type: ignore[assignment]
-        from acp_proxy.cli.app import app
+        return
+    if _COMPLETE in os.environ:
+        # typer would render each title by it, which takes longer than anybody waits at a prompt
+        sys.modules["rich"] = None  # type: ignore[assignment]
+    from acp_proxy.cli.app import app
 
-        if reconfigure := getattr(sys.stdout, "reconfigure", None):
-            reconfigure(errors="replace")  # a terminal, or a file, of another character set
-        try:
-            app(prog_name="acp-proxy")
-        except OSError as problem:  # of the output, as on a full disk: what a store does is said where it is asked
-            where = f"{problem.filename}: " if problem.filename else ""
-            print(f"acp-proxy: {where}{problem.strerror}", file=sys.stderr)
-            os._exit(1)  # at once: what is left of the output cannot be written at the end either
+    app(prog_name="acp-proxy")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import typer
 from acp_proxy.cli import keyboard, recordings
 from acp_proxy.cli.keyboard import Keyboard
 from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
-from acp_proxy.cli.writing import taken_by
 from acp_proxy.transcripts.reading import Line, Reading
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import acp, clock
@@ -151,12 +150,11 @@ class _Show:
     def _write(self, pieces: "list[Piece]") -> None:
         from rich.text import Text
 
-        with taken_by("the output"):
-            for piece in pieces:
-                if piece.again and self._rewrites:
-                    self._console.file.write("\r\x1b[2K")
-                elif piece.again:
-                    self._console.file.write("\n")
-                self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
-            if pieces:
-                sys.stdout.flush()
+        for piece in pieces:
+            if piece.again and self._rewrites:
+                self._console.file.write("\r\x1b[2K")
+            elif piece.again:
+                self._console.file.write("\n")
+            self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
+        if pieces:
+            sys.stdout.flush()

@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from acp_proxy.cli.writing import taken_by
-
 if TYPE_CHECKING:
     from subprocess import Popen
 
@@ -87,9 +85,8 @@ def _started(command: list[str]) -> "Popen[bytes] | None":
 
 
 def _say(text: str) -> None:
-    with taken_by("the output"):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _pager() -> list[str]:

@@ -14,13 +14,11 @@ from acp_proxy.views import terminal
 def to_stdout(pieces: Iterable[bytes]) -> None:
     """The bytes as they are; to a terminal, without what could steer it."""
     for piece in pieces:
-        with taken_by("the output"):
-            if sys.stdout.isatty():
-                sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
-            else:
-                sys.stdout.buffer.write(piece)
-    with taken_by("the output"):
-        sys.stdout.flush()
+        if sys.stdout.isatty():
+            sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
+        else:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.flush()
 
 
 @contextmanager

@@ -1,0 +1,63 @@
+"""The standard streams, as every command but ``run`` finds them: all three are there.
+
+What cannot be written to stdout is ``NotWritable``, so that nobody takes it for trouble with something else; only who
+stops reading is a ``BrokenPipeError`` as ever. What cannot be said on stderr is not said.
+"""
+
+import io
+import os
+import sys
+
+from acp_proxy.errors import NotWritable
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from _typeshed import ReadableBuffer
+
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+def prepare() -> None:
+    for number in (_STDIN, _STDOUT, _STDERR):  # one that is closed would be given to a file of ours
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDONLY)  # also in stdout's place: writing there fails
+    if sys.stdin is None:
+        sys.stdin = io.StringIO()
+    sys.stdout = _made(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
+    sys.stderr = _made(sys.stderr, _Talk(_STDERR, "wb", closefd=False), "backslashreplace")
+
+
+def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
+    """``errors``: what becomes of what a terminal, or a file, of another character set cannot have."""
+    if before is not None and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
+        return before  # a console of Windows
+    encoding = before.encoding if before is not None else None
+    by_line = before is None or before.line_buffering or getattr(before, "write_through", False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
+
+
+class _Talk(io.FileIO):
+    def write(self, data: "ReadableBuffer") -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return memoryview(data).nbytes
+
+
+class _Output(io.FileIO):
+    is_full = False
+
+    def write(self, data: "ReadableBuffer") -> int:
+        if not self.is_full:
+            try:
+                return super().write(data)
+            except BrokenPipeError:
+                raise
+            except OSError as problem:
+                self.is_full = True
+                raise NotWritable("the output", problem) from problem
+        return memoryview(data).nbytes  # it was said: nothing is to fail once more at the end
