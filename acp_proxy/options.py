@@ -117,6 +117,8 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
     patterns(values["redact"])
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
+    if not words[at]:
+        raise UsageError("the agent's command is empty. Check what stands behind acp-proxy run in your editor.")
     return values, words[at:]
 
 

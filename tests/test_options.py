@@ -111,7 +111,6 @@ def test_a_variable_of_a_flag_that_says_neither_is_refused(other: str) -> None:
         (["agent", "--", "x"], ["agent", "--", "x"]),
         (["--no-record", "--", "agent"], ["agent"]),
         (["--store", "--", "agent"], ["agent"]),
-        (["", "x"], ["", "x"]),
     ],
 )
 def test_options_end_at_the_first_word_that_is_none(words: list[str], command: list[str]) -> None:

@@ -33,7 +33,8 @@ def supervision() -> Callable[[Agent, Relay, float], int]:
     return supervise
 
 
-def load_rest() -> None:
+def load_stores() -> None:
+    """What is asked of the store by others than the recorder."""
     with suppress(Exception):
         from acp_proxy.transcripts import catalog, keeping, remaking  # noqa: F401 - for lists, and for what is damaged
     with suppress(Exception):

@@ -62,8 +62,8 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
     stay = lasting.supervision()
-    if not is_ending.is_set():
-        lasting.load_rest()
+    if recorder is not None and not is_ending.is_set():
+        lasting.load_stores()
     return stay(agent, relay, options.seconds(given["grace"]))
 
 

@@ -64,7 +64,7 @@ def test_a_wrong_usage_is_exit_2_and_one_line_and_no_agent(
     assert not left.exists()
 
 
-@pytest.mark.parametrize("words", [[], ["--"], ["--no-record"], ["--store", "x"], ["--store"]])
+@pytest.mark.parametrize("words", [[], ["--"], ["--no-record"], ["--store", "x"], ["--store"], [""], ["--", "", "x"]])
 def test_a_missing_agent_is_exit_2(words: list[str]) -> None:
     check_refused([*PROXY, "run", *words], {})
 

@@ -9,7 +9,7 @@ import sys
 from acp_proxy.shell import lasting
 print(lasting.supervision().__module__)
 before = "ssl" in sys.modules
-lasting.load_rest()
+lasting.load_stores()
 print(*sys.modules)
 import ssl
 print(before, ssl.SSLContext.__module__, hasattr(ssl, "create_default_context"))
