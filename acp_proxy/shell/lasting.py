@@ -1,4 +1,4 @@
-"""What ``run`` needs once the first exchange is over, all of it loaded right behind that.
+"""What ``run`` needs once it has begun, loaded while the agent starts, or right behind the first exchange.
 
 Not when it is needed: by then an upgrade of acp-proxy may have replaced the files, days before the editor ends. What is
 Python's own may load later, since that stays. Raises nothing: what is not there any more is missed where it is needed,
@@ -16,6 +16,12 @@ from acp_proxy.shell.waiting import wait
 
 _TLS = "ssl"
 """OpenSSL, which asyncio and anyio load and nothing of ours uses: a sixth of the memory of a proxy at rest."""
+
+
+def load_telling() -> None:
+    """For loads, which an editor may ask for at once."""
+    with suppress(Exception):
+        from acp_proxy.shell import finding, replaying  # noqa: F401
 
 
 def supervision() -> Callable[[Agent, Relay, float], int]:

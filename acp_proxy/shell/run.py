@@ -11,7 +11,7 @@ from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import StoreRefused, UsageError
-from acp_proxy.shell import signals
+from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.gate import STALL_SECONDS
 from acp_proxy.shell.output import stderr
@@ -56,9 +56,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     is_ending = threading.Event()
     relay.notify = is_ending.set
     relay.start()
-    # For loads: not later, when an upgrade may have replaced them.
-    from acp_proxy.shell import finding, lasting, replaying  # noqa: F401
-
+    lasting.load_telling()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
     stay = lasting.supervision()

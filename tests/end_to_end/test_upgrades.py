@@ -144,9 +144,10 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
         assert editor.end() == 0
 
 
-def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy) -> None:
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.packed", "acp_proxy.shell.replaying"])
+def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     packed_session(proxied, "packed")
-    with copy.editor(lacks=("acp_proxy.transcripts.packed",)) as editor:
+    with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
         refused = editor.load("packed").answer["error"]
         assert "upgraded" in refused["message"]
