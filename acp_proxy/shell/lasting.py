@@ -1,8 +1,8 @@
 """What ``run`` needs once it has begun, loaded while the agent starts, or right behind the first exchange.
 
 Not when it is needed: by then an upgrade of acp-proxy may have replaced the files, days before the editor ends. What is
-Python's own may load later, since that stays. Raises nothing: what is not there any more is missed where it is needed,
-and said there.
+Python's own may load later, since that stays. But for who stays until the end nothing is raised: what is not there any
+more is missed where it is needed, and said there.
 """
 
 import sys
@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.later import Later
 from acp_proxy.shell.relay import Relay
-from acp_proxy.shell.waiting import wait
 
 _TLS = "ssl"
 """OpenSSL, which asyncio and anyio load and nothing of ours uses: a sixth of the memory of a proxy at rest."""
@@ -25,17 +24,14 @@ def load_telling() -> None:
 
 
 def supervision() -> Callable[[Agent, Relay, float], int]:
-    """Who stays until the end: ``supervise``, or where all that it needs is not there any more ``wait``."""
-    try:
-        with _without(_TLS):
-            import asyncio  # noqa: F401 - it gets on with a Python that has none
-        with Later(_TLS, classes=("SSLContext",)):  # anyio names it in annotations
-            import anyio._backends._asyncio  # noqa: F401
-            import psutil  # noqa: F401
+    """Who stays until the end. Raises ImportError."""
+    with _without(_TLS):
+        import asyncio  # noqa: F401 - it gets on with a Python that has none
+    with Later(_TLS, classes=("SSLContext",)):  # anyio names it in annotations
+        import anyio._backends._asyncio  # noqa: F401
+        import psutil  # noqa: F401
 
-            from acp_proxy.shell.supervise import supervise
-    except Exception:  # noqa: BLE001 - whatever half an upgrade is
-        return wait
+        from acp_proxy.shell.supervise import supervise
     return supervise
 
 

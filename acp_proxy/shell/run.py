@@ -10,7 +10,7 @@ from typing import Literal
 from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
-from acp_proxy.errors import StoreRefused, UsageError
+from acp_proxy.errors import REPLACED, StoreRefused, UsageError
 from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.gate import STALL_SECONDS
@@ -28,6 +28,7 @@ _FIRST_ANSWER_SECONDS = 1.0
 _FIRST_LOAD_SECONDS = 0.05
 """An editor that opens a session does so at once: what only waits for the end is not imported beside that. Only a
 moment: nor is it to fall into the first turn."""
+_LOST = 1  # status: it was replaced before it could stay
 _WARNING = 2000  # characters: it may quote a session's id, which may be megabytes
 _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
@@ -59,10 +60,14 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     lasting.load_telling()
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
-    stay = lasting.supervision()
+    try:
+        supervise = lasting.supervision()
+    except ImportError:  # in the first second
+        warn(f"{REPLACED} while it started. Restart the agent.")
+        return _LOST
     if recorder is not None and not is_ending.is_set():
         lasting.load_stores()
-    return stay(agent, relay, options.seconds(given["grace"]))
+    return supervise(agent, relay, options.seconds(given["grace"]))
 
 
 def warn(text: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -103,33 +102,11 @@ def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Pr
         assert set(editor.stderr().splitlines()) == {SUPERVISED}
 
 
-def ending(editor: Editor, how: str) -> int:
-    if how == "signal":
-        editor.signal(signal.SIGTERM)
-        return editor.wait()
-    return editor.end()
-
-
-@pytest.mark.parametrize(
-    ("lacks", "how", "options"),
-    [
-        ("anyio", "end", ()),
-        ("acp_proxy.shell.supervise", "signal", ()),
-        ("anyio", "signal", ("--ignore-eof", "--ignore-sigterm")),
-        ("psutil", "end", ("--ignore-eof", "--ignore-sigterm")),
-    ],
-)
-def test_what_is_gone_before_it_was_loaded_costs_no_conversation_and_no_end(
-    proxied: Proxied, copy: Copy, lacks: str, how: str, options: tuple[str, ...]
-) -> None:
-    with copy.editor(*options, lacks=(lacks,)) as editor:
-        session = editor.open()
-        assert "I heard: one" in texts(editor.prompt(session, "one"))
-        assert [each["sessionId"] for each in editor.sessions()] == [session]
-        agent = psutil.Process(editor.pid).children()
-        ending(editor, how)
-        assert not psutil.wait_procs(agent, timeout=10)[1]
-        assert editor.stderr() == ""
+def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_agent_along(copy: Copy) -> None:
+    with copy.editor(lacks=("anyio",)) as editor:
+        assert editor.wait() == 1
+        assert editor.stderr() == "acp-proxy: acp-proxy was upgraded or removed while it started. Restart the agent.\n"
+        assert editor.all_ended()
 
 
 @pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.keeping", "acp_proxy.transcripts.catalog"])
