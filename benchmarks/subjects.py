@@ -15,11 +15,12 @@ from pathlib import Path
 from benchmarks.build import PROGRAMS, Built
 from benchmarks.rounds import Numbers
 
-NONE, C, CAT, THREADS, PROXY = "none", "C", "cat", "two threads", "acp-proxy"
+NONE, C, CAT, THREADS, WIDE_THREADS, PROXY = "none", "C", "cat", "two threads", "two threads, wide", "acp-proxy"
 NODE, PYTHON_SDK, TYPESCRIPT_SDK = "Node pipe", "Python SDK", "TypeScript SDK"
 PYTHON = "python -c pass"
 
 _TALK_SECONDS = 400  # the client itself gives up earlier
+_READ, _WIDE_READ = 64 * 1024, 512 * 1024
 _CAT = 'cat | "$@" | cat'
 
 
@@ -81,8 +82,9 @@ class Effort:
                 return [self.built.relay]
             case "cat":
                 return ["/bin/sh", "-c", _CAT, "sh"]
-            case "two threads":
-                return [self.built.python, str(PROGRAMS / "threads.py"), f"{store}.jsonl"]
+            case "two threads" | "two threads, wide":
+                size = _READ if subject == THREADS else _WIDE_READ
+                return [self.built.python, str(PROGRAMS / "threads.py"), f"{store}.jsonl", str(size)]
             case "acp-proxy" | "full" | "compact":
                 replay = [] if subject == PROXY else ["--replay", subject]
                 return [self.built.proxy, "run", "--store", str(store), *replay, "--"]

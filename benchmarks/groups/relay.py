@@ -2,7 +2,8 @@
 
 A client and an agent in C, after a real opening, with the transcript on. C is a relay that only polls, reads and
 writes: the least that one more process costs. `cat` is `cat | agent | cat`. Two threads are the least that a proxy in
-Python costs: they read and write, append what the agent says to a file, and look at nothing.
+Python costs: they read and write, append what the agent says to a file, and look at nothing. Wide ones make pipes hold
+half a megabyte, as the proxy does for long lines.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from functools import partial
 
 from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row
 from benchmarks.rounds import interleaved
-from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, C, Effort
+from benchmarks.subjects import CAT, NONE, PROXY, PYTHON, THREADS, WIDE_THREADS, C, Effort
 
 BATCH = 64 * 1024
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
@@ -35,8 +36,8 @@ class Talk:
     rounds: int = 11
 
 
-def lines(name: str, size: int, count: int, *, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
-    """Lines of one size, in both directions. ``rounds``: of those to the client."""
+def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
+    """Lines of one size, in both directions. ``rounds``, ``also`` (subjects): of those to the client."""
     rate, growth = (
         partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, more=True, of=size * count),
         partial(Reading, unit=BYTES, key="growth"),
@@ -46,7 +47,7 @@ def lines(name: str, size: int, count: int, *, quick: bool = False, rounds: int 
         ("stream",),
         (count, size, BATCH),
         (rate(to_client), growth(f"{to_client}: memory growth")),
-        (NONE, C, THREADS, PROXY),
+        (NONE, C, THREADS, *also, PROXY),
         quick,
         rounds=rounds,
     )
@@ -108,7 +109,7 @@ TALKS = (
     ),
     *lines("1 kB", 1_000, 100_000),
     *lines("100 kB", 100_000, 1_000),
-    *lines("50 MB", 50_000_000, 1, quick=True, rounds=MANY),
+    *lines("50 MB", 50_000_000, 1, WIDE_THREADS, quick=True, rounds=MANY),
     Talk(
         ("prompt", 0, 50_000_000),
         (1, SMALL),

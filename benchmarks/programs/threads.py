@@ -1,15 +1,16 @@
 """The least that a proxy in Python can be: a thread for each direction, and all that the agent says in a file.
 
-threads.py FILE COMMAND…
+threads.py FILE BYTES COMMAND…      BYTES: of one read; what is more than a pipe holds at first is made to fit
 """
 
+import fcntl
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
 
-SIZE = 64 * 1024
+USUAL = 64 * 1024  # bytes: what a pipe holds, if nobody says otherwise
 
 
 def write(fd: int, data: bytes) -> None:
@@ -18,25 +19,29 @@ def write(fd: int, data: bytes) -> None:
         written += os.write(fd, memoryview(data)[written:])
 
 
-def pass_on(source: int, targets: Iterable[int]) -> None:
-    while data := os.read(source, SIZE):
+def pass_on(source: int, targets: Iterable[int], size: int) -> None:
+    while data := os.read(source, size):
         for target in targets:
             write(target, data)
 
 
 def main() -> None:
     kept = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    agent = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    size = int(sys.argv[2])
+    agent = subprocess.Popen(sys.argv[3:], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert agent.stdin is not None
     assert agent.stdout is not None
     to_agent, from_agent = agent.stdin.fileno(), agent.stdout.fileno()
+    if size > USUAL:
+        for fd in (0, 1, to_agent, from_agent):
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
 
     def up() -> None:
-        pass_on(0, [to_agent])
+        pass_on(0, [to_agent], size)
         os.close(to_agent)
 
     threading.Thread(target=up, daemon=True).start()
-    pass_on(from_agent, [1, kept])
+    pass_on(from_agent, [1, kept], size)
     os._exit(agent.wait())
 
 
