@@ -63,7 +63,10 @@ def test_ctrl_c_at_a_question_deletes_nothing_and_ends_as_everywhere(store: Stor
             said += (byte := os.read(asking.stderr.fileno(), 1))
             assert byte, said
         asking.send_signal(signal.SIGINT)
-        assert (asking.wait(SECONDS), asking.stderr.read()) == (130, b"\n")
+        assert asking.wait(SECONDS) == 130
+        more = asking.stderr.read()
+    # The signal may come in the middle of the write: then the buffer holds the question still, and it is written again.
+    assert more.removeprefix(said.splitlines()[-1]) == b"\n"
     assert len(titles(store)) == 3
 
 
