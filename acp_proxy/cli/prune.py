@@ -20,7 +20,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import Unreadable, UsageError
-from acp_proxy.transcripts.names import is_meant
+from acp_proxy.transcripts.names import meant
 from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, terminal
@@ -34,15 +34,15 @@ def prune(
     store: StoreOption = "",
     agent: AgentOption = "",
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="What nobody has used for so long: 90d, 12w.")
-    ] = "",
+        str | None, typer.Option("--older-than", metavar="AGE", help="What nobody has used for so long: 90d, 12w.")
+    ] = None,
     keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="All but so many, the newest.")] = None,
     max_size: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--max-size", metavar="SIZE", help="The oldest, until the rest takes no more than this: 5GB, 500M."
         ),
-    ] = "",
+    ] = None,
     deleted: Annotated[
         bool,
         typer.Option("--deleted", help="Only what was deleted softly, by when that was; without a limit all of it."),
@@ -61,15 +61,16 @@ def prune(
     Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
     with explained():
-        has_limit = older_than or keep is not None or max_size
-        limits = _limits(older_than, 0 if deleted and not has_limit else keep, max_size)
+        is_for_all = deleted and older_than is None and keep is None and max_size is None
+        limits = _limits(older_than, 0 if is_for_all else keep, max_size)
         if deleted and soft:
             raise UsageError("--deleted is about what was deleted softly already: without --soft")
         if as_json and not (dry_run or yes):
             raise UsageError("--json does not ask: with --dry-run or --yes")
         opened = store_of(store, change=not dry_run)
-        candidates = [each for each in opened.candidates(deleted=deleted) if is_meant(each.agent, agent)]
-        chosen = beyond(limits, candidates)
+        candidates = opened.candidates(deleted=deleted)
+        agents = meant({*opened.agents(), *(each.agent for each in candidates)}, agent)
+        chosen = beyond(limits, [each for each in candidates if each.agent in agents])
         if dry_run or not chosen:
             if dry_run and not as_json:
                 _show(opened, chosen)
@@ -85,13 +86,13 @@ def prune(
         raise typer.Exit(1)
 
 
-def _limits(older_than: str, keep: int | None, max_size: str) -> Limits:
-    """Raises UsageError."""
-    if not older_than and keep is None and not max_size:
+def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
+    """One that a script left empty is a wrong one, not none. Raises UsageError."""
+    if older_than is None and keep is None and max_size is None:
         raise UsageError("prune takes --older-than, --keep or --max-size, or several of them; --deleted needs none")
-    age = amounts.seconds("--older-than", older_than) if older_than else None
+    age = amounts.seconds("--older-than", older_than) if older_than is not None else None
     before = clock.stamp(max(time.time() - age, 0.0)) if age is not None else None
-    return Limits(before, keep, amounts.size("--max-size", max_size) if max_size else None)
+    return Limits(before, keep, amounts.size("--max-size", max_size) if max_size is not None else None)
 
 
 def _pruned(store: Store, chosen: Sequence[Candidate], *, soft: bool) -> dict[tuple[str, str], str]:

@@ -12,7 +12,7 @@ from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explaine
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import file_name, is_meant
+from acp_proxy.transcripts.names import file_name, meant
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 
@@ -55,7 +55,9 @@ def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]
 
     None: all.
     """
-    found = [each for each in kept if is_meant(each.agent, agent)]
+    all_kept = list(kept)
+    agents = meant({each.agent for each in all_kept}, agent)
+    found = [each for each in all_kept if each.agent in agents]
     if wanted is None:
         return found
     return (

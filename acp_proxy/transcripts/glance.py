@@ -52,7 +52,7 @@ def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
             if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
                 return []
-            meant = [folder for folder in agents(root) if names.is_meant(folder, agent)]
+            meant = names.meant(agents(root), agent)
             found = index.execute(_QUERY, (json.dumps(meant), beginning.encode(), _MANY)).fetchall()
         return list(_seen(Layout(root), found))
     except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):

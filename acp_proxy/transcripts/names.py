@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -107,13 +108,27 @@ def called(folder: str) -> str:
     return readable(folder)
 
 
+def meant(folders: Iterable[str], agent: str) -> list[str]:
+    """Those of these agents that a person means who says this: by the whole name, with or without its scope, or the
+    folder's; if that is nobody's, by how any word of it begins. Everybody is meant by nothing."""
+    known = list(folders)
+    return [folder for folder in known if agent and _is_called(folder, agent)] or [
+        folder for folder in known if _begins(folder, agent)
+    ]
+
+
 @cache
-def is_meant(folder: str, agent: str) -> bool:
-    """Whether a person who says this means the agent of a folder: by its whole name, by the folder's, or by how either,
-    what is behind its scope, or any word of it begins. Everybody is meant by nothing."""
+def _is_called(folder: str, agent: str) -> bool:
+    said = agent.lower()
+    is_so = not is_ours(said) and _slug(agent) in (readable(folder), called(folder))
+    return is_so or folder in (said, file_name(agent))
+
+
+@cache
+def _begins(folder: str, agent: str) -> bool:
     said, slug = agent.lower(), _slug(agent)
     begins = slug != "" and not is_ours(said) and f"-{slug}" in f"-{readable(folder)}"
-    return begins or folder.startswith(said) or folder == file_name(agent)
+    return begins or folder.startswith(said)
 
 
 def is_alike(told: str, command: str) -> bool:

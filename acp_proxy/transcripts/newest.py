@@ -7,7 +7,7 @@ another session, is not.
 
 import heapq
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -56,36 +56,49 @@ def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
     return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
 
 
-def meant(index: Index, wanted: Wanted, given: str) -> list[Listed]:
+def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) -> list[Listed]:
     """The sessions of exactly this id or transcript, else those whose ids begin so: newest first, not endlessly many.
 
-    One whose id a newer session has is meant only with the number that its transcript's name has: who deletes an id
-    twice deletes one session. No word is the beginning of none: what a script left empty means no session, also where
-    there is only one.
+    One whose id a newer session has is meant only with the number that its transcript's name has. What is an id, or was
+    one (``gone``: those that were deleted), is the beginning of no other: who deletes an id twice deletes one session.
+    Nor is no word: what a script left empty means no session, also where there is only one.
     """
-    for test, values in _ways(given):
-        found = index.select(
-            f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
-            f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
-            " ORDER BY listed DESC",
-            [*values, *wanted.agents],
-        )
-        rows = [row for row in (listed(each, "") for each in found) if row.prompts]
-        if rows:
-            return sorted(rows, key=_time, reverse=True)
+    older = _OLDER.fullmatch(given)
+    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
+    for test, values in _exactly(given, pairs):
+        if rows := _prompted(index, wanted, test, values):
+            return rows
+    if not given or any(session in gone or _is_an_id(index, wanted, session) for session, _ in pairs):
+        return []
+    for session, number in pairs:
+        values = [blob(session), blob(session) + b"\xff", number]
+        if rows := _prompted(index, wanted, f"session >= ? AND session < ? AND {NUMBER} = ?", values):
+            return rows
     return []
 
 
-def _ways(given: str) -> Iterator[tuple[str, list[object]]]:
-    """In which a word may mean a session, the most certain first."""
-    older = _OLDER.fullmatch(given)
-    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
+def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
     for session, number in pairs:
         yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
     if is_ours(given):
         yield "name = ?", [given]
-    for session, number in pairs if given else ():
-        yield f"session >= ? AND session < ? AND {NUMBER} = ?", [blob(session), blob(session) + b"\xff", number]
+
+
+def _prompted(index: Index, wanted: Wanted, test: str, values: Sequence[object]) -> list[Listed]:
+    found = index.select(
+        f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
+        " ORDER BY listed DESC",
+        [*values, *wanted.agents],
+    )
+    rows = [row for row in (listed(each, "") for each in found) if row.prompts]
+    return sorted(rows, key=_time, reverse=True)
+
+
+def _is_an_id(index: Index, wanted: Wanted, session: str) -> bool:
+    """Also of one without a prompt, or whose id a newer session had."""
+    test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
 
 
 def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.transcripts import access, deleting, folders, opening
+from acp_proxy.transcripts import access, deleting, folders, names, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, is_meant, packed
+from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock
@@ -70,7 +70,7 @@ class Store:
 
     def agents(self, meant: str = "") -> list[str]:
         """Their folders: of all, or of those that a person means by this."""
-        return [agent for agent in self._layout.agents() if is_meant(agent, meant)]
+        return names.meant(self._layout.agents(), meant)
 
     def choose_agent(self, given: str | None, told: str | None, command: str, *, may_run_others: bool = False) -> str:
         """The folder of an agent: the name given by the user, else its own, else its command's.
@@ -150,13 +150,14 @@ class Store:
     def meant(self, given: str, agent: str = "") -> "list[Listed]":
         """The sessions of exactly this id or transcript, else those whose ids begin so, newest first.
 
-        Raises Unreadable.
+        What was deleted is the beginning of no other. Raises Unreadable, OSError.
         """
         from acp_proxy.transcripts.keeping import titled
         from acp_proxy.transcripts.newest import meant
 
         wanted = self._wanted(agent)
-        found = self._catalog.ask(lambda index: meant(index, wanted, given), *wanted.agents)
+        gone = {session for each in wanted.agents for session in self.deleted(each)}
+        found = self._catalog.ask(lambda index: meant(index, wanted, given, gone), *wanted.agents)
         return list(titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:

@@ -122,7 +122,8 @@ def test_agents_are_offered_as_the_option_takes_them(store: Store) -> None:
     assert words("sessions list --agent ") == ["one", "other-one", "third"]
     assert words("sessions list --agent sc") == ["scope-third"]
     assert words("sessions show --agent third cc") == words("sessions show --agent scope cc") == ["ccc-4"]
-    assert words("sessions show --agent one aa") == ["aab-2", "aaa-1"]
+    assert words("sessions show --agent on aa") == ["aab-2", "aaa-1"]
+    assert words("sessions show --agent one aa") == ["aaa-1"]
 
 
 def test_editors_and_the_choices_of_options_are_offered() -> None:

@@ -121,6 +121,8 @@ def test_nothing_is_older_than_all_times(store: Store) -> None:
         ([], "--older-than"),
         (["--older-than", "soon"], "--older-than"),
         (["--max-size", "much"], "--max-size"),
+        (["--older-than", "", "--deleted", "--yes"], "--older-than"),
+        (["--max-size", "", "--keep", "0", "--yes"], "--max-size"),
         (["--keep", "1", "--deleted", "--soft"], "--soft"),
         (["--keep", "1", "--json"], "--yes"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.names import called, file_name, is_meant
+from acp_proxy.transcripts.names import called, file_name, meant
 from tests.strategies import texts
 
 EVIL = [
@@ -117,15 +117,23 @@ def test_what_is_no_name_of_ours_is_shown_as_it_is() -> None:
 
 @pytest.mark.parametrize("said", ["@mistralai/mistral-vibe", "mistral-vibe", "vibe", "MISTRAL", "mistralai-m", ""])
 def test_an_agent_is_meant_by_the_beginning_of_its_name_or_of_a_word_of_it(said: str) -> None:
-    assert is_meant(file_name("@mistralai/mistral-vibe"), said)
+    assert meant([file_name("@mistralai/mistral-vibe")], said)
 
 
 @pytest.mark.parametrize("said", ["ibe", "vibes", "@", "-", "\u6f22", "vibe-mistral", "mistralai-mistral-vibe-0"])
 def test_an_agent_is_not_meant_by_anything_else(said: str) -> None:
-    assert not is_meant(file_name("@mistralai/mistral-vibe"), said)
+    assert not meant([file_name("@mistralai/mistral-vibe")], said)
+
+
+@pytest.mark.parametrize("said", ["work", "WORK", "@scope/work", file_name("@scope/work")])
+def test_who_says_a_whole_name_means_nobody_else(said: str) -> None:
+    folders = [file_name("claude-work"), file_name("@scope/work"), file_name("workbench")]
+    assert meant(folders, said) == [file_name("@scope/work")]
+    assert meant(folders, "wor") == folders
+    assert meant(folders, "") == folders
 
 
 @given(texts)
 def test_every_agent_is_meant_by_its_whole_name_and_by_its_folder(name: str) -> None:
-    assert is_meant(file_name(name), name)
-    assert is_meant(file_name(name), file_name(name))
+    assert meant([file_name(name)], name)
+    assert meant([file_name(name)], file_name(name))

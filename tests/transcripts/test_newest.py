@@ -147,6 +147,26 @@ def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alon
     assert meant("abc~3") == meant("~1") == meant(file_name("abc")[:8]) == []
 
 
+def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Store) -> None:
+    for at, session in enumerate(("s1", "s10", "s1", "s2", "s20")):
+        keep(store, "claude", session, at=at)
+
+    def meant(given: str) -> list[str]:
+        return [row.named for row in store.meant(given)]
+
+    assert meant("s1") == ["s1"]
+    store.delete("claude", "s1")
+    assert meant("s1") == []
+    assert meant("s1~1") == ["s1~1"]
+    assert meant("s1~2") == []
+    store.delete("claude", "s2", soft=True)
+    assert meant("s2") == []
+    keep(store, "claude", "s20", talk.said("never prompted"))
+    assert meant("s20") == []
+    assert meant("s20~") == []
+    assert sorted(meant("s")) == ["s10"]
+
+
 def test_ids_that_begin_alike_are_found(store: Store) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
         keep(store, "claude", session)
