@@ -88,7 +88,7 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     while command and (found := _VARIABLE.fullmatch(command[0])):
         variables[found[1]] = found[2]
         command = command[1:]
-    if not command:
+    if not command or not command[0]:
         raise UsageError("behind the variables comes the agent's command: acp-proxy editor zed NAME=VALUE AGENT")
     if variables and command[0].startswith("-"):
         raise UsageError(

@@ -12,12 +12,12 @@ from acp_proxy.cli.storing import StoreOption, explained, store_of
 from acp_proxy.errors import AcpProxyError, NotImported
 from acp_proxy.views import terminal
 
-_STDIN = Path("-")
+_STDIN = "-"
 
 
 def take_in(
     files: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed .jsonl.zst. -: what is on stdin."),
     ],
     store: StoreOption = "",
@@ -40,12 +40,12 @@ def take_in(
     unlisted: list[str] = []
     with explained():
         opened = store_of(store, make=True)
-        for path in advancing(files, "Importing"):
+        for file in advancing(files, "Importing"):
             try:
-                taken = opened.take_in(_given(path), damaged=damaged)
+                taken = opened.take_in(_given(file), damaged=damaged)
             except (AcpProxyError, OSError) as problem:
                 reason = _reason(problem, opened.root) if isinstance(problem, OSError) else problem
-                refused.append(f"{'stdin' if path == _STDIN else path}: {reason}.".replace("..", "."))
+                refused.append(f"{'stdin' if file == _STDIN else file}: {str(reason).removesuffix('.')}.")
                 continue
             what = "imported" if taken.is_new else "here already"
             said.append(f"{taken.session}  {taken.agent}  {what}")
@@ -61,10 +61,10 @@ def take_in(
         raise typer.Exit(1)
 
 
-def _given(path: Path) -> Path | IO[bytes]:
+def _given(file: str) -> Path | IO[bytes]:
     """Raises NotImported."""
-    if path != _STDIN:
-        return path.expanduser()
+    if file != _STDIN:
+        return Path(file).expanduser()
     if (stdin := getattr(sys.stdin, "buffer", None)) is None:
         raise NotImported("it is closed. Give it a transcript, or name a file")
     return stdin  # type: ignore[no-any-return]

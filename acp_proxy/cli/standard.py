@@ -33,7 +33,8 @@ def prepare() -> None:
 
 def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
     """``errors``: what becomes of what a terminal, or a file, of another character set cannot have."""
-    if before is not None and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
+    if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
+        before.reconfigure(errors=errors)
         return before  # a console of Windows
     encoding = before.encoding if before is not None else None
     by_line = before is None or before.line_buffering or getattr(before, "write_through", False)

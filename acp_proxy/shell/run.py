@@ -1,10 +1,12 @@
 """``run``, once the agent has been started: put the parts together, and stay until it is over."""
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from signal import SIGTERM
 from typing import Literal
 
 from acp_proxy import __version__, options
@@ -62,7 +64,9 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     is_ending.wait(_FIRST_LOAD_SECONDS)
     try:
         supervise = lasting.supervision()
-    except ImportError:  # in the first second
+    except Exception:  # noqa: BLE001 - in the first second, by half an upgrade
+        with contextlib.suppress(OSError):
+            os.kill(agent.pid, SIGTERM)
         warn(f"{REPLACED} while it started. Restart the agent.")
         return _LOST
     if recorder is not None and not is_ending.is_set():

@@ -52,6 +52,8 @@ _VALUED = {
     "pipx": "--spec --python --index-url --pip-args",
 }
 """Programs that run another one, and those of their options whose value is a word of its own."""
+_ROLE = "acp"
+"""What many agents are told to be by a word."""
 _PYTHON_VALUED = frozenset({"-W", "-X"})
 _VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
 _BEFORE = {"timeout": 1, "ssh": 1, "direnv": 1}
@@ -79,8 +81,8 @@ def command_name(command: list[str]) -> str:
 
 def may_run_others(command: list[str]) -> bool:
     """Whether what is run is told by a word that is no option, nor an option's value: it may be a runner itself."""
-    words = _seen_through(command)
-    return any(not (word.startswith("-") or before.startswith("-")) for before, word in pairwise(words))
+    pairs = pairwise(_seen_through(command))
+    return any(not (word.startswith("-") or before.startswith("-") or word == _ROLE) for before, word in pairs)
 
 
 def _seen_through(command: list[str]) -> list[str]:
@@ -141,7 +143,7 @@ def _announces_script(option: str) -> bool:
 
 def _last_of(script: str) -> list[str]:
     """What stands before it only prepares for it. ``exec "$@"`` runs what is given to the script."""
-    parts = script.replace("&&", ";").split(";")
+    parts = script.replace("&&", ";").replace("\n", ";").split(";")
     commands = [words for part in parts if (words := [word.strip("'\"") for word in part.split()])]
     words = commands[-1] if commands else []
     words = words[1:] if words[:1] == ["exec"] else words

@@ -16,7 +16,7 @@ from acp_proxy.transcripts.names import file_name, is_alike, transcript_in
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import acp
 
-LOOKED_AT = 20
+LOOKED_AT = 5
 """Headers, of perhaps very many: a millisecond or two, since the agent's first answer may have to wait for it."""
 
 
@@ -43,7 +43,7 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
 
 def _told(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
     """What the agent of a transcript called itself, if it did."""
-    with contextlib.suppress(OSError, NewerFormat):  # deleted meanwhile, or not for us to read
+    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not for us to read
         reading = Reading(layout.transcript(agent, transcript))
         try:
             name = acp.text(reading.header.agent, "name") if reading.header is not None else None

@@ -117,6 +117,7 @@ def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
             new.replace(into)
             _sync(path.parent)
             path.unlink()
+            layout.mark(agent, name)  # again: who has read the plain one may have taken the mark away meanwhile
         return Made(agent, name, found.st_size, after, (found.st_ino, inode))
     finally:
         new.unlink(missing_ok=True)

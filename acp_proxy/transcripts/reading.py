@@ -80,7 +80,7 @@ class Reading:
     def is_in_its_place(self) -> bool:
         """Whether who opens it now finds the same file: it may have been packed, or made plain, since."""
         for path in (self.path, names.packed(self.path)):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 return os.stat(path).st_ino == self.inode
         return False
 

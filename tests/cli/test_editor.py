@@ -198,6 +198,7 @@ def test_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ["zed"],
         ["no-such-editor", "agent"],
         ["zed", "KEY=1"],
+        ["zed", "KEY=1", ""],
         ["zed", "--whole"],
         ["zed", "--no-such", "agent"],
         ["zed", "a\x1b"],

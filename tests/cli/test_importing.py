@@ -133,6 +133,17 @@ def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Store, other: St
     assert run(other, "export", "s", "--format", "jsonl").stdout_bytes == exported
 
 
+def test_a_file_that_is_called_as_stdin_can_be_named(
+    store: Store, other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_session(store, "s", ("Question", [chunk("yes")]))
+    (tmp_path / "-").write_bytes(run(store, "export", "s", "--format", "jsonl").stdout_bytes)
+    monkeypatch.chdir(tmp_path)
+    assert run(other, "import", "./-", stdin=b"").exit_code == 0
+    missing = run(other, "import", "../missing.jsonl")
+    assert missing.stderr.startswith("acp-proxy: not imported: ../missing.jsonl: ")
+
+
 def test_what_is_refused_of_stdin_is_said_of_stdin(store: Store, other: Store) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     page = run(store, "export", "s").stdout_bytes

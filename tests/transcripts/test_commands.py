@@ -158,15 +158,20 @@ def test_no_command_at_all_raises_or_stays_without_a_name(command: list[str]) ->
     [
         ("launch one", True),
         ("launch -v --quiet one", False),  # nobody can tell that it is no value
-        ("acme acp", True),
+        ("acme acp", False),
         ("acme", False),
         ("acme --acp", False),
         ("acme --memory /x --script y", False),
         ("npx -y @scope/acme@1 --acp", False),
-        ("npx -y @scope/acme@1 acp", True),
+        ("npx -y @scope/acme@1 acp", False),
+        ("npx -y @scope/acme@1 one", True),
         ("python -m acme --memory /x", False),
         ("", False),
     ],
 )
 def test_a_word_that_is_no_option_may_name_what_is_run(command: str, may: bool) -> None:
     assert may_run_others(command.split()) is may
+
+
+def test_of_a_script_of_several_lines_the_last_is_what_is_run() -> None:
+    assert command_name(["bash", "-c", "export A=1\nacme --acp"]) == "acme"
