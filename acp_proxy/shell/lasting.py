@@ -15,6 +15,7 @@ from acp_proxy.shell.relay import Relay
 
 _TLS = "ssl"
 """OpenSSL, which asyncio and anyio load and nothing of ours uses: a sixth of the memory of a proxy at rest."""
+_NEED_NO_TLS = frozenset({"asyncio", "anyio"})
 
 
 def load_telling() -> None:
@@ -25,13 +26,19 @@ def load_telling() -> None:
 
 def supervision() -> Callable[[Agent, Relay, float], int]:
     """Who stays until the end. Raises ImportError."""
-    with _without(_TLS):
-        import asyncio  # noqa: F401 - it gets on with a Python that has none
-    with Later(_TLS, classes=("SSLContext",)):  # anyio names it in annotations
+    try:
+        with _without(_TLS):
+            import asyncio  # noqa: F401 - it gets on with a Python that has none
+        with Later(_TLS, classes=("SSLContext",)):  # anyio names it in annotations
+            import anyio._backends._asyncio
+    except Exception:  # noqa: BLE001 - a version that does not get on without: it is loaded as a whole, with it
+        for name in [name for name in sys.modules if name.partition(".")[0] in _NEED_NO_TLS]:
+            del sys.modules[name]
         import anyio._backends._asyncio  # noqa: F401
-        import psutil  # noqa: F401
+    import psutil  # noqa: F401
 
-        from acp_proxy.shell.supervise import supervise
+    from acp_proxy.shell.supervise import supervise
+
     return supervise
 
 

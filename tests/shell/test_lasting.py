@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SECONDS = 20.0
 LOADED = """
 import sys
@@ -14,6 +16,18 @@ print(*sys.modules)
 import ssl
 print(before, ssl.SSLContext.__module__, hasattr(ssl, "create_default_context"))
 """
+NOT_WITHOUT = """
+import sys
+class Fussy:
+    def find_spec(self, name, path=None, target=None):
+        if name == "FUSSY" and "_ssl" not in sys.modules:
+            import ssl
+            ssl.SSLError
+sys.meta_path.insert(0, Fussy())
+from acp_proxy.shell import lasting
+print(lasting.supervision().__module__, "_ssl" in sys.modules)
+"""
+"""This module cannot be loaded while there is no OpenSSL."""
 NEEDED = {"anyio._backends._asyncio", "anyio._core._signals", "anyio._core._testing", "psutil", "sqlite3"}
 NEEDED |= {f"acp_proxy.transcripts.{name}" for name in ("catalog", "keeping", "packed", "packing", "remaking")}
 NEEDED |= {"acp_proxy.shell.idling", "acp_proxy.shell.supervise"}
@@ -26,3 +40,10 @@ def test_all_that_lists_loads_idle_minutes_and_the_end_need_is_loaded_and_nothin
     assert set(modules.split()) >= NEEDED
     assert not {"_ssl", "ssl", "_hashlib"} & set(modules.split())
     assert afterwards == "False ssl True"  # who wants it afterwards has it
+
+
+@pytest.mark.parametrize("fussy", ["asyncio.sslproto", "anyio.streams.tls"])
+def test_a_library_that_does_not_get_on_without_openssl_has_it(fussy: str) -> None:
+    program = NOT_WITHOUT.replace("FUSSY", fussy)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert done.stdout.split() == ["acp_proxy.shell.supervise", "True"]
