@@ -18,6 +18,7 @@ from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.transcripts.access import PRIVATE_UMASK
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.place import default_root
+from acp_proxy.transcripts.places import is_windows
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 
@@ -130,7 +131,7 @@ def directory(cwd: str, *, here: bool) -> str | None:
     if not cwd and not here:
         return None
     try:
-        return cwd if os.path.isabs(cwd) else os.path.join(os.getcwd(), cwd or ".")
+        return cwd if os.path.isabs(cwd) or is_windows(cwd) else os.path.join(os.getcwd(), cwd or ".")
     except FileNotFoundError as problem:
         raise AcpProxyError("the current directory was removed. Name one in full: --cwd DIR") from problem
 

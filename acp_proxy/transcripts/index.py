@@ -22,7 +22,7 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
-SCHEMA = 3
+SCHEMA = 4
 PAGE = 500  # several clients read only the first page
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01

@@ -110,6 +110,14 @@ def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
     assert "All of them: acp-proxy sessions list" in result.stderr
 
 
+def test_a_directory_of_windows_is_asked_for_in_any_spelling_on_every_system(store: Store) -> None:
+    store_session(store, "s", ("x", []), cwd="C:\\Users\\me\\p")
+    store_session(store, "other", ("x", []), cwd="C:\\Users\\me")
+    for cwd in ("c:/Users/me/p/", "C:\\users\\me\\p"):
+        assert ids(store, "--cwd", cwd) == ["s"]
+        assert [row["cwd"] for row in json.loads(printed(store, "--cwd", cwd, "--json"))] == ["C:\\Users\\me\\p"]
+
+
 def test_only_so_many_or_only_what_was_active_since_a_time(store: Store) -> None:
     now = time.time()
     for hours in range(5):

@@ -167,6 +167,19 @@ def test_a_directory_is_found_by_any_of_its_spellings_and_told_by_its_own(shelf:
     assert shelf.row("s3").cwd == f"{link}/."
 
 
+def test_a_directory_of_windows_is_found_by_any_of_its_spellings_on_every_system(shelf: Shelf) -> None:
+    spellings = ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/me\\p"]
+    for at, cwd in enumerate(spellings):
+        shelf.session(f"s{at}", at=at, cwd=cwd)
+    shelf.session("sibling", cwd="C:\\Users\\me\\pq")
+    shelf.session("share", cwd="\\\\Server\\Share\\p")
+    for cwd in spellings:
+        assert shelf.page(cwd) == ["s2", "s1", "s0"]
+    assert [shelf.row(f"s{at}").cwd for at in range(3)] == spellings
+    assert shelf.page("\\\\server\\share/P\\") == ["share"]
+    assert [len(page) for page in shelf.pages(2, "c:\\users\\me\\P")] == [2, 1]
+
+
 def test_a_missing_directory_is_found_and_its_children_and_siblings_are_not(shelf: Shelf) -> None:
     for session, cwd in {
         "s": "/missing/x",

@@ -40,6 +40,31 @@ def test_a_spelling_does_not_follow_links(tmp_path: Path) -> None:
     assert places.spelled(str(tmp_path / "link") + "/") == str(tmp_path / "link")
 
 
+@pytest.mark.parametrize(
+    "spelling", ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/ME\\p", "c:\\Users\\.\\me\\x\\..\\p\\"]
+)
+def test_spellings_of_one_directory_of_windows_are_one_place_on_every_system(spelling: str) -> None:
+    assert places.canonical(spelling) == places.spelled(spelling) == "c:\\users\\me\\p"
+
+
+@pytest.mark.parametrize("spelling", ["\\\\Server\\Share", "\\\\server\\share\\", "\\\\SERVER/share/"])
+def test_spellings_of_one_share_are_one_place_on_every_system(spelling: str) -> None:
+    assert places.canonical(spelling) == places.spelled(spelling) == "\\\\server\\share"
+
+
+def test_other_directories_of_windows_are_other_places() -> None:
+    paths = ["C:\\", "D:\\", "C:\\p", "C:\\p\\q", "C:\\pq", "\\\\server\\p", "\\\\server\\p\\q", "\\\\other\\p"]
+    assert len({places.canonical(path) for path in paths}) == len(paths)
+    assert places.canonical("C:\\") == places.canonical("c:/")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, those are paths of its own")
+@pytest.mark.parametrize("path", ["/c:/Users", "/C:\\Users", "/mnt/C:/x", "C:", "C:x"])
+def test_a_path_that_only_looks_like_one_of_windows_keeps_its_case(path: str) -> None:
+    assert not places.is_windows(path)
+    assert places.spelled(path) == path
+
+
 def test_links_that_lead_in_a_circle_are_a_place_too(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
