@@ -54,7 +54,7 @@ def take_in(
     for text in said:
         typer.echo(terminal.line(text))
     for text in unlisted:
-        typer.echo(f"{terminal.line(text)} has no prompt in it: no list shows it.", err=True)
+        typer.echo(f"{terminal.line(text)} holds no conversation: no list shows it.", err=True)
     for text in refused:
         typer.echo(f"acp-proxy: not imported: {terminal.line(text)}", err=True)
     if refused:

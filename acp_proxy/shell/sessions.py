@@ -56,6 +56,8 @@ class Sessions(dict[str, Known]):
             self.files.close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": agent, **told})
         self[begin.session] = Known(agent, header, fresh, begin.parent)
+        if begin.origin == record.IMPORTED:  # no prompt may ever come that would tell the index of it
+            self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)
         # Of an older session; a later one is this session's own, and so is one from before it was forgotten.
         if gap is not None and gap.since < at and (fresh or known is not None):

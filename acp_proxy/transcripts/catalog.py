@@ -18,12 +18,15 @@ from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.reading import Reading
+from acp_proxy.wire.record import IMPORTED
 
 if TYPE_CHECKING:
     from acp_proxy.transcripts.searching import Progress
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
 """For so long a turn without an answer may still get one from another process; its mark stays."""
+_TELLING_SECONDS = 60
+"""For so long an agent may be silent in what begins an imported transcript; nobody is told when that is over."""
 _LEFT_ALONE_SECONDS = 5.0
 """An index that cannot be written to is not tried at every turn's end, each for seconds: marks tell it later."""
 _TOGETHER_SECONDS = 0.1
@@ -108,7 +111,8 @@ class Catalog:
             return True  # it stays marked; what can be read is served
         try:
             with index.together():  # who takes it away from here on takes its row away behind this
-                finished = index.add(agent, name, reading) or reading.age(time.time()) > _UNFINISHED_SECONDS
+                finished = index.add(agent, name, reading) and not _is_being_told(reading)
+                finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.exists(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was taken away", name)
             if finished and index.lasts:
@@ -257,6 +261,11 @@ class Catalog:
         if self._index is not None:
             self._index.close()
         self._index = None
+
+
+def _is_being_told(reading: Reading) -> bool:
+    is_imported = reading.header is not None and reading.header.origin == IMPORTED
+    return is_imported and reading.age(time.time()) < _TELLING_SECONDS
 
 
 def is_passing(problem: sqlite3.Error) -> bool:

@@ -42,7 +42,7 @@ def agents(root: Path) -> list[str]:
 
 
 def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
-    """The newest sessions with a prompt whose ids begin so, of the agents that are meant by this."""
+    """The newest sessions with a turn whose ids begin so, of the agents that are meant by this."""
     path = Layout(root).index
     try:
         if not path.is_file():

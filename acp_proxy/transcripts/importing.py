@@ -24,6 +24,7 @@ from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, is_ours, unfinished
 from acp_proxy.transcripts.packed import Packed, pieces, written
 from acp_proxy.transcripts.reading import Reading, cut
+from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
@@ -40,7 +41,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The session of a file. ``is_new``: it was not here before."""
+    """The session of a file. ``prompts``: its turns, as a list counts them. ``is_new``: it was not here before."""
 
     agent: str
     session: str
@@ -134,16 +135,17 @@ def _header(source: Source) -> Header:
 
 
 def _checked(source: Source, header: Header, *, damaged: bool) -> int:
-    """How many prompts it has. Raises NotImported."""
-    prompts = 0
+    """How many turns it has. Raises NotImported."""
+    summary = Summary.begun(header)
     for number, (_, line) in enumerate(cut(source.read, 0, source.size), 1):
         entry = record.decode_entry(line, header.version) if number > 1 else None
         if entry is None and number > 1 and not damaged and not line.isspace():
             raise NotImported(f"line {number} is no entry of a transcript. To take it as it is: --damaged")
-        prompts += entry is not None and acp.text(entry.value, "method") == acp.PROMPT
+        if entry is not None:
+            summary.add(entry)
     if source.is_damaged:
         raise NotImported("its compression is damaged. Take a copy that is whole")
-    return prompts
+    return summary.prompts
 
 
 def _compare(source: Source, into: Path, header: Header) -> None:

@@ -42,7 +42,8 @@ CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a list says of one session. ``failed`` includes a turn that another run never finished."""
+    """What a list says of one session. ``prompts``: the user's turns, also those that the agent told of when it loaded
+    the session for the first time here. ``failed`` includes a turn that another run never finished."""
 
     agent: str
     name: str

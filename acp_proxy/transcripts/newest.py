@@ -1,7 +1,7 @@
 """Sessions as people ask for them: of all agents, newest first; those that the beginning of an id means.
 
 Read page by page, so that the first ones come as soon from a large store as from a small one, and nothing in the index
-is held while somebody looks at them. Sessions without a prompt are left out; what has no directory, or lost its id to
+is held while somebody looks at them. Sessions without a turn are left out; what has no directory, or lost its id to
 another session, is not.
 """
 

@@ -29,7 +29,7 @@ class Limits(Value):
 
 
 class Candidate(Value):
-    """``at``: when it was used last, or deleted. ``size``: bytes on the disk. ``counts``: it was prompted once."""
+    """``at``: when it was used last, or deleted. ``size``: bytes on the disk. ``counts``: it has a turn."""
 
     agent: str
     name: str

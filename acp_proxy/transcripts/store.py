@@ -134,7 +134,7 @@ class Store:
         return page
 
     def sessions(self) -> "list[Listed]":
-        """Every session of every agent with a prompt, newest first. Raises Unreadable."""
+        """Every session of every agent with a turn, newest first. Raises Unreadable."""
         return list(self.newest())
 
     def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> "Iterator[Listed]":

@@ -25,6 +25,9 @@ class Summary(Value, frozen=False):
     titles: Titles
     cwd: str | None = None
     prompts: int = 0
+    """The user's turns: prompts, and what an agent told of earlier ones before the first of those."""
+    is_prompted: bool = False
+    is_imported: bool = False
     replies: int = 0
     failed: bool = False
     last: str | None = None
@@ -43,6 +46,7 @@ class Summary(Value, frozen=False):
     def begun(cls, header: Header) -> "Summary":
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
+        out.is_imported = header.origin == record.IMPORTED
         return out
 
     @classmethod
@@ -100,6 +104,7 @@ class Summary(Value, frozen=False):
 
     def _prompt(self, entry: Entry) -> None:
         self.prompts += 1
+        self.is_prompted = True
         self.open[entry.run] = self.open.get(entry.run, 0) + 1
         self.last, self.agent_updated, self.spoke = entry.at, None, False
         self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
@@ -116,9 +121,23 @@ class Summary(Value, frozen=False):
             self._info(update)
         elif acp.is_conversation(kind):
             self.last = entry.at
+            if not self.is_prompted and self.cwd is not None:
+                self._told(kind, update)
             if kind != acp.USER_CHUNK and not self.spoke:
                 self.spoke = True
                 self.replies += 1
+
+    def _told(self, kind: str | None, update: Mapping[str, object]) -> None:
+        """Of a session that somebody has opened, and that was prompted elsewhere: a message of the user's is a turn.
+
+        An imported one may be told without them: what the agent said is a conversation all the same.
+        """
+        is_users = kind == acp.USER_CHUNK
+        if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
+            self.prompts += 1
+            self.spoke = False
+        if is_users:
+            self.titles.consider([acp.member(update, "content")])
 
     def _info(self, update: Mapping[str, object]) -> None:
         if "title" in update and isinstance(update["title"], str | None):

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from acp_proxy.demo.telling import Told, tell
+from acp_proxy.transcripts.store import Store
+from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,
     NOT_FOUND,
@@ -107,6 +109,26 @@ def test_loads_of_a_recorded_session_do_not_grow_it(proxied: Proxied) -> None:
     for _ in range(3):
         loaded_anew(proxied, session, script=None)
     assert updates_in(proxied.transcript(session)) == before
+
+
+def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_before_it_is_continued(
+    proxied: Proxied,
+) -> None:
+    session = begun_elsewhere(proxied)
+    with proxied.started(IMPORTED, agent=LOADS) as editor:
+        editor.load(session)
+        [listed] = editor.sessions()
+        assert (listed["sessionId"], listed["title"]) == (session, "said elsewhere")
+        assert editor.end() == 0
+    store = Store(proxied.store)
+    [row] = told(store, "list")
+    assert (row["sessionId"], row["title"], row["turns"], row["messageCount"]) == (session, "said elsewhere", 1, 2)
+    assert "answered elsewhere" in printed(store, "show", session)
+    assert "answered elsewhere" in printed(store, "export", session)
+    [found] = told(store, "search", "answered")
+    assert (found["sessionId"], [one["turn"] for one in found["found"]]) == (session, [1])
+    printed(store, "delete", session, "--yes")
+    assert proxied.transcripts() == []
 
 
 def test_an_imported_session_is_listed_once_it_is_continued_and_the_agents_load_goes_before_it(

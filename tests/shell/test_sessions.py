@@ -35,6 +35,16 @@ def test_a_session_that_is_known_already_is_gone_on_with(notes: Notes) -> None:
     assert notes.is_complete()
 
 
+def test_what_begins_with_the_agents_telling_is_marked_although_nobody_prompts_it(notes: Notes) -> None:
+    notes.begin(origin="imported")
+    notes.put(said("1"))
+    assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
+    assert [(row.session, row.prompts) for row in notes.store.sessions()] == [("s", 1)]
+    notes.begin("other")
+    notes.put(KeepUpdates("other", update("hi", "other") + b"\n"))
+    assert [row.session for row in notes.store.sessions()] == ["s"]
+
+
 def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) -> None:
     notes.begin()
     notes.put(said("old"), Begin("s", "/project", [], "recorded"), said("new"))

@@ -21,13 +21,15 @@ from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
 from tests.stored import contents
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
 from tests.transcripts.talk import answer, prompt, said
 from tests.transcripts.writing import AGENT, SECONDS, run_together
 
-DAY = 24 * 60 * 60
+MINUTE = 60
+DAY = 24 * 60 * MINUTE
 
 
 def listed(store: Store, agent: str = AGENT) -> list[str]:
@@ -174,6 +176,21 @@ def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Store, 
     [row] = store.page(AGENT, None, None, talk.RUN).rows
     assert (row.replies, row.updated) == (1, talk.time(3))
     assert marks(root) == set()
+
+
+def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minute(store: Store, root: Path) -> None:
+    transcript_of = store.begin(AGENT, talk.header("s", origin=record.IMPORTED), fresh=False)
+    store.mark(AGENT, "s")
+    transcript_of.append(said("one"))
+    assert listed(store) == ["s"]
+    assert marks(root) == {file_name("s")}
+    transcript_of.append(said("two"))
+    transcript_of.close()
+    written = transcript(root, "s").stat().st_mtime
+    os.utime(transcript(root, "s"), (written - MINUTE - 1, written - MINUTE - 1))
+    assert listed(store) == ["s"]
+    assert marks(root) == set()
+    assert store.sessions()[0].size == transcript(root, "s").stat().st_size
 
 
 def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: Store, root: Path) -> None:

@@ -296,6 +296,38 @@ def test_meta_that_would_grow_beyond_the_limit_is_left_out_and_what_was_stays() 
 # Counts.
 
 
+def heard(text: str, *, at: int = 0) -> bytes:
+    """The user's words, as an agent tells them."""
+    return update("user_message_chunk", at=at, content={"type": "text", "text": text})
+
+
+IMPORTED = talk.header(origin=record.IMPORTED)
+EARLIER = [heard("<context>"), heard("Fix it"), said("a"), said("b"), heard("and this"), update("tool_call"), said("c")]
+
+
+@pytest.mark.parametrize("header", [IMPORTED, talk.header(), talk.header(origin=record.PARTIAL)])
+def test_what_an_agent_tells_before_the_first_prompt_has_turns_and_gives_a_title(header: record.Header) -> None:
+    found = summary(*EARLIER, header=header)
+    assert (found.prompts, found.replies, found.title) == (2, 2, "Fix it")
+    prompted = [prompt("Go on", at=9), heard("Go on", at=9), said("d", at=9), answer(at=9), heard("late", at=9)]
+    found = summary(*EARLIER, *prompted, header=header)
+    assert (found.prompts, found.replies, found.title) == (3, 3, "Fix it")
+
+
+def test_words_of_the_agent_alone_are_a_turn_only_where_they_are_an_earlier_conversation() -> None:
+    assert summary(said("hello"), header=IMPORTED).prompts == 1
+    assert summary(said("hello"), heard("Fix it"), header=IMPORTED).prompts == 2
+    assert summary(info(title="x"), note("opened", method="session/load"), header=IMPORTED).prompts == 0
+    assert summary(said("hello")).prompts == 0
+
+
+def test_a_session_that_nobody_has_opened_has_no_turn_whatever_an_agent_says_of_it() -> None:
+    unopened = talk.header(cwd=None, origin=record.PARTIAL)
+    assert summary(*EARLIER, header=unopened).prompts == 0
+    opened = note("opened", method="session/load", cwd="/project")
+    assert summary(opened, *EARLIER, header=unopened).prompts == 2
+
+
 def test_messages_are_prompts_and_turns_in_which_the_agent_said_something() -> None:
     lines = [
         prompt("one", at=1),
