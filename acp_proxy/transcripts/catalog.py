@@ -10,10 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
-from acp_proxy.transcripts import access, deleting
+from acp_proxy.transcripts import access, deleting, noticing
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
@@ -60,7 +61,7 @@ class Catalog:
         self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
 
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
-        """Ask the index, once it has seen what is marked of these agents. Raises Unreadable.
+        """Ask the index, once it has seen what is new of these agents. Raises Unreadable.
 
         One that cannot be trusted is made anew; where that fails too, one in memory serves. Where others write to it
         for too long, that one begins with what they have: reading all transcripts would only keep everybody busier.
@@ -116,11 +117,7 @@ class Catalog:
                 if not self._layout.exists(agent, name):
                     raise FileNotFoundError(errno.ENOENT, "it was taken away", name)
             if finished and index.lasts:
-                self._layout.unmark(agent, name)
-                size = reading.size
-                reading.measure()
-                if reading.size != size or not reading.is_in_its_place:
-                    self._layout.mark(agent, name)
+                self._layout.unmark(agent, name, lambda: _is_another(reading))
         except FileNotFoundError:
             return False
         except OSError:
@@ -137,18 +134,10 @@ class Catalog:
         index.remove(agent, *names)
         if not index.lasts:
             return
-        self._mark_living(agent, names)
         gone = [name for name in names if self._layout.forget_words(name)]
         if index.clear_log():
-            for name in gone:
-                self._layout.unmark(agent, name)
-            self._mark_living(agent, gone)
-
-    def _mark_living(self, agent: str, names: list[str]) -> None:
-        """Those that have a transcript again by now; who has brought that in was too early."""
-        for name in names:
-            if self._layout.exists(agent, name):
-                self._layout.mark(agent, name)
+            for name in gone:  # what has a transcript again by now was marked for that
+                self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
 
     def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
         try:
@@ -168,7 +157,6 @@ class Catalog:
 
         def remove(index: Index) -> None:
             if index.remove(agent, *names):
-                self._mark_living(agent, names)  # others may have brought it in before, and taken the mark away
                 index.clear_log()
 
         self.tell(remove)
@@ -179,9 +167,8 @@ class Catalog:
         moved: list[bool] = []
         self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))
         if moved[-1]:
-            self._layout.unmark(agent, name)
-            if os.path.lexists(self._layout.transcript(agent, name)):  # somebody goes on with it
-                self._layout.mark(agent, name)
+            path = self._layout.transcript(agent, name)
+            self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # somebody goes on with it
 
     def rebuild(self) -> None:
         """Make it anew from all transcripts. Raises OSError, Unreadable."""
@@ -194,15 +181,27 @@ class Catalog:
             self._fill(index)
         for agent in agents:
             deleted = self._deleted(agent)
-            self.bring_in(index, agent, *self._layout.marked(agent))
+            self._catch_up(index, agent)
             if index.remove(agent, *deleted) and index.lasts:
-                self._mark_living(agent, deleted)
                 index.clear_log()
         return question(index)
 
+    def _catch_up(self, index: Index, agent: str) -> None:
+        """What is marked of an agent's transcripts, and what has come into its folder, or left it, without a mark."""
+        if index.lasts:
+            self._layout.give_marks_back(agent)
+        changes = noticing.look(self._layout, index, agent)
+        self.bring_in(index, agent, *self._layout.marked(agent), *changes.gone)
+        self._take_in(index, [(agent, name) for name in changes.come])
+        changes.remember(index)
+
     def _fill(self, index: Index) -> None:
-        left = deque(self._layout.all_names())
-        total = len(left)
+        self._take_in(index, self._layout.all_names())
+        index.is_filled()
+
+    def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
+        """Many of them, in few transactions."""
+        left, total = deque(transcripts), len(transcripts)
         with self._filling() as progress:
             while left:
                 progress(total - len(left), total)
@@ -210,7 +209,6 @@ class Catalog:
                 with index.together():
                     while left and time.monotonic() < until:
                         self.bring_in(index, *left.popleft())
-        index.is_filled()
 
     def _deleted(self, agent: str) -> list[str]:
         """The names of an agent's deleted sessions, whose transcripts are gone when this returns."""
@@ -261,6 +259,13 @@ class Catalog:
         if self._index is not None:
             self._index.close()
         self._index = None
+
+
+def _is_another(reading: Reading) -> bool:
+    """Whether there is more of a transcript than was read, or another file by its name. Raises OSError."""
+    size = reading.size
+    reading.measure()
+    return reading.size != size or not reading.is_in_its_place
 
 
 def _is_being_told(reading: Reading) -> bool:

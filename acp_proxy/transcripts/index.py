@@ -18,9 +18,8 @@ from typing import Any
 from acp_proxy.transcripts import cursors, names, places
 from acp_proxy.transcripts.reading import Lines, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.wire import acp, jsonrpc
-from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.record import Header
 
 SCHEMA = 4
 PAGE = 500  # several clients read only the first page
@@ -37,6 +36,7 @@ CREATE TABLE transcripts(
 CREATE INDEX listing ON transcripts(agent, listed, updated, session);
 CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
 CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
+CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -98,8 +98,8 @@ class Index:
                 return True
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
-                with _trusting():
-                    summary, size, lines = Summary.restored(_read(row[4])), row[2], row[3]
+                with trusting():
+                    summary, size, lines = Summary.restored(parsed(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
@@ -120,7 +120,10 @@ class Index:
             return not shown.open and all_whole
 
     def remove(self, agent: str, *names: str) -> bool:
-        """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything."""
+        """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything.
+
+        Their folder is looked through by the next list: who is late takes away the row of what lives again by now.
+        """
         found = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
             (agent, json.dumps(names)),
@@ -128,7 +131,26 @@ class Index:
         if found:
             with self._transaction():
                 self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
+                self._database.execute(
+                    "INSERT INTO folders VALUES (?, '', 1)"
+                    " ON CONFLICT DO UPDATE SET seen = '', removals = removals + 1",
+                    (agent,),
+                )
         return bool(found)
+
+    def folder(self, agent: str) -> tuple[str, int]:
+        """How an agent's folder was when all that lay in it had been brought in, and how often rows were removed."""
+        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
+        return tuple(found) if found is not None else ("", 0)
+
+    def remember(self, agent: str, seen: str, removals: int) -> None:
+        """That it was so, unless rows have been removed since."""
+        with self._transaction():
+            self._database.execute(
+                "INSERT INTO folders VALUES (?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
+                (agent, seen, removals),
+            )
 
     def move(self, agent: str, name: str, before: int, inode: int) -> bool:
         """What is known of a transcript is so of another file, which holds the same. Whether anything is known."""
@@ -244,41 +266,6 @@ class Index:
             raise
         self._database.execute("COMMIT")
 
-    def agrees(self, agent: str, name: str, reading: Reading) -> bool:
-        """Whether what it says of a transcript is so, and no turn is missing."""
-        columns = "session, listed, updated, info, open, inode, created, size, lines, state"
-        found = self._database.execute(
-            f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
-        ).fetchone()
-        header = reading.header or reading.remade_header()
-        if header is None or found is None:
-            return header is None and found is None
-        with _trusting():
-            size = _read(found[3])["size"]
-        summary, lines, upto = Summary.begun(header), 0, found[7]
-
-        def is_so(shown: Summary) -> bool:
-            row = _row(name, header, summary, shown, reading.inode, size, upto, lines)
-            return tuple(row[key] for key in columns.split(", ")) == tuple(found)
-
-        first, shown, agrees, lacks_turn = 0, summary, False, False
-        for line in reading.lines():
-            if line.end <= upto:
-                lines = line.number + 1
-                if line.entry is not None:
-                    summary.add(line.entry)
-                continue
-            if shown is summary:
-                first, shown, agrees = line.number, deepcopy(summary), is_so(summary)
-            if line.entry is None:
-                continue
-            lacks_turn |= line.whole and _begins_turn(line.entry)
-            if line.number == first:  # it may have been shown when its newline was still to come
-                shown.add(line.entry)
-                if is_so(shown):
-                    agrees, lacks_turn = True, False
-        return not lacks_turn and (agrees or (shown is summary and is_so(summary)))
-
     def is_sound(self) -> bool:
         """Whether SQLite finds nothing wrong with the file."""
         found = self._database.execute("PRAGMA quick_check(1)").fetchone()
@@ -296,7 +283,7 @@ class Index:
         lines: int,
     ) -> None:
         cwd = shown.cwd
-        row = _row(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
+        row = row_of(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
             "agent": agent,
             "name": name,
             "place": blob(places.canonical(cwd)) if cwd is not None else None,
@@ -316,7 +303,7 @@ class Index:
         return list({blob(places.canonical(cwd)), *(place for (place,) in found)})
 
 
-def _row(
+def row_of(
     name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
 ) -> dict[str, object]:
     """What a transcript's row holds, but for its place: that depends on where links lead now.
@@ -348,7 +335,7 @@ def _row(
 
 
 @contextmanager
-def _trusting() -> Iterator[None]:
+def trusting() -> Iterator[None]:
     """SQLite does not notice a damaged value; who reads it does."""
     try:
         yield
@@ -356,10 +343,10 @@ def _trusting() -> Iterator[None]:
         raise sqlite3.DatabaseError("a row that we have not written") from problem
 
 
-@_trusting()
+@trusting()
 def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
     agent, name, session, updated, info, open_runs = row[:6]
-    known = _read(info)
+    known = parsed(info)
     return Listed(
         agent=agent,
         name=name,
@@ -369,22 +356,18 @@ def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
         updated=updated,
         prompts=known["prompts"],
         replies=known["replies"],
-        failed=known["failed"] or any(other != run for other in _read(open_runs)),
+        failed=known["failed"] or any(other != run for other in parsed(open_runs)),
         directories=known["directories"],
         meta=known["meta"],
         size=known["size"],
     )
 
 
-def _begins_turn(entry: Entry) -> bool:
-    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
-
-
 def _written(value: object) -> str:
     return jsonrpc.dump(value).decode()
 
 
-def _read(text: str) -> Any:
+def parsed(text: str) -> Any:
     return jsonrpc.parse(text.encode())
 
 

@@ -3,7 +3,7 @@
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,8 @@ JOURNAL = "state"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _SIDES = ("", "-wal", "-shm")
 """SQLite's own files beside one of its own."""
+_TAKEN = "."
+"""Stands in a mark's name while it is being taken away, before a number of its own."""
 _WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
 
 
@@ -127,6 +129,20 @@ class Layout:
             found.update(self.kept(agent, each) for each in self.kept_of(agent, name))
         return sorted(found)
 
+    def forms(self, agent: str) -> dict[str, os.stat_result | None]:
+        """Every transcript of an agent, with what is said of its file; None where it is packed."""
+        forms: dict[str, os.stat_result | None] = {}
+        with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
+            for file in found:
+                if (name := names.transcript_in(file.name)) is None:
+                    continue
+                if file.name.endswith(PACKED_SUFFIX):
+                    forms.setdefault(name, None)
+                    continue
+                with suppress(FileNotFoundError):  # it was deleted in this moment
+                    forms[name] = file.stat(follow_symlinks=False)
+        return forms
+
     def transcript(self, agent: str, name: str) -> Path:
         return self.transcripts / agent / (name + SUFFIX)
 
@@ -155,17 +171,39 @@ class Layout:
             access.touch(path)
 
     def marked(self, agent: str) -> list[str]:
-        folder = self.unindexed / agent
-        if not folder.is_dir():
-            return []
-        with os.scandir(folder) as found:
-            return [mark.name for mark in found if names.is_ours(mark.name) and mark.is_file(follow_symlinks=False)]
+        return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
 
     def is_marked(self, agent: str, name: str) -> bool:
         return (self.unindexed / agent / name).exists()
 
-    def unmark(self, agent: str, name: str) -> None:
-        (self.unindexed / agent / name).unlink(missing_ok=True)
+    def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
+        """Take a mark away, unless it is needed once it is out of the way: then whoever marks it makes another one.
+
+        Whatever ends this half-way leaves a mark. Raises OSError.
+        """
+        mark = self.unindexed / agent / name
+        taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")
+        with suppress(FileNotFoundError):
+            mark.rename(taken)
+        if is_needed():
+            self.mark(agent, name)
+        taken.unlink(missing_ok=True)
+
+    def give_marks_back(self, agent: str) -> None:
+        """Those that somebody was taking away when it ended, or still is: that is one look more. Raises OSError."""
+        for mark in self._marks(agent):
+            name, taken, _ = mark.name.partition(_TAKEN)
+            if taken:
+                with suppress(FileNotFoundError):
+                    mark.replace(mark.with_name(name))
+
+    def _marks(self, agent: str) -> list[Path]:
+        folder = self.unindexed / agent
+        if not folder.is_dir():
+            return []
+        with os.scandir(folder) as found:
+            marks = [Path(mark.path) for mark in found if mark.is_file(follow_symlinks=False)]
+        return [mark for mark in marks if names.is_ours(mark.name.partition(_TAKEN)[0])]
 
     def exists(self, agent: str, name: str) -> bool:
         """Whether there is anything by the name of this transcript, packed or not."""

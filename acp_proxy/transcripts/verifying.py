@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.transcripts import access, damage, names
+from acp_proxy.transcripts.comparing import agrees
 from acp_proxy.transcripts.damage import Stretch
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import JOURNAL, Layout
@@ -252,7 +253,7 @@ class Inspection:
         except (OSError, NewerFormat):
             return True  # said where the file is looked at
         try:
-            return index.agrees(agent, name, reading) or self._layout.is_marked(agent, name)
+            return agrees(index, agent, name, reading) or self._layout.is_marked(agent, name)
         except OSError:
             return True
         finally:

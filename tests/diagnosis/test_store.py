@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
     assert found.size > sum(path.stat().st_size for path in paths)
     assert found.free is not None
     assert found.files >= 4
+
+
+def test_what_was_copied_into_a_store_is_counted(root: Path, tmp_path: Path) -> None:
+    store_session(Store(root), "a", ("one", []))
+    assert examine(root)[0].sessions == 1
+    path = store_session(Store(tmp_path / "other"), "b", ("two", []))
+    shutil.copy2(path, root / "transcripts" / path.parent.name)
+    found, todo = examine(root)
+    assert (found.sessions, wrong(todo)) == (2, [])
 
 
 def test_looking_leaves_nothing_behind(root: Path) -> None:

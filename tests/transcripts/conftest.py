@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts import noticing
 from acp_proxy.transcripts.store import Store
 from tests.transcripts.shelf import Shelf
 
@@ -15,6 +16,12 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(root: Path) -> Store:
     return Store(root)
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list comes within a moment of what changed before it."""
+    monkeypatch.setattr(noticing, "_GRANULE_SECONDS", -1.0)
 
 
 @pytest.fixture

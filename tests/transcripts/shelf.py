@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from acp_proxy.transcripts.comparing import agrees
 from acp_proxy.transcripts.index import Index, Listed
 from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.newest import Wanted, newest
@@ -35,7 +36,7 @@ class Shelf:
     def agrees(self, session: str) -> bool:
         reading = Reading(self.path(session))
         try:
-            return self.index.agrees(AGENT, file_name(session), reading)
+            return agrees(self.index, AGENT, file_name(session), reading)
         finally:
             reading.close()
 

@@ -120,7 +120,7 @@ def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
     assert list(store.verify()) == []
 
 
-def test_what_lives_again_while_it_is_forgotten_is_marked_also_where_others_read_the_index(
+def test_what_lives_again_while_it_is_forgotten_is_listed_also_where_others_read_the_index(
     store: Store, root: Path
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -129,8 +129,74 @@ def test_what_lives_again_while_it_is_forgotten_is_marked_also_where_others_read
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM transcripts").fetchone()
         store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
-        assert marks(root) == {file_name("s")}
     assert listed(store) == ["s"]
+    assert marks(root) == set()
+
+
+class Killed(BaseException):
+    """Nothing that would come next is done."""
+
+
+@pytest.mark.usefixtures("settled")
+def test_who_is_killed_when_it_has_taken_the_row_of_what_lives_again_leaves_it_in_the_next_list(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    remove = Index.remove
+
+    def killed(index: Index, agent: str, *names: str) -> bool:
+        remove(index, agent, *names)
+        raise Killed
+
+    monkeypatch.setattr(index_module.Index, "remove", killed)
+    with pytest.raises(Killed):
+        store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
+    assert in_file(root) == []
+    monkeypatch.setattr(index_module.Index, "remove", remove)
+    assert listed(Store(root)) == ["s"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_row_that_another_process_takes_away_before_its_mark_goes_comes_back(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session lives again and is brought in, while who deleted it has only now come to forgetting it."""
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    talk.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
+    unmark = Layout.unmark
+
+    def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
+        monkeypatch.setattr(Layout, "unmark", unmark)
+        Store(root).forget(AGENT, "s")
+        unmark(layout, agent, name, is_needed)
+
+    monkeypatch.setattr(Layout, "unmark", overtaken)
+    store.bring_in(AGENT, "s")
+    assert marks(root) == set()
+    assert listed(Store(root)) == ["s"]
+
+
+@pytest.mark.usefixtures("settled")
+def test_who_is_killed_while_it_takes_a_mark_away_leaves_it(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert listed(store) == ["s"]
+    talk.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
+
+    def killed(reading: Reading) -> None:
+        talk.keep(Store(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        (root / "unindexed" / AGENT / file_name("s")).unlink()  # it was marked before it was written
+        raise Killed
+
+    measure = Reading.measure
+    monkeypatch.setattr(Reading, "measure", killed)
+    with pytest.raises(Killed):
+        store.bring_in(AGENT, "s")
+    monkeypatch.setattr(Reading, "measure", measure)
+    assert [row.prompts for row in Store(root).page(AGENT, None, None, talk.RUN).rows] == [3]
     assert marks(root) == set()
 
 
@@ -154,13 +220,17 @@ def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
     assert listed(Store(root)) == ["s"]
 
 
-def test_what_is_not_marked_is_not_looked_at(store: Store, root: Path) -> None:
+@pytest.mark.usefixtures("settled")
+def test_what_grows_in_its_place_is_not_looked_at_without_a_mark(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     talk.keep(store, AGENT, "a", at=1)
-    assert listed(store) == ["a"]
-    unseen = store.begin(AGENT, talk.header("b"), fresh=True)
+    talk.keep(store, AGENT, "b")
+    assert listed(store) == ["a", "b"]
+    unseen = store.begin(AGENT, talk.header("b"), fresh=False)
     unseen.append(prompt("x", at=2, session="b"))
     unseen.close()
-    assert listed(store) == ["a"]
+    assert listed(store) == ["a", "b"]
     store.mark(AGENT, "b")
     assert listed(store) == ["b", "a"]
 
@@ -586,7 +656,7 @@ def test_while_others_write_to_the_index_only_what_is_marked_is_read_anew(
     talk.keep(store, AGENT, "old")
     assert listed(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")
-    path.unlink()  # without a mark: who reads all transcripts does not find it
+    path.write_bytes(b"x" * path.stat().st_size)  # without a mark: who reads all transcripts does not find it
     talk.keep(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
         assert listed(Store(root)) == ["new", "old"]

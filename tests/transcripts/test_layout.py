@@ -43,16 +43,35 @@ def test_marks_are_set_and_taken_away_as_often_as_one_likes(tmp_path: Path) -> N
     layout = Layout(tmp_path)
     name, other = file_name("s"), file_name("t")
     assert layout.marked("agent") == []
-    layout.unmark("agent", name)
+    layout.unmark("agent", name, lambda: False)
     for _ in range(2):
         layout.mark("agent", name)
     layout.mark("other", other)
     assert layout.marked("agent") == [name]
     assert (layout.is_marked("agent", name), layout.is_marked("agent", other)) == (True, False)
-    for _ in range(2):
-        layout.unmark("agent", name)
-    assert layout.marked("agent") == []
+    for is_needed in (True, True, False, False):
+        layout.unmark("agent", name, lambda is_needed=is_needed: is_needed)  # type: ignore[misc]
+        assert layout.marked("agent") == [name] * is_needed
     assert layout.marked("other") == [other]
+
+
+def test_a_mark_that_is_being_taken_away_is_one_until_it_is_gone(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    name = file_name("s")
+    layout.mark("agent", name)
+    seen: list[list[str]] = []
+
+    def look() -> bool:
+        seen.append(layout.marked("agent"))
+        assert not layout.is_marked("agent", name)
+        layout.give_marks_back("agent")
+        seen.append(layout.marked("agent"))
+        assert layout.is_marked("agent", name)
+        return False
+
+    layout.unmark("agent", name, look)
+    assert seen == [[name], [name]]
+    assert layout.marked("agent") == [name]  # somebody else looks at it once more
 
 
 def test_what_others_put_beside_the_marks_is_none(tmp_path: Path) -> None:

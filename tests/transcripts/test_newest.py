@@ -72,9 +72,12 @@ def test_a_directory_is_meant_however_it_is_spelled(store: Store, tmp_path: Path
     assert [row.session for row in store.newest(cwd=f"{real}/", since=talk.time(3))] == inside[:3]
 
 
+@pytest.mark.usefixtures("settled")
 def test_the_newest_few_are_read_without_the_others(store: Store, selects: list[int]) -> None:
     for number in range(150):
         keep(store, "claude", f"s{number:03}", at=number)
+    assert len(store.sessions()) == 150
+    selects.clear()
     assert [row.session for row in islice(store.newest(), 2)] == ["s149", "s148"]
     assert sum(selects) < 100
 
