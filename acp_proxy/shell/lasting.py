@@ -45,7 +45,7 @@ def supervision() -> Callable[[Agent, Relay, float], int]:
 def load_stores() -> None:
     """What is asked of the store by others than the recorder."""
     with suppress(Exception):
-        from acp_proxy.transcripts import catalog, keeping, remaking  # noqa: F401 - for lists, and for what is damaged
+        from acp_proxy.transcripts import catalog, keeping, remaking, shortening  # noqa: F401 - for lists and damage
     with suppress(Exception):
         from acp_proxy.shell import idling  # noqa: F401 - with what reads and writes compressed transcripts
 

@@ -23,7 +23,8 @@ from acp_proxy.transcripts import access, deleting, journal
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, is_ours, unfinished
 from acp_proxy.transcripts.packed import Packed, pieces, written
-from acp_proxy.transcripts.reading import Reading, cut
+from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.shortening import cut_short
 from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
@@ -137,9 +138,9 @@ def _header(source: Source) -> Header:
 def _checked(source: Source, header: Header, *, damaged: bool) -> int:
     """How many turns it has. Raises NotImported."""
     summary = Summary.begun(header)
-    for number, (_, line) in enumerate(cut(source.read, 0, source.size), 1):
-        entry = record.decode_entry(line, header.version) if number > 1 else None
-        if entry is None and number > 1 and not damaged and not line.isspace():
+    for number, line in enumerate(cut_short(source.read, source.size), 1):
+        entry = record.decode_entry(line, header.version) if number > 1 and line is not None else None
+        if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
             raise NotImported(f"line {number} is no entry of a transcript. To take it as it is: --damaged")
         if entry is not None:
             summary.add(entry)

@@ -103,7 +103,7 @@ class Index:
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
-            for line in reading.streams(size, lines):
+            for line in reading.streams(size, lines, short=True):
                 if isinstance(line, Lines):
                     summary.go_on(line.stream)
                 elif line.whole:

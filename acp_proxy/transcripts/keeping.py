@@ -115,7 +115,7 @@ def _session(layout: Layout, agent: str, name: str) -> str | None:
 def _folded(reading: Reading) -> Summary:
     header = reading.header or reading.remade_header()
     summary = Summary.begun(header) if header is not None else Summary()
-    for line in reading.streams():
+    for line in reading.streams(short=True):
         if not isinstance(line, Line):
             summary.go_on(line.stream)
         elif line.entry is not None:

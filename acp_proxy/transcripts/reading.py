@@ -120,9 +120,13 @@ class Reading:
             yield from self._said(number, end, line)
             number += 1
 
-    def streams(self, start: int = 0, number: int = 0) -> Iterator[Line | Lines]:
-        """The same, much faster: what goes on as the line before it did comes many lines at once."""
-        from acp_proxy.wire.streams import Streams  # only once something is told again
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+        """The same, much faster: what goes on as the line before it did comes many lines at once.
+
+        ``short``: of a line that is too long to be held, what is left when it is cut short; of a damaged one, all.
+        """
+        from acp_proxy.transcripts.shortening import LONG, long_line  # only once something is told again
+        from acp_proxy.wire.streams import Streams
 
         known, framer, at, end = Streams(), LineFramer(), start, start
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
@@ -138,6 +142,14 @@ class Reading:
                 found = list(self._said(number - 1, end, line))
                 known.last = line, found[0].entry if len(found) == 1 else None
                 yield from found
+            if short and framer.waiting > LONG:
+                left, at, whole = long_line(framer.parts(), self._read, at, self.size)
+                entry = record.decode_entry(left, self._version) if left is not None and number > 0 else None
+                number, start, end, known.last = number + 1, end, at, (b"", None)
+                if entry is not None:
+                    yield Line(number - 1, end, whole, entry)
+                else:
+                    yield from self._said(number - 1, end, self._read(end - start, start))
         if rest := framer.rest():
             yield from self._said(number, end + len(rest), rest)
 
@@ -147,7 +159,7 @@ class Reading:
             line = line[self.header_size :]
         if line.isspace():
             return
-        version = self.header.version if self.header is not None else record.VERSION
+        version = self._version
         whole = line.endswith(b"\n")
         entry = record.decode_entry(line, version)
         if entry is not None:
@@ -158,6 +170,10 @@ class Reading:
             yield Line(number, end, whole, piece.value)
         if not found:
             yield Line(number, end, whole, None)
+
+    @property
+    def _version(self) -> int:
+        return self.header.version if self.header is not None else record.VERSION
 
     def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""

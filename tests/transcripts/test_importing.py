@@ -2,6 +2,8 @@ import json
 import os
 import random
 import stat
+import subprocess
+import sys
 from io import BytesIO
 from pathlib import Path
 
@@ -171,6 +173,43 @@ def test_a_long_stream_comes_in_plain_or_packed(store: Store, tmp_path: Path, pa
     assert len(given) > importing._AT_ONCE
     assert store.take_in(BytesIO(given)).is_new
     assert files(store)[0].read_bytes() == data
+
+
+LONG_LINE = 64 * 1024 * 1024
+"""Bytes: what reading such a line whole takes stands out beside what a process takes anyway."""
+TAKES_IN = """
+import resource, sys
+from pathlib import Path
+from acp_proxy.transcripts.store import Store
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+root, one, other = map(Path, sys.argv[1:])
+store = Store(root)
+store.take_in(one)
+before = peak()
+store.take_in(other)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
+@pytest.mark.parametrize("pack", [False, True])
+def test_memory_does_not_grow_with_the_longest_line(store: Store, tmp_path: Path, pack: bool) -> None:
+    """Nor with what a small compressed file says over and over."""
+    begins, ends = talk.prompt("Look: XX").split(b"XX")
+    line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
+    header = record.encode_header(Header("long", talk.CWD, record.RECORDED, talk.time(0), agent={"id": AGENT}))
+    pieces = [header, talk.prompt("before"), *line, talk.answer()]
+    long = tmp_path / "long"
+    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if pack else pieces))
+    small = exported(tmp_path)
+    if pack:
+        small.write_bytes(b"".join(frame(iter([small.read_bytes()]), small.stat().st_size)))
+    child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
+    grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
+    assert grown < LONG_LINE // 4
+    row = next(row for row in store.sessions() if row.session == "long")
+    assert (row.title, row.prompts, row.size) == ("before", 2, sum(map(len, pieces)))
 
 
 class Endless(BytesIO):
