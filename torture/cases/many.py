@@ -77,9 +77,10 @@ class Crowd:
         self.deletes: dict[str, list[tuple[float, float]]] = {}
         self.given_up: list[str] = []
         self.is_over = threading.Event()
-        self.quarrel_is_over = threading.Barrier(TOGETHER, self._calm_down)
+        self.quarrel_begins = threading.Barrier(TOGETHER, partial(self._calm_down, False))
+        self.quarrel_is_over = threading.Barrier(TOGETHER, partial(self._calm_down, True))
         self._quarrel = threading.Lock()
-        self._is_calm = False
+        self._is_calm = True
         self.before = self._made_before(scale.of(1_100, 510))
         (scale.place / "script.json").write_text(json.dumps({"turns": [TURN]}))
 
@@ -192,10 +193,10 @@ class Crowd:
             else:
                 self._delete_beside(session)
 
-    def _calm_down(self) -> None:
-        """From now on nobody deletes the session that is contested."""
+    def _calm_down(self, is_calm: bool) -> None:
+        """From now on nobody deletes the session that is contested, or whoever likes does."""
         with self._quarrel:
-            self._is_calm = True
+            self._is_calm = is_calm
 
     def _list_beside(self) -> None:
         began = time.monotonic()
@@ -281,7 +282,8 @@ class Member:
 
     def quarrel(self) -> None:
         other = self._crowd.other
-        self.load(other, may_be_gone=True)
+        self.load(other)
+        self._crowd.quarrel_begins.wait(MEET_SECONDS)  # who was refused would not know where it is, and be in no list
         for _ in range(self._crowd.steps):
             self._any(
                 (2, lambda: self.ask(other)),
