@@ -138,6 +138,23 @@ def open_private(path: Path, flags: int) -> int:
     return fd
 
 
+def check_database(path: Path) -> None:
+    """The same, seen without opening it: whoever closes a file gives up what locks SQLite has on it in this process.
+
+    Another process would take its log away then, in the middle of what we write. Raises OSError.
+    """
+    mode = os.lstat(path).st_mode
+    number = 0
+    if stat.S_ISLNK(mode):
+        number = errno.ELOOP
+    elif not stat.S_ISREG(mode):
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    elif not os.access(path, os.R_OK | os.W_OK):
+        number = errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), str(path))
+
+
 def make_private(path: Path) -> None:
     """For us alone, what was there before. Raises OSError."""
     os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)

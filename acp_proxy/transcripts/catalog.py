@@ -9,7 +9,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -250,7 +250,9 @@ class Catalog:
             self._close()
         if not self._layout.is_made:  # an index alone would be no store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        os.close(access.open_private(path, os.O_RDWR | os.O_CREAT))  # SQLite gives its other files the same mode
+        with suppress(FileExistsError):  # SQLite gives its other files the same mode
+            os.close(access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+        access.check_database(path)
         self._index = Index(path)
         self._inode = os.stat(path).st_ino
         return self._index

@@ -228,7 +228,7 @@ class Inspection:
                 if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
                     yield Finding(path, INDEX_MISSING, "is made anew from the transcripts")
                 return
-            os.close(access.open_private(path, os.O_RDWR))
+            access.check_database(path)
             index = Index(path)
             try:
                 if index.is_new or not index.is_sound():

@@ -110,7 +110,7 @@ class Words:
             self._database = sqlite3.connect(":memory:", isolation_level=None)
             self._database.executescript(_TABLES)
             return
-        os.close(access.open_private(path, os.O_RDWR))
+        access.check_database(path)
         with _there(path):
             self._database = self._opened(path)
 

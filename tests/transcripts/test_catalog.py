@@ -4,6 +4,8 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -330,6 +332,22 @@ def test_a_damaged_transcript_hides_no_other_and_is_listed_by_what_is_intact(
     talk.keep(store, AGENT, "intact", at=1)
     talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
     assert listed(store) == ["damaged", "intact"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such locks are not given up there")
+def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log_away(store: Store, root: Path) -> None:
+    talk.keep(store, AGENT, "a")
+    assert listed(store) == ["a"]
+    assert list(store.verify()) == []
+    with closing(Index(root / "index.sqlite3")):
+        assert listed(Store(root)) == ["a"]
+        leaves = "import sqlite3, sys; index = sqlite3.connect(sys.argv[1]); index.execute('PRAGMA user_version')"
+        subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
+        assert (root / "index.sqlite3-wal").exists()
+        assert (root / "index.sqlite3-shm").exists()
+    talk.keep(store, AGENT, "b", at=1)
+    assert listed(store) == ["b", "a"]
+    assert list(store.verify()) == []
 
 
 # A file that cannot be trusted.
