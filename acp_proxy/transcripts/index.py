@@ -144,13 +144,19 @@ class Index:
         return tuple(found) if found is not None else ("", 0)
 
     def remember(self, agent: str, seen: str, removals: int) -> None:
-        """That it was so, unless rows have been removed since."""
-        with self._transaction():
+        """That it was so, unless rows have been removed since. Where that cannot be written now, it is not: a list that
+        changes nothing else waits for nobody, and needs no room."""
+        self._database.execute("PRAGMA busy_timeout = 0")
+        try:
             self._database.execute(
                 "INSERT INTO folders VALUES (?, ?, ?)"
                 " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
                 (agent, seen, removals),
             )
+        except sqlite3.OperationalError:
+            pass
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
     def move(self, agent: str, name: str, before: int, inode: int) -> bool:
         """What is known of a transcript is so of another file, which holds the same. Whether anything is known."""

@@ -199,6 +199,25 @@ def test_a_row_that_is_removed_while_a_folder_is_looked_through_is_looked_for_ag
     assert listed(store) == ["s"]
 
 
+@pytest.mark.usefixtures("settled")
+def test_a_folder_in_which_nothing_is_new_is_looked_through_without_waiting_for_who_writes_to_the_index(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    assert [row.session for row in store.page(AGENT, None, None, talk.RUN).rows] == ["s"]
+    (root / "transcripts" / AGENT / "notes.txt").touch()
+    asked: list[Path] = []
+    monkeypatch.setattr(Index, "take_over", lambda index, path: asked.append(path))
+    with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        assert [row.session for row in store.page(AGENT, None, None, talk.RUN).rows] == ["s"]
+    assert asked == []
+    assert listed(store) == ["s"]
+    with looked_at(root / "transcripts" / AGENT) as touched:
+        assert listed(store) == ["s"]
+    assert touched == []
+
+
 def test_a_store_that_is_only_read_shows_what_is_copied_in(store: Store, other: Store) -> None:
     sent(other, store, "a")
     reading = Store(store.root, make=False)
