@@ -16,8 +16,7 @@ from typing import Any
 from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import acp
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire.record import GAP, RECORDED
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
 
@@ -183,9 +182,9 @@ class Talk:
         with contextlib.suppress(AcpProxyError):
             rows = {row.session: row.prompts for row in store.sessions()}
         for session, said in self.said().items():
-            one, prompts = self._kept(store, session, said)
-            if prompts != rows.get(session, 0):
-                one.trouble.append(f"{session}: {prompts} prompts are kept, and the list says {rows.get(session, 0)}")
+            one, turns = self._kept(store, session, said)
+            if turns != rows.get(session, 0):
+                one.trouble.append(f"{session}: {turns} turns are kept, and the list says {rows.get(session, 0)}")
             total.said += one.said
             total.missing += one.missing
             total.gaps += one.gaps
@@ -193,7 +192,7 @@ class Talk:
         return total
 
     def _kept(self, store: Store, session: str, said: list[bytes]) -> tuple[Kept, int]:
-        result, prompts, at, gap = Kept(len(said)), 0, 0, False
+        result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
             [path] = self.transcripts(session)
             reading = store.read(path.parent.name, session)
@@ -201,6 +200,8 @@ class Talk:
             result.trouble.append(f"{session}: no transcript: {problem}")
             return result, 0
         try:
+            if (header := reading.header or reading.remade_header()) is not None:
+                turns = Summary.begun(header)
             begun_late = reading.header is not None and reading.header.origin != RECORDED
             result.gaps += begun_late
             complete = reading.is_complete
@@ -208,11 +209,11 @@ class Talk:
                 entry = line.entry
                 if entry is None:  # torn by what went wrong; what it was counts as missing
                     continue
+                turns.add(entry)  # where the first prompt is lost, its echo is one
                 if entry.note is not None and entry.note.get("type") == GAP:
                     gap, result.gaps = True, result.gaps + 1
                     continue
                 words = entry.raw.strip() if entry.raw is not None else _OPENED
-                prompts += entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
                 if words not in said[at:]:
                     result.trouble.append(f"{session}: kept twice, out of order or never said: {words[:200]!r}")
                     continue
@@ -233,4 +234,4 @@ class Talk:
                 result.trouble.append(f"{session}: complete is {complete}, and {result.missing} are missing")
         finally:
             reading.close()
-        return result, prompts
+        return result, turns.prompts
