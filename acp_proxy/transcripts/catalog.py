@@ -191,8 +191,10 @@ class Catalog:
         if index.lasts:
             self._layout.give_marks_back(agent)
         changes = noticing.look(self._layout, index, agent)
-        self.bring_in(index, agent, *self._layout.marked(agent), *changes.gone)
-        self._take_in(index, [(agent, name) for name in changes.come])
+        marked = self._layout.marked(agent)
+        self.bring_in(index, agent, *marked, *changes.gone)
+        unmarked = set(changes.come).difference(marked)  # who writes to the index twice keeps others from it
+        self._take_in(index, [(agent, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
     def _fill(self, index: Index) -> None:
