@@ -3,9 +3,12 @@
 A file that was there once is found again by what tells it from all others, and is never made again behind a delete.
 """
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 
+from acp_proxy.errors import NewerFormat
+from acp_proxy.shell.copies import Copies
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import Header
@@ -17,13 +20,14 @@ _OPEN_FILES = 64
 class Known(Value, frozen=False):
     """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete.
 
-    ``parent``: whose transcript its own begins with. ``gone``: it was deleted, and not prompted since.
+    ``parent``: whose transcript, up to a size, its own begins with. ``gone``: it was deleted, and not prompted since.
     """
 
     agent: str
     header: Header
     fresh: bool
     parent: str | None = None
+    until: int | None = None
     exists: bool = False
     identity: bytes = b""
     gone: bool = False
@@ -32,6 +36,7 @@ class Known(Value, frozen=False):
 
 class Files:
     def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
+        self.copies = Copies(store, warn)
         self._store = store
         self._warn = warn
         self._open: OrderedDict[str, Known] = OrderedDict()
@@ -45,12 +50,21 @@ class Files:
             else:
                 if not self._store.is_there:
                     self._warn(f"{self._store.root} was removed, and all that was kept there. It is made again.")
-                known.transcript = self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent)
+                known.transcript = self._begun(known)
                 known.identity = known.transcript.identity
                 known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
+                if known.transcript.beginning is not None:
+                    self.copies.add(known.transcript.path, known.transcript.beginning)
             self._open[session] = known
             self._close_some()
         return known.transcript
+
+    def _begun(self, known: Known) -> Transcript:
+        """A fork's has of its parent's what there was when this was tried first. Raises OSError."""
+        if known.parent is not None and known.until is None:
+            with contextlib.suppress(FileNotFoundError, NewerFormat):
+                known.until = self._store.size(known.agent, known.parent)
+        return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
     def has_its_name(self, known: Known) -> bool:
         """Whether readers still find its file, perhaps set aside: its id was given to a session of another window."""

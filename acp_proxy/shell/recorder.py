@@ -31,6 +31,7 @@ from acp_proxy.shell.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.shell.long_lines import LongLines
 from acp_proxy.shell.sessions import Sessions
 from acp_proxy.transcripts.commands import command_name, may_run_others
+from acp_proxy.transcripts.reading import Unfinished
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, jsonrpc, record
 
@@ -103,15 +104,21 @@ class Recorder:
     def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
         """Do something with the store, behind all that was added. Raises Stalled, and what the action raises.
 
-        ``patience``: seconds that a store may be busy, and get on.
+        ``patience``: seconds that a store may be busy, and get on. What wants a fork that is being copied is done when
+        that is whole; nobody else waits for it.
         """
-        self.gate.enter(patience)
-        try:
-            self._drain()
-            self._sessions.note_gaps(self._long_lines)
-            return action()
-        finally:
-            self._leave()
+        until = time.monotonic() + patience
+        while True:
+            self.gate.enter(patience)
+            try:
+                self._drain()
+                self._sessions.note_gaps(self._long_lines)
+                return action()
+            except Unfinished as fork:
+                path = fork.path
+            finally:
+                self._leave()
+            self._sessions.files.copies.wait(path, until - time.monotonic())
 
     def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
         """Look at the files, and do something under the core's lock, when all that was decided is in them.

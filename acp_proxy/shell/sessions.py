@@ -15,6 +15,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.shell.files import Files, Known
 from acp_proxy.shell.gate import Gate
 from acp_proxy.transcripts.opening import Deleted
+from acp_proxy.transcripts.reading import Unfinished
 from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import clock, record
@@ -105,12 +106,14 @@ class Sessions(dict[str, Known]):
             del self[session]
 
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
-        """Remove its transcript. Raises OSError."""
+        """Remove its transcript. Raises OSError (Unfinished: as it was)."""
         known = self.get(session)
         if known is not None:
             self.files.close(known)
         try:
             self._store.delete(agent, session, soft=soft)
+        except Unfinished:  # it is tried again
+            raise
         except OSError as problem:
             if known is not None:  # what follows is not kept until its next prompt, as if it were deleted
                 self.lose(session, clock.stamp(time.time()), errno_name(problem))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from acp_proxy.errors import NewerFormat, Unreadable, errno_name
-from acp_proxy.transcripts import access, deleting, noticing
+from acp_proxy.transcripts import access, deleting, forks, noticing
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name
@@ -105,6 +105,7 @@ class Catalog:
     def _brought_in(self, index: Index, agent: str, name: str) -> bool:
         """False: there is no such transcript any more."""
         try:
+            forks.take_up(self._layout, agent, name)
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
             return False

@@ -10,7 +10,7 @@ from pathlib import Path
 from acp_proxy.errors import StoreRefused
 from acp_proxy.transcripts import access, names
 from acp_proxy.transcripts.journal import Journal
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX, packed, unfinished
+from acp_proxy.transcripts.names import FORKED_SUFFIX, PACKED_SUFFIX, SUFFIX, forked, packed, unfinished
 
 FORMAT = 1
 JOURNAL = "state"
@@ -206,9 +206,19 @@ class Layout:
         return [mark for mark in marks if names.is_ours(mark.name.partition(_TAKEN)[0])]
 
     def exists(self, agent: str, name: str) -> bool:
-        """Whether there is anything by the name of this transcript, packed or not."""
+        """Whether there is anything by the name of this transcript, in whatever form."""
         path = self.transcript(agent, name)
-        return os.path.lexists(path) or os.path.lexists(packed(path))
+        return any(map(os.path.lexists, (path, packed(path), forked(path), path)))  # it may just be finished
+
+    def named_after(self, path: Path) -> Iterator[Path]:
+        """A session's file, then those that were set aside: a file only ever goes that way."""
+        yield path
+        try:
+            found_there = os.listdir(path.parent)
+        except FileNotFoundError:
+            return
+        aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{names.ASIDE}")}
+        yield from (path.with_stem(name) for name in sorted(aside))
 
     def backup(self, agent: str, name: str, stamp: str) -> Path:
         """Where a file is copied to before it is mended."""
@@ -306,11 +316,11 @@ def _names_in(folder: Path) -> list[str]:
 
 def _remove(path: Path) -> None:
     """Every form of a transcript, the plain one last."""
-    for form in (unfinished(path), unfinished(packed(path)), packed(path), path):
+    for form in (unfinished(path), unfinished(packed(path)), packed(path), forked(path), path):
         form.unlink(missing_ok=True)
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    for suffix in (SUFFIX, PACKED_SUFFIX):
+    for suffix in (SUFFIX, PACKED_SUFFIX, FORKED_SUFFIX):
         for path in folder.rglob(pattern + suffix):
             yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)

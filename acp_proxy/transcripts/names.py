@@ -23,6 +23,7 @@ SUFFIX = ".jsonl"
 PACKED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
 """Stands behind the name of a file that is being packed or unpacked."""
+FORKED_SUFFIX = SUFFIX + ".fork"
 
 
 def file_name(text: str) -> str:
@@ -69,6 +70,11 @@ def plain(path: Path) -> Path:
 def unfinished(path: Path) -> Path:
     """What a packed or unpacked form is called until it is whole."""
     return path.with_name(path.name + UNFINISHED)
+
+
+def forked(path: Path) -> Path:
+    """Where a fork's transcript lies until it begins with all of its parent's."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + FORKED_SUFFIX)
 
 
 def kept_as(name: str, stamp: str) -> str:

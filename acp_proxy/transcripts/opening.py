@@ -1,4 +1,4 @@
-"""A session's transcript opened to be appended to: the one that is there, a new one, or a copy of its parent's.
+"""A session's transcript opened to be appended to: the one that is there, a new one, or a fork's.
 
 Another process may delete, restore, pack or make the same file at the same moment; whoever is later looks again.
 """
@@ -6,15 +6,12 @@ Another process may delete, restore, pack or make the same file at the same mome
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.errors import NewerFormat
-from acp_proxy.transcripts import deleting
+from acp_proxy.transcripts import deleting, forks
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import ASIDE, file_name, packed
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.transcript import Transcript, copy_transcript
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import Header
 
 _TRIES = 100  # a file that is deleted, made or packed at the same moment is looked for again
@@ -27,7 +24,9 @@ class Deleted(FileNotFoundError):
         super().__init__(errno.ENOENT, "it was deleted", str(path))
 
 
-def begin(layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None) -> Transcript:
+def begin(
+    layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+) -> Transcript:
     """As ``Store.begin``."""
     path = layout.transcript(agent, file_name(header.session))
     if parent is None and not fresh:
@@ -36,12 +35,18 @@ def begin(layout: Layout, agent: str, header: Header, *, fresh: bool, parent: st
     layout.make_folder(path.parent)
     while True:
         _set_aside(layout, agent, header.session, path)
-        if parent is not None:
-            _copy(layout.transcript(agent, file_name(parent)), path, header)
+        try:
+            left = forks.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
+        except FileExistsError:  # it is the other process's, as below
+            continue
         try:
             transcript = Transcript(path, header)
-        except FileNotFoundError:  # it was the other process's, as below, and is set aside already
-            if path.parent.is_dir():
+            transcript.beginning = left
+        except OSError as problem:
+            if left is not None:
+                left.close()
+            # Else it was the other process's, as below, and is set aside already.
+            if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
                 continue
             raise
         if transcript.is_begun or parent is not None:
@@ -52,7 +57,7 @@ def begin(layout: Layout, agent: str, header: Header, *, fresh: bool, parent: st
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
     """As ``Store.reopen``."""
     path = layout.transcript(agent, file_name(session))
-    for candidate in _named_after(path):
+    for candidate in layout.named_after(path):
         with contextlib.suppress(FileNotFoundError):
             unpacked = make_plain(layout, agent, candidate)
             transcript = Transcript(candidate)
@@ -83,23 +88,9 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
     raise Deleted(path)
 
 
-def _copy(parent: Path, path: Path, header: Header) -> None:
-    """Begin a transcript with what the parent's holds by now, if there is one; as complete as that is."""
-    try:
-        reading = Reading(parent)
-    except (FileNotFoundError, NewerFormat):
-        return
-    try:
-        known = reading.header
-        if known is not None:
-            ids = [known.session, *known.forked_from]
-            copy_transcript(reading, path, header.but(origin=known.origin, forked_from=ids))
-    finally:
-        reading.close()
-
-
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     """What there is of an older session of this id gets another name, which no other process takes as well."""
+    forks.finish(layout, agent, path.stem)
     if not _holds_something(path) and not os.path.lexists(packed(path)):
         return
     with layout.journal(agent).alone():  # it is not packed meanwhile
@@ -112,17 +103,6 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.move_backups(agent, path.stem, aside)
         with contextlib.suppress(OSError):  # no room: the newer one has it meanwhile
             deleting.move_title(layout, agent, session, path.stem, aside)
-
-
-def _named_after(path: Path) -> Iterator[Path]:
-    """A session's file, then those that were set aside. They are looked for last: a file only ever goes that way."""
-    yield path
-    try:
-        found_there = os.listdir(path.parent)
-    except FileNotFoundError:
-        return
-    aside = {found.partition(".")[0] for found in found_there if found.startswith(f"{path.stem}{ASIDE}")}
-    yield from (path.with_stem(name) for name in sorted(aside))
 
 
 def _holds_something(path: Path) -> bool:

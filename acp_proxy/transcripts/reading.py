@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts import names
-from acp_proxy.transcripts.access import lock, open_private, read_at
+from acp_proxy.transcripts.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
 from acp_proxy.wire import record
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
@@ -27,7 +27,16 @@ if TYPE_CHECKING:  # loaded where something is told again, and where a packed fi
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
 _SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
+_COPY_STEP = 16 * 1024 * 1024  # the same
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
+
+
+class Unfinished(OSError):
+    """A fork's transcript whose beginning is still to be copied: nothing is read of it before."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+        self.path = path
 
 
 class Line(Value):
@@ -53,11 +62,17 @@ class Lines(Value):
 class Reading:
     """A transcript opened to be read, up to a size. What is no header of this file's session counts as damage."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises OSError, NewerFormat."""
+    def __init__(self, path: Path, *, unfinished: bool = False) -> None:
+        """``unfinished``: also a fork's that is not whole yet. Raises OSError, NewerFormat."""
         self.path = path
         """Of the plain file, also where it is packed."""
-        self._fd, self.packed = to_read(path)
+        self.is_unfinished = False
+        try:
+            self._fd, self.packed = to_read(path)
+        except Unfinished:
+            if not unfinished:
+                raise
+            self._fd, self.packed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
         self._read: Callable[[int, int], bytes]
         self._read = self.packed.read if self.packed is not None else partial(read_at, self._fd)
         found = os.fstat(self._fd)
@@ -183,18 +198,34 @@ class Reading:
             yield number, end - len(line), line
             number += 1
 
-    def bytes_behind_header(self) -> Iterator[bytes]:
-        """The entries as they lie there."""
-        at = self.header_size
-        if self._read(1, at) == b"\n":
-            at += 1
-        yield from self.bytes_from(at)
+    @property
+    def entries_at(self) -> int:
+        """Where the entries begin."""
+        return self.header_size + (self._read(1, self.header_size) == b"\n")
 
     def bytes_from(self, at: int) -> Iterator[bytes]:
         """What lies there from an offset on, header and damage and all."""
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data
+
+    def copy(self, size: int, out: int, at: int) -> Iterator[int]:
+        """Copy so much of the entries into an open file, step by step: how much that is by then.
+
+        Ends early where there is no more. Raises OSError.
+        """
+        start, done = self.entries_at, 0
+        while done < size:
+            step = min(-(start + done) % BLOCK or _COPY_STEP, size - done)
+            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.packed is None else 0
+            if not copied:
+                data = self._read(min(_READ_SIZE, step), start + done)
+                write_at(out, data, at + done)
+                copied = len(data)
+            if not copied:
+                return
+            done += copied
+            yield done
 
     def remade_header(self) -> Header | None:
         """A header made of what is left of a broken one, and of what the entries name. None where no id is found."""
@@ -260,7 +291,7 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
 
 
 def to_read(path: Path) -> "tuple[int, Packed | None]":
-    """The plain file, or else the packed one; each may be made from the other meanwhile. Raises OSError."""
+    """The plain file, or else the packed one; each may be made from the other meanwhile. Raises OSError, Unfinished."""
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
             return open_private(path, os.O_RDONLY), None
@@ -269,6 +300,8 @@ def to_read(path: Path) -> "tuple[int, Packed | None]":
             from acp_proxy.transcripts.packed import Packed
 
             return fd, Packed(fd)
+        if os.path.lexists(names.forked(path)):
+            raise Unfinished(path)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from acp_proxy.redaction.masking import Change, Masking, changed
 from acp_proxy.redaction.spread import Spread
-from acp_proxy.transcripts import names, opening
+from acp_proxy.transcripts import forks, names, opening
 from acp_proxy.transcripts.access import alone_in, open_private, read_at, write_at
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.reading import Line, Reading, to_read
@@ -29,6 +29,8 @@ _READ_SIZE = 64 * 1024
 
 def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
     """The same, of a file that may be packed: it is made plain. Raises OSError, NewerFormat."""
+    if path.is_relative_to(layout.transcripts):
+        forks.finish(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
     with alone_in(path.parent, wait=True):  # it is not packed meanwhile

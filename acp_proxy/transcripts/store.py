@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.transcripts import access, deleting, folders, names, opening
+from acp_proxy.transcripts import access, deleting, folders, forks, names, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
 from acp_proxy.transcripts.names import file_name, packed
 from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.transcripts.transcript import Transcript, sync
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 
@@ -81,13 +81,23 @@ class Store:
 
     # --- for a relay that records
 
-    def begin(self, agent: str, header: Header, *, fresh: bool, parent: str | None = None) -> Transcript:
-        """The transcript of a session: the one that is there, or a new one.
+    def begin(
+        self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+    ) -> Transcript:
+        """The transcript of a session: the one that is there, or a new one. Raises Deleted: it was, and is not new.
 
         ``fresh``: the agent has just made this session; an older one of the same id is set aside. ``parent``: a session
-        whose transcript a new one begins with. Raises Deleted where a session that is not new was deleted.
+        whose transcript, up to a size, a new one begins with; a long one is still to be copied (``finish_fork``).
         """
-        return opening.begin(self._layout, agent, header, fresh=fresh, parent=parent)
+        return opening.begin(self._layout, agent, header, fresh=fresh, parent=parent, until=until)
+
+    def finish_fork(self, path: Path, beginning: Reading | None) -> None:
+        """Copy what a fork still lacks, from what its ``Transcript`` has, or else its parent. Raises OSError."""
+        forks.finish(self._layout, path.parent.name, path.stem, beginning)
+
+    def size(self, agent: str, session: str) -> int:
+        """Of a transcript, now. Raises OSError, NewerFormat."""
+        return forks.size(self._layout, agent, file_name(session))
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """The file that was open before, also where it was set aside. Raises Deleted where it is gone."""
@@ -100,8 +110,10 @@ class Store:
     def delete(self, agent: str, session: str, *, soft: bool = False) -> None:
         """Remove the transcript and its backups, for good or so that they can be restored. Raises OSError.
 
-        It stays known as deleted. Whatever ends this half-way, who next asks the index finishes it.
+        It stays known as deleted. Whatever ends this half-way, who next asks the index finishes it. Also Unfinished.
         """
+        if soft:
+            forks.refuse_unfinished(self._layout, agent, file_name(session))
         deleting.delete(self._layout, agent, session, soft=soft)
 
     def sync_deletes(self, agent: str) -> None:
@@ -120,7 +132,7 @@ class Store:
         return self._layout.journal(agent).state()
 
     def read(self, agent: str, session: str) -> Reading:
-        """Open a transcript to be replayed. Raises OSError (FileNotFoundError: there is none), NewerFormat."""
+        """Open a transcript to be replayed. Raises OSError (FileNotFoundError: none; Unfinished), NewerFormat."""
         return Reading(self._path(agent, session))
 
     # --- through the index
@@ -333,11 +345,7 @@ class Store:
 
     def sync(self, agent: str, session: str) -> None:
         """What was written of a session is on the disk when this returns. Raises OSError."""
-        fd = access.open_private(self._path(agent, session), os.O_RDWR)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync(self._path(agent, session))
 
     def open_listed(self, listed: "Listed") -> Reading:
         """Raises OSError, NewerFormat."""

@@ -31,6 +31,8 @@ class Transcript:
         Raises OSError; FileNotFoundError: it is not there (no header), is packed, or lost its name in this moment.
         """
         self.path = path
+        self.beginning: Reading | None = None
+        """What is still to be copied to its beginning (``forks.finish``), of a fork's."""
         self._fd = _to_append(path, create=header is not None)
         found = os.fstat(self._fd)
         self._inode = found.st_dev, found.st_ino
@@ -107,12 +109,12 @@ class Transcript:
             view = view[os.write(self._fd, view) :]
 
     def has_its_name(self) -> bool:
-        """Whether the file is still the one that readers find: another process may have deleted it."""
-        try:
-            found = os.stat(self.path)
-        except FileNotFoundError:
-            return False
-        return (found.st_dev, found.st_ino) == self._inode
+        """Whether the file is still the one that is found: another process may have deleted it."""
+        for form in _forms(self.path):
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(form)
+                return (found.st_dev, found.st_ino) == self._inode
+        return False
 
     def sync(self) -> None:
         os.fsync(self._fd)
@@ -168,23 +170,23 @@ class Transcript:
 def _to_append(path: Path, *, create: bool) -> int:
     """A file that is not there is made only where it is not packed either. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
-    try:
-        return open_private(path, flags)
-    except FileNotFoundError:
-        if not create or os.path.lexists(names.packed(path)):
-            raise
-        return open_private(path, flags | os.O_CREAT)
+    for form in _forms(path):
+        with contextlib.suppress(FileNotFoundError):
+            return open_private(form, flags)
+    if not create or os.path.lexists(names.packed(path)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return open_private(path, flags | os.O_CREAT)
 
 
-def copy_transcript(reading: Reading, path: Path, header: Header) -> None:
-    """The entries of a transcript under another header, in a new file. Raises OSError; then there is no file."""
+def sync(path: Path) -> None:
+    """What was written to a transcript is on the disk when this returns. Raises OSError."""
+    fd = _to_append(path, create=False)
     try:
-        copy = Transcript(path, header)
-        try:
-            for data in reading.bytes_behind_header():
-                copy.append_bytes(data)
-        finally:
-            copy.close()
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _forms(path: Path) -> tuple[Path, ...]:
+    """Where what is appended to lies: by its name, or as a fork that is not whole, or by now by its name."""
+    return path, names.forked(path), path

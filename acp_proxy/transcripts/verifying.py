@@ -30,7 +30,7 @@ REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
-PACKED_DAMAGE = "damaged compression"
+PACKED_DAMAGE, UNFINISHED_FORK = "damaged compression", "unfinished fork"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
 UNSEEN = "not looked at"
@@ -154,8 +154,7 @@ class Inspection:
     def _file(self, agent: str, path: Path) -> Iterator[Finding]:
         name = names.transcript_in(path.name)
         if name is None and path.name != JOURNAL + names.SUFFIX:
-            unfinished = names.transcript_in(path.name.removesuffix(names.UNFINISHED)) is not None
-            yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent) if unfinished else _foreign(path)
+            yield _unfinished(agent, path)
             return
         is_packed = name is not None and path.name.endswith(names.PACKED_SUFFIX)
         if is_packed and os.path.lexists(path.with_suffix("")):
@@ -313,7 +312,17 @@ _ANEW = "the next search makes it anew"
 _OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
 _UNUSED = "is not used while nothing can be written"
 _LEFT = "a crash left it; the next sessions compact takes it away"
+_COPYING = "its past is being copied, or a crash ended that; who next lists or opens the session finishes it"
 _PARTIAL = "the session is read without it, as one that is only partly known"
+
+
+def _unfinished(agent: str, path: Path) -> Finding:
+    """What is no transcript: it may become one, or was to become another form of one."""
+    if names.transcript_in(path.name.removesuffix(names.UNFINISHED)) is not None:
+        return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
+    if path.name.endswith(names.FORKED_SUFFIX) and names.is_ours(path.name.removesuffix(names.FORKED_SUFFIX)):
+        return Finding(path, UNFINISHED_FORK, _COPYING, NOTHING, agent)
+    return _foreign(path)
 
 
 def _foreign(path: Path) -> Finding:

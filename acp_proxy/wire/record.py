@@ -18,7 +18,7 @@ VERSION = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
-HANDOVER = "handover"
+HANDOVER, COPIED = "handover", "copied"
 """What notes are about (their ``type``)."""
 
 HEADER_START = b'{"acp-transcript":'

@@ -31,9 +31,11 @@ class HangingStore(Store):
                 self.stuck.set()
             self._back.wait()
 
-    def begin(self, agent: str, header: Header, *, fresh: bool, parent: str | None = None) -> Transcript:
+    def begin(
+        self, agent: str, header: Header, *, fresh: bool, parent: str | None = None, until: int | None = None
+    ) -> Transcript:
         self.wait()
-        return _Hanging(super().begin(agent, header, fresh=fresh, parent=parent), self)
+        return _Hanging(super().begin(agent, header, fresh=fresh, parent=parent, until=until), self)
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         self.wait()

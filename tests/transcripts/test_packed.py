@@ -53,7 +53,13 @@ def test_it_is_read_from_any_place_in_any_order(opened: tuple[Packed, bytes]) ->
 
 def test_entries_are_those_of_the_plain_file(path: Path) -> None:
     plain = Reading(path)
-    before = list(plain.lines()), plain.header, plain.size, plain.is_complete, b"".join(plain.bytes_behind_header())
+    before = (
+        list(plain.lines()),
+        plain.header,
+        plain.size,
+        plain.is_complete,
+        b"".join(plain.bytes_from(plain.entries_at)),
+    )
     plain.close()
     pack(path)
     reading = Reading(path)
@@ -62,7 +68,7 @@ def test_entries_are_those_of_the_plain_file(path: Path) -> None:
         reading.header,
         reading.size,
         reading.is_complete,
-        b"".join(reading.bytes_behind_header()),
+        b"".join(reading.bytes_from(reading.entries_at)),
     ) == before
     some = before[0][1000]
     assert next(reading.lines(some.end, some.number + 1)) == before[0][1001]

@@ -1,0 +1,43 @@
+"""Forks of sessions, and what can be read of them."""
+
+from typing import Any
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from tests.transcripts import talk
+from tests.transcripts.writing import AGENT
+
+
+def fork(store: Store, parent: str, session: str, *lines: bytes, at: int = 1) -> None:
+    header = talk.header(session, cwd="/elsewhere", at=at, origin=record.PARTIAL)
+    transcript = store.begin(AGENT, header, fresh=False, parent=parent)
+    store.mark(AGENT, session)
+    transcript.append(b"".join(lines))
+    transcript.close()
+
+
+def spoken(store: Store, session: str) -> list[str]:
+    reading = store.read(AGENT, session)
+    try:
+        entries = [line.entry for line in reading.lines()]
+    finally:
+        reading.close()
+    values: list[Any] = [entry.value for entry in entries if entry is not None]
+    return [
+        value["params"]["prompt"][0]["text"] for value in values if value and value.get("method") == "session/prompt"
+    ]
+
+
+def header(store: Store, session: str) -> record.Header:
+    reading = store.read(AGENT, session)
+    reading.close()
+    assert reading.header is not None
+    return reading.header
+
+
+def is_complete(store: Store, session: str) -> bool:
+    reading = store.read(AGENT, session)
+    try:
+        return reading.is_complete
+    finally:
+        reading.close()

@@ -1,0 +1,118 @@
+"""A fork begins with a copy of its parent's transcript; from then on each goes its own way."""
+
+import json
+
+import pytest
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from tests.transcripts import talk
+from tests.transcripts.forked import fork, header, is_complete, spoken
+from tests.transcripts.full_disk import on_full_disk
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
+
+
+def test_a_fork_begins_with_the_parents_entries_under_a_header_of_its_own(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    assert spoken(store, "f") == ["one", "two"]
+    assert spoken(store, "p") == ["one"]
+    found = header(store, "f")
+    assert (found.session, found.cwd, found.created_at) == ("f", "/elsewhere", talk.time(1))
+    assert (found.origin, found.forked_from) == (record.RECORDED, ["p"])
+
+
+def test_both_go_on_separately(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    talk.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
+    assert (spoken(store, "p"), spoken(store, "f")) == (["one", "three"], ["one", "two"])
+
+
+@pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
+def test_deleting_one_leaves_the_other(store: Store, gone: str, left: str) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f")
+    store.delete(AGENT, gone)
+    assert spoken(store, left) == ["one"]
+    with pytest.raises(FileNotFoundError):
+        store.read(AGENT, gone)
+    assert [row.session for row in store.page(AGENT, None, None, "").rows] == [left]
+
+
+def test_a_fork_of_a_fork_knows_all_that_it_came_from(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    fork(store, "f", "g", prompt("three", session="g"), answer())
+    assert spoken(store, "g") == ["one", "two", "three"]
+    assert header(store, "g").forked_from == ["f", "p"]
+    assert is_complete(store, "g")
+
+
+@pytest.mark.parametrize("origin", [record.RECORDED, record.IMPORTED, record.PARTIAL])
+def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
+    transcript = store.begin(AGENT, talk.header("p", origin=origin), fresh=False)
+    transcript.append(prompt("one", session="p") + answer())
+    transcript.close()
+    fork(store, "p", "f")
+    assert header(store, "f").origin == origin
+    assert is_complete(store, "f") is (origin == record.RECORDED)
+
+
+def test_a_fork_of_a_parent_with_a_gap_is_not_complete(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), talk.note("gap", since="x", reason="ENOSPC"))
+    fork(store, "p", "f")
+    assert not is_complete(store, "f")
+
+
+def test_a_fork_of_nobody_known_is_partial(store: Store) -> None:
+    fork(store, "unknown", "f", prompt("two", session="f"), answer())
+    found = header(store, "f")
+    assert (found.origin, found.forked_from, spoken(store, "f")) == (record.PARTIAL, [], ["two"])
+
+
+def test_a_parents_torn_line_does_not_harm_what_the_fork_says_next(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    path = next(store.root.glob("transcripts/*/*.jsonl"))
+    with path.open("ab") as file:
+        file.write(b'{"at":"2026')
+    fork(store, "p", "f", prompt("two", session="f"), answer())
+    assert spoken(store, "f") == ["one", "two"]
+
+
+def test_a_fork_under_a_deleted_sessions_id_is_a_session_again(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    store.delete(AGENT, "f")
+    fork(store, "p", "f")
+    assert "f" not in store.deleted(AGENT)
+    assert spoken(store, "f") == ["one"]
+
+
+def test_a_fork_under_the_id_of_another_sets_that_aside(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
+    fork(store, "p", "f")
+    assert spoken(store, "f") == ["one"]
+    assert len(list(store.root.glob("transcripts/*/*-*.jsonl"))) == 3
+
+
+@pytest.mark.parametrize("size", [50, 400, 2000])
+def test_a_disk_that_is_full_leaves_no_half_of_a_copy(store: Store, size: int) -> None:
+    talk.keep(store, AGENT, "p", *(prompt(f"{number} " + "x" * 100, session="p") for number in range(50)))
+    before = sorted(store.root.glob("transcripts/*/*"))
+    [said] = on_full_disk("fork", store.root, size)
+    assert said in ("EFBIG", "ENOSPC")
+    assert sorted(store.root.glob("transcripts/*/*")) == before
+    assert len(spoken(store, "p")) == 50
+    fork(store, "p", "f")
+    assert len(spoken(store, "f")) == 50
+
+
+def test_the_header_says_whose_entries_they_were(store: Store) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    fork(store, "p", "f")
+    paths = store.root.glob("transcripts/*/*.jsonl")
+    heads = [json.loads(path.read_bytes().split(b"\n")[0]) for path in paths]
+    assert {head["sessionId"]: head.get("forkedFrom") for head in heads} == {"p": None, "f": ["p"]}
