@@ -85,7 +85,7 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
         access.write_at(out, head, 0)
         if not is_large:
             try:
-                finish(layout, agent, name, source, wait=False, lasting=False)
+                finish(layout, agent, name, source, wait=False)
                 return False
             except BlockingIOError:  # somebody overwrites in another file of the folder, or copies
                 pass
@@ -127,20 +127,18 @@ def take_up(layout: Layout, agent: str, name: str) -> None:
         finish(layout, agent, name, wait=False)
 
 
-def finish(
-    layout: Layout, agent: str, name: str, source: Reading | None = None, *, wait: bool = True, lasting: bool = True
-) -> None:
+def finish(layout: Layout, agent: str, name: str, source: Reading | None = None, *, wait: bool = True) -> None:
     """Fill the room at a fork's beginning, and give the file its own name. Nothing where that is done, or it is gone.
 
-    ``source``: what ``begin`` returned. ``lasting``: the copy is on the disk before it counts. Raises OSError
-    (BlockingIOError: not ``wait``, and somebody is at work in the folder); then it can be tried again.
+    ``source``: what ``begin`` returned. Raises OSError (BlockingIOError: not ``wait``, and somebody is at work in the
+    folder); then it can be tried again.
     """
     path = layout.transcript(agent, name)
     with suppress(FileNotFoundError), ExitStack() as stack:
         out = access.open_private(forked(path), os.O_RDWR)
         stack.callback(os.close, out)
         if (room := _room(out, path)) is not None and room.parent != name:
-            finish(layout, agent, room.parent, wait=wait, lasting=lasting)  # it may be an unfinished fork, too
+            finish(layout, agent, room.parent, wait=wait)  # it may be an unfinished fork, too
         stack.enter_context(access.alone_in(path.parent, wait=wait))
         _check(path, out)
         if os.path.lexists(path) and os.path.samefile(path, forked(path)):  # a crash came while it got its name
@@ -148,7 +146,7 @@ def finish(
             return
         room = _room(out, path)  # looked at again, since somebody else may have given up meanwhile
         if room is not None:
-            _fill(layout, agent, path, out, room, source, lasting=lasting)
+            _fill(layout, agent, path, out, room, source)
         elif not _has_head(out, path):
             access.lock(out)  # raises BlockingIOError while it is being written
             if not _has_head(out, path):
@@ -159,9 +157,7 @@ def finish(
             layout.mark(agent, into)
 
 
-def _fill(
-    layout: Layout, agent: str, path: Path, out: int, room: Room, source: Reading | None, *, lasting: bool
-) -> None:
+def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: Reading | None) -> None:
     """Raises OSError (FileNotFoundError: it was deleted meanwhile)."""
     with ExitStack() as stack:
         if source is None or not _is_current(source):
@@ -170,14 +166,10 @@ def _fill(
         left = room.size
         for copied in source.copy(room.size, out, room.at) if source is not None else ():
             _check(path, out)
-            if lasting:  # step by step: what others write meanwhile does not wait for all of it
-                os.fsync(out)
             left = room.size - copied
     if left:
         _give_up(out, room)
     access.write_at(out, b"\n", room.at + room.size)
-    if lasting:
-        os.fsync(out)
 
 
 def _give_up(out: int, room: Room) -> None:

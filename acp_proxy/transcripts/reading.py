@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # loaded where something is told again, and where a packed fi
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
 _SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
 _FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
-_COPY_STEP = 16 * 1024 * 1024  # the same
+_COPY_STEP = 4 * 1024 * 1024  # the same, also for who appends to the copy
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 

@@ -159,7 +159,7 @@ def test_a_fork_is_deleted_softly_when_it_is_whole(slow: Slow) -> None:
     notes.recorder.delete("f")
     [kept] = slow.kept()
     slow.restore(kept)
-    assert notes.said("f") == ["copied", "one", "two"]
+    assert notes.said("f") == ["copied", "one", "two", "gap"]  # whoever was prompted was not answered
 
 
 def test_a_fork_that_could_not_be_begun_has_later_what_the_parent_had_then(
