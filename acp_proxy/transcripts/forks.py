@@ -34,10 +34,7 @@ _BLANK = b" " * (64 * 1024 - 1) + b"\n"
 
 
 class Room(Value):
-    """What is to be copied, and where to. ``parent`` and ``created_at`` (of its header) tell which transcript it is of.
-
-    The room is a byte longer than the copy: a newline, since that may end in a torn line.
-    """
+    """What is to be copied, and where to. ``parent`` and ``created_at`` (of its header) tell of which transcript."""
 
     parent: str
     created_at: str
@@ -83,13 +80,12 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
     try:
         access.lock(out)  # half a head is a crash's only where nobody has this
         access.write_at(out, head, 0)
+        if size:  # who appends does so behind the room; the newline is the copy's own, but for one that is torn
+            access.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
         if not is_large:
-            try:
+            with suppress(BlockingIOError):  # somebody overwrites in another file of the folder, or copies
                 finish(layout, agent, name, source, wait=False)
                 return False
-            except BlockingIOError:  # somebody overwrites in another file of the folder, or copies
-                pass
-        access.write_at(out, b"\n", len(head) + size)  # who appends does so behind the room
         return True
     except BaseException:
         path.unlink(missing_ok=True)
@@ -106,6 +102,11 @@ def _head(header: Header, source: Reading, size: int, *, is_aligned: bool) -> by
     head = record.encode_header(header) + note
     padding = (source.entries_at - len(head)) % access.BLOCK if is_aligned else 0
     return head[:-1] + b" " * padding + b"\n"
+
+
+def _is_torn(source: Reading) -> bool:
+    """Whether it ends within a line."""
+    return b"".join(source.bytes_from(source.size - 1)) != b"\n"
 
 
 def size(layout: Layout, agent: str, name: str) -> int:
@@ -169,7 +170,6 @@ def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: 
             left = room.size - copied
     if left:
         _give_up(out, room)
-    access.write_at(out, b"\n", room.at + room.size)
 
 
 def _give_up(out: int, room: Room) -> None:

@@ -3,9 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts import noticing
+from acp_proxy.transcripts import forks, noticing
 from acp_proxy.transcripts.store import Store
+from tests.transcripts import talk
 from tests.transcripts.shelf import Shelf
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
 
 
 @pytest.fixture
@@ -29,3 +32,11 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
     made = Shelf(tmp_path)
     yield made
     made.index.close()
+
+
+@pytest.fixture
+def long(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Whatever is forked is too long to be copied at once. Session "p" is there."""
+    monkeypatch.setattr(forks, "AT_ONCE", 0)
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    return store

@@ -1,10 +1,13 @@
 """Forks of sessions, and what can be read of them."""
 
+from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import record
 from tests.transcripts import talk
+from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 
@@ -41,3 +44,22 @@ def is_complete(store: Store, session: str) -> bool:
         return reading.is_complete
     finally:
         reading.close()
+
+
+def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | None = None) -> Transcript:
+    header = talk.header(session, at=1, origin=record.PARTIAL)
+    return store.begin(AGENT, header, fresh=False, parent=parent, until=until)
+
+
+def left_by_a_crash(store: Store, session: str = "f", *lines: bytes) -> Path:
+    """A fork that has gone on, and whose past was never copied. Its path as it will be."""
+    transcript = begun(store, session=session)
+    assert transcript.beginning is not None
+    transcript.append(b"".join(lines) or prompt("two", session=session) + answer())
+    transcript.beginning.close()
+    transcript.close()
+    return transcript.path
+
+
+def listed(store: Store) -> list[str]:
+    return sorted(row.session for row in store.page(AGENT, None, None, "").rows)
