@@ -96,12 +96,15 @@ def test_who_comes_too_late_to_finish_a_fork_leaves_it_as_it_is(long: Store, mon
         monkeypatch.setattr(access, "alone_in", alone)
         other = Store(long.root)
         other.finish_fork(path, None)
+        other.delete(AGENT, "f", soft=True)
         other.delete(AGENT, "p")
         with alone(folder, wait=wait):
             yield
 
     monkeypatch.setattr(access, "alone_in", behind_another)
     long.finish_fork(path, None)
+    [kept] = long.kept()
+    long.restore(kept)
     assert spoken(long, "f") == ["one", "two"]
 
 
