@@ -9,8 +9,8 @@ gap stands for it. Who copies holds the folder's lock, as all who overwrite in a
 import os
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -78,10 +78,11 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
         layout.mark(agent, name)
     out = access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
-        access.lock(out)  # half a head is a crash's only where nobody has this
-        access.write_at(out, head, 0)
-        if size:  # who appends does so behind the room; the newline is the copy's own, but for one that is torn
-            access.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
+        with os.fdopen(out, "wb", buffering=0):  # nobody renames what is open, on Windows
+            access.lock(out)  # half a head is a crash's only where nobody has this
+            access.write_at(out, head, 0)
+            if size:  # who appends does so behind the room; the newline is the copy's own, but for one that is torn
+                access.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
         if not is_large:
             with suppress(BlockingIOError):  # somebody overwrites in another file of the folder, or copies
                 finish(layout, agent, name, source, wait=False)
@@ -90,8 +91,6 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(out)
 
 
 def _head(header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
@@ -135,27 +134,41 @@ def finish(layout: Layout, agent: str, name: str, source: Reading | None = None,
     folder); then it can be tried again.
     """
     path = layout.transcript(agent, name)
-    with suppress(FileNotFoundError), ExitStack() as stack:
-        out = access.open_private(forked(path), os.O_RDWR)
-        stack.callback(os.close, out)
-        if (room := _room(out, path)) is not None and room.parent != name:
+    with suppress(FileNotFoundError):
+        with _opened(path) as out:
+            room = _room(out, path)
+        if room is not None and room.parent != name:
             finish(layout, agent, room.parent, wait=wait)  # it may be an unfinished fork, too
-        stack.enter_context(access.alone_in(path.parent, wait=wait))
-        _check(path, out)
-        if os.path.lexists(path) and os.path.samefile(path, forked(path)):  # a crash came while it got its name
-            forked(path).unlink()
-            return
-        room = _room(out, path)  # looked at again, since somebody else may have given up meanwhile
-        if room is not None:
-            _fill(layout, agent, path, out, room, source)
-        elif not _has_head(out, path):
-            access.lock(out)  # raises BlockingIOError while it is being written
-            if not _has_head(out, path):
+        with access.alone_in(path.parent, wait=wait):
+            is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))  # a crash came behind that
+            if is_done or not _is_made_whole(layout, agent, path, source):
                 forked(path).unlink()
                 return
-        into = deleting.moved(forked(path), path)
-        with suppress(OSError):  # it has one from its beginning, if that was possible
-            layout.mark(agent, into)
+            into = deleting.moved(forked(path), path)
+            with suppress(OSError):  # it has one from its beginning, if that was possible
+                layout.mark(agent, into)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """An unfinished transcript, to be written over. Raises OSError (FileNotFoundError: it is finished, or gone)."""
+    out = access.open_private(forked(path), os.O_RDWR)
+    try:
+        yield out
+    finally:
+        os.close(out)
+
+
+def _is_made_whole(layout: Layout, agent: str, path: Path, source: Reading | None) -> bool:
+    """False for half a head: nothing was ever said behind it. Raises OSError (BlockingIOError: it is being written)."""
+    with _opened(path) as out:
+        if not _has_head(out, path):
+            access.lock(out)
+        if not _has_head(out, path):
+            return False
+        if (room := _room(out, path)) is not None:  # else somebody has given up
+            _fill(layout, agent, path, out, room, source)
+        return True
 
 
 def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: Reading | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 from acp_proxy.core.effects import Begin, Identify, KeepNote
 from acp_proxy.shell.copies import Copies
 from acp_proxy.transcripts import forks
+from acp_proxy.transcripts.access import alone_in
 from acp_proxy.transcripts.reading import Reading, Unfinished
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
@@ -30,8 +31,10 @@ class Slow(Store):
         self.trouble: OSError | None = None
 
     def finish_fork(self, path: Path, beginning: Reading | None) -> None:
-        self.begun.set()
-        assert self.goes_on.wait(SECONDS)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with alone_in(path.parent):  # as who copies has it
+            self.begun.set()
+            assert self.goes_on.wait(SECONDS)
         if self.trouble is not None:
             raise self.trouble
         super().finish_fork(path, beginning)
