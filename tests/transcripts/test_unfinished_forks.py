@@ -158,6 +158,13 @@ def test_a_head_that_is_being_written_is_left_alone(long: Store) -> None:
     assert forked(path).exists()
 
 
+def test_a_fork_that_somebody_made_its_own_parent_keeps_nobody_from_the_others(long: Store) -> None:
+    path = left_by_a_crash(long)
+    lines = forked(path).read_bytes()
+    forked(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
+    assert listed(long) == ["p"]
+
+
 def test_verify_names_an_unfinished_fork_and_does_not_call_it_damage(long: Store) -> None:
     path = left_by_a_crash(long)
     assert [(finding.path, finding.kind, finding.is_damage) for finding in long.verify()] == [
