@@ -11,6 +11,9 @@ from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
 
+_OUTPUT = "terminal_"
+"""How the members of ``_meta`` begin in which agents keep what their own terminals wrote (``terminal_info``,
+``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, since Zed reads it there."""
 UNFINISHED = frozenset({"pending", "in_progress"})
 FAILED = b'"failed"'
 _NAMES = ("sessionUpdate", "toolCallId")
@@ -28,7 +31,8 @@ _TYPES: dict[str, type] = {
 class Call(Value):
     """``fields`` are those that say something; ``around`` stands beside the update in ``params``.
 
-    ``line``: as it came, where that can be told. ``shows_terminal``: its content refers to one.
+    ``line``: as it came, where that can be told. ``shows_terminal``: its content refers to one. ``is_asked``: a
+    permission request says it. ``keeps_output``: it carries the output of a terminal of the agent's own.
     """
 
     id: str
@@ -39,10 +43,30 @@ class Call(Value):
     status: str | None = None
     shows_terminal: bool = False
     line: bytes | None = None
+    is_asked: bool = False
+    keeps_output: bool = False
 
     @property
     def sets_content(self) -> bool:
         return self.is_start or "content" in self.fields
+
+    @property
+    def size(self) -> int:
+        """Bytes of its values."""
+        return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
+
+    def followed_by(self, other: "Call") -> "Call":
+        """One that says what both say; neither is a start."""
+        last = other if other.sets_content else self
+        return other.but(
+            run=last.run,
+            fields=self.fields | other.fields,
+            around=self.around | other.around,
+            status=other.status if other.status is not None else self.status,
+            shows_terminal=last.shows_terminal,
+            line=None,
+            keeps_output=self.keeps_output or other.keeps_output,
+        )
 
 
 def from_update(update: Update) -> Call | None:
@@ -62,7 +86,17 @@ def from_permission(raw: bytes, params: object, run: str) -> Call | None:
         members = lines.asked_about(raw)
     except (ValueError, KeyError):
         return None
-    return _read(value, members, {}, run, False, None)
+    found = _read(value, members, {}, run, False, None)
+    return found.but(is_asked=True) if found is not None else None
+
+
+def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
+    """Its line, as it came where it can be. None: an update that says nothing."""
+    if call.line is not None and call.is_start == is_start:
+        return call.line
+    if is_start:
+        return started(session, call.id, call.fields, call.around)
+    return updated(session, call.id, call.fields, call.around) if call.fields else None
 
 
 def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
@@ -90,6 +124,7 @@ def _read(
         status=acp.text(value, "status"),
         shows_terminal=_shows_terminal(value.get("content")),
         line=line,
+        keeps_output=_keeps_output(value.get("_meta")),
     )
 
 
@@ -99,3 +134,7 @@ def _says(name: str, value: object) -> bool:
 
 def _shows_terminal(content: object) -> bool:
     return isinstance(content, list) and any(acp.text(item, "type") == "terminal" for item in content)
+
+
+def _keeps_output(meta: object) -> bool:
+    return isinstance(meta, Mapping) and any(name.startswith(_OUTPUT) for name in meta)

@@ -47,14 +47,14 @@ def shortened(text: str, room: int) -> str:
 
 def _shorter(name: str, raw: bytes, room: int) -> bytes:
     if name == "content":
-        return _fewer(raw, room)
+        return lines.array(fewer(raw, room))
     if name == "title":
         return jsonrpc.dump(shortened(str(lines.value(raw)), room))
     return b""
 
 
-def _fewer(array: bytes, room: int) -> bytes:
-    """The items that find room; of a text that does not, its beginning."""
+def fewer(array: bytes, room: int) -> list[bytes]:
+    """The items of an array that find room in one of this size; of a text that does not, its beginning."""
     kept = []
     room -= len(b"[]")
     for item in lines.items(array):
@@ -62,7 +62,7 @@ def _fewer(array: bytes, room: int) -> bytes:
         if told:
             kept.append(told)
             room -= len(told) + len(b",")
-    return lines.array(kept)
+    return kept
 
 
 def _shorter_item(item: bytes, room: int) -> bytes:

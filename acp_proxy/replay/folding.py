@@ -5,6 +5,9 @@ of a known id states the call anew: title, kind, status, content and locations t
 disagree on its other fields (some keep the earlier value, some do not), so where it leaves one out, two lines are told.
 Holds no more than about ``limit`` bytes and, until ``cut`` or the next update, one line.
 What was let go is gone, also where a later update would have left room for it.
+
+Of a call whose terminal is the agent's own, the output is in the ``_meta`` of its updates: up to the limit, none of
+them is folded.
 """
 
 from collections.abc import Mapping
@@ -25,26 +28,44 @@ _NAMES = 1000
 class Fold:
     """One call in one turn. ``is_whole``: it is told as a start, not as an update of what an earlier turn told."""
 
-    def __init__(self, session: str, id: str, limit: int, *, is_whole: bool) -> None:
+    def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
+        """``is_own``: terminals that are not noted are the agent's own."""
         self._session = session
-        self._id = id
+        self.id = id
         self._limit = limit
         self._is_new = self._is_whole = is_whole
         self._fields: Members = {}
         self._around: Members = {}
         self._left_behind: Members = {}
         self._left_out: dict[str, int] = {}
-        self._status: str | None = None
+        self._is_own = is_own
+        self._is_empty = True
+        self._behind: _OneByOne | None = None
         self._run: str | None = None  # where the terminals are that the content refers to, if it does
 
     @property
     def shown(self) -> Shown | None:
-        """The content, if it refers to terminals."""
-        return (
-            Shown(self._run, self._fields["content"]) if self._run is not None and "content" in self._fields else None
-        )
+        """The content, if it refers to terminals of the client's."""
+        return self._shown if not self._is_own else None
+
+    @property
+    def _shown(self) -> Shown | None:
+        if self._run is None or "content" not in self._fields:
+            return None
+        return Shown(self._run, self._fields["content"])
+
+    def take(self, call: Call, *, one_by_one: bool) -> None:
+        """``one_by_one``: from here on nothing is folded."""
+        if one_by_one and self._behind is None:
+            self._is_own = True
+            self._behind = _OneByOne(self._session, self.id, self._limit, is_new=self._is_new and self._is_empty)
+        if self._behind is not None:
+            self._behind.add(call)
+        else:
+            self.add(call)
 
     def add(self, call: Call) -> None:
+        self._is_empty = False
         if call.is_start:
             self._state_anew(call.fields)
         for name in call.fields:
@@ -54,7 +75,6 @@ class Fold:
         self.cut()
         self._take(call.fields)
         self._around |= call.around
-        self._status = call.status if call.status is not None else self._status
         if call.sets_content:
             self._run = call.run if call.shows_terminal else None
 
@@ -85,10 +105,17 @@ class Fold:
             return False
         return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
-    def told(self, terminals: Terminals, *, live: bool) -> list[bytes]:
+    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+        """``failed``: nobody will finish it."""
+        if self._behind is None:
+            return self._folded(terminals, failed=failed)
+        before = self._folded(terminals, failed=False) if not self._is_empty else []
+        return before + self._behind.told(terminals, failed=failed)
+
+    def _folded(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
         self.cut()
         fields, left_out = self._shown_fields(terminals)
-        if self._is_dangling() and not live:
+        if failed:
             fields["status"] = calls.FAILED
         if left_out:
             self._say(fields, cutting.notice(self._session, left_out))
@@ -100,21 +127,17 @@ class Fold:
 
     def _line(self, fields: Members, *, is_start: bool) -> bytes:
         tell = calls.started if is_start else calls.updated
-        return tell(self._session, self._id, fields, self._around)
+        return tell(self._session, self.id, fields, self._around)
 
     def _state_anew(self, fields: Mapping[str, bytes]) -> None:
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
-        self._fields, self._left_out = {}, {}
-        self._status, self._is_whole = None, True
-
-    def _is_dangling(self) -> bool:
-        return self._status in calls.UNFINISHED or (self._status is None and self._is_whole)
+        self._fields, self._left_out, self._is_whole = {}, {}, True
 
     def _shown_fields(self, terminals: Terminals) -> tuple[Members, int]:
         """The fields as they are told, and how many bytes are not among them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
-        if (shown := self.shown) is not None:
-            fields["content"], missing = terminals.resolved(shown)
+        if (shown := self._shown) is not None:
+            fields["content"], missing = terminals.resolved(shown, own=self._is_own)
             left_out += missing
             if self._limit:
                 left_out += sum(cutting.cut(fields, self._limit).values())
@@ -129,6 +152,53 @@ class Fold:
         for name in _ANY_VALUE:
             if name in self._left_out:
                 fields[name] = jsonrpc.dump(notice)
+
+
+class _OneByOne:
+    """Updates as they came. Of what goes beyond the limit, the last values and how much is left out are told."""
+
+    def __init__(self, session: str, id: str, limit: int, *, is_new: bool) -> None:
+        """``is_new``: the first begins the call."""
+        self._session = session
+        self._id = id
+        self._limit = limit
+        self._is_new = is_new
+        self._kept: list[Call] = []
+        self._size = 0
+        self._rest: Fold | None = None
+        self._beyond = 0
+        self._content = Shown("", b"[]")
+
+    def add(self, call: Call) -> None:
+        size = call.size if call.line is None else len(call.line)
+        self._size += size
+        if call.sets_content:
+            self._content = Shown(call.run, call.fields.get("content", b"[]"))
+        if not self._limit or self._size <= self._limit:
+            self._kept.append(call)
+            return
+        if self._rest is None:
+            is_whole = self._is_new and not self._kept
+            self._rest = Fold(self._session, self._id, self._limit, is_whole=is_whole, is_own=True)
+        self._beyond += size
+        self._rest.add(call)
+
+    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+        told, is_new = [], self._is_new
+        for call in self._kept:
+            line = calls.told(self._session, call, is_start=call.is_start or is_new)
+            is_new = False
+            if line is not None:
+                told.append(terminals.in_line(line, call.run, own=True) if call.shows_terminal else line)
+        if self._rest is not None:
+            told += self._told_beyond(self._rest.told(terminals, failed=False), terminals)
+        return [*told, calls.updated(self._session, self._id, {"status": calls.FAILED}, {})] if failed else told
+
+    def _told_beyond(self, rest: list[bytes], terminals: Terminals) -> list[bytes]:
+        content, _ = terminals.resolved(self._content, own=True)
+        notice = cutting.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
+        said = lines.array([*cutting.fewer(content, self._limit), lines.text_item(notice)])
+        return [*rest, calls.updated(self._session, self._id, {"content": said}, {})]
 
 
 def _size(fields: Members) -> int:

@@ -1,56 +1,31 @@
-"""A prompt told as a client hears it: a chunk for each of its blocks, or the agent's own echo of them.
+"""A prompt told as a client hears it: a chunk for each of its blocks, with the id of the agent's echo or ours."""
 
-An echo is adjacent user chunks behind the prompt whose joined text is the prompt's, trimmed; then the echo is what is
-told, and of the prompt only the blocks that are no text. User chunks that say something else are kept beside it.
-"""
-
-from itertools import accumulate
-
-from acp_proxy.replay.updates import Update, block_text, is_block
+from acp_proxy.replay.updates import block_text, is_block, letters
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.record import Entry
 
 
 class Prompt:
-    """A prompt, and the user chunks of the agent right behind it."""
+    """``letters``: its text without white space. ``is_certain``: nothing that comes can change what is told of it."""
 
     def __init__(self, session: str, number: int, entry: Entry) -> None:
-        self.behind: list[Update] = []
+        self.run = entry.run
+        self.id = jsonrpc.dump(acp.member(entry.value, "id"))
+        self.is_echoed = self.is_certain = self.is_cancelled = False
         self._session = session
         self._message_id = f"acp-proxy-{entry.run}-{number}"
         self._blocks = _blocks(entry)
+        texts = [block_text(block) for block, _ in self._blocks]
+        self.letters = letters("".join(text for text in texts if text is not None))
+        self.is_only_text = None not in texts
 
-    def told(self) -> tuple[list[bytes], list[Update]]:
-        """The lines of the prompt, and what the agent said behind it that is no echo.
+    def echoed(self, message_id: str | None) -> None:
+        """``message_id``: the echo's."""
+        self.is_echoed = self.is_certain = True
+        self._message_id = message_id if message_id is not None else self._message_id
 
-        The blocks in order; an echo stands in the place of the first text, and for all of them.
-        """
-        spoken = "".join(block_text(block) or "" for block, _ in self._blocks).strip()
-        count = _echoing([block_text(update.value.get("content")) or "" for update in self.behind], spoken)
-        echo, echoed = self.behind[:count], [update.value.get("content") for update in self.behind[:count]]
-        told: list[bytes] = []
-        for block, raw in self._blocks:
-            if count and block_text(block) is not None:
-                told += [update.line for update in echo]
-                echo = []
-            elif block not in echoed:
-                told.append(self._line(raw))
-        return told, self.behind[count:]
-
-    def _line(self, block: bytes) -> bytes:
-        return acp.user_chunk(self._session, block, self._message_id)
-
-
-def _echoing(texts: list[str], words: str) -> int:
-    """How many of these texts, from the first one on, say these words and no others."""
-    said = "".join(texts)
-    start = len(said) - len(said.lstrip())
-    if not words or not said.startswith(words, start):
-        return 0
-    end = start + len(words)
-    beyond = len(said) - len(said[end:].lstrip())
-    ends = [at for at in accumulate(map(len, texts)) if at <= beyond]
-    return len(ends) if ends and ends[-1] >= end else 0
+    def told(self) -> list[bytes]:
+        return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in self._blocks]
 
 
 def _blocks(entry: Entry) -> list[tuple[object, bytes]]:

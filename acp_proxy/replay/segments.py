@@ -2,19 +2,24 @@
 
 ``Streamed`` (full) tells every update as it comes; ``Folded`` (compact) tells the same state in fewer lines when the
 segment has ended. Both keep the rules of safety: a call begins with a start, a permission request counts as an update
-of its call, terminals are replaced, and a call that nobody will finish has failed.
+of its call if there is one, terminals are replaced, and what nobody will finish has failed.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
-from acp_proxy.replay import calls
+from acp_proxy.replay import calls, compactions
 from acp_proxy.replay.calls import Call
 from acp_proxy.replay.chunks import Chunks, key
+from acp_proxy.replay.compactions import Compaction
 from acp_proxy.replay.folding import Fold
+from acp_proxy.replay.standing import Key, Standing
 from acp_proxy.replay.terminals import Shown, Terminals
-from acp_proxy.replay.updates import CHUNKS, PLAN, Update
+from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Update
+from acp_proxy.wire.acp import COMPACTION
 from acp_proxy.wire.streams import Stream
+from acp_proxy.wire.value import Value
 
 
 class Segment(Protocol):
@@ -26,81 +31,112 @@ class Segment(Protocol):
 
     def call(self, call: Call) -> list[bytes]: ...
 
-    def end(self, *, live: bool) -> list[bytes]:
-        """What has not been told yet. ``live``: the turn goes on, so its calls may be finished still."""
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        """What has not been told yet. ``failed``: what nobody will finish."""
+
+
+class _Held(Value, frozen=False):
+    """A line that waits for the output of terminals (``run`` says where they are), or for the call that it begins."""
+
+    line: bytes
+    run: str | None = None
+    call: str = ""
+    is_awaited: bool = False
 
 
 class Streamed:
-    def __init__(self, session: str, known: set[str], terminals: Terminals) -> None:
-        """``known``: the calls that have been told."""
+    def __init__(self, session: str, standing: Standing, terminals: Terminals) -> None:
         self._session = session
-        self._known = known
+        self._standing = standing
         self._terminals = terminals
-        self._unfinished: dict[str, None] = {}
         self._shown: dict[str, Shown] = {}
-        # From the first reference to a terminal on; with the run of those lines that refer to one.
-        self._waiting: list[tuple[bytes, str | None]] = []
+        self._held: deque[_Held] = deque()
+        """From the first reference to a terminal on, or from a question about a call that has not come."""
+        self._asked: dict[str, _Held] = {}
 
     def add(self, update: Update) -> list[bytes]:
-        return self._out(update.line)
+        if update.kind in COMPACTIONS:
+            compactions.note(update, self._standing)
+        return self._out(_Held(update.line))
 
     def go_on(self, stream: Stream) -> list[bytes]:
-        return self._out(stream.messages)
+        return self._out(_Held(stream.messages))
 
     def call(self, call: Call) -> list[bytes]:
-        is_start = call.is_start or call.id not in self._known
-        self._known.add(call.id)
-        self._note_status(call, is_start=is_start)
+        is_new = call.id not in self._standing.known
+        told = self._standing.take(call)
+        if not told and call.id not in self._asked:
+            self._asked[call.id] = _Held(b"", is_awaited=True)
+            return self._out(self._asked[call.id])
+        out: list[bytes] = []
+        for each in told:
+            self._note_terminals(each)
+            line = calls.told(self._session, each, is_start=each.is_start or is_new)
+            is_new = False
+            if line is not None:
+                out += self._put(each, line)
+        return out
+
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        told = [self._final(held) for held in self._held if not held.is_awaited]
+        self._held.clear()
+        self._asked.clear()
+        own = self._standing.own
+        self._terminals.end_of_turn({id: shown for id, shown in self._shown.items() if id not in own})
+        return [*told, *(_failed(self._session, key) for key in failed)]
+
+    def _put(self, call: Call, line: bytes) -> list[bytes]:
+        run = call.run if call.shows_terminal else None
+        held = self._asked.pop(call.id, None)
+        if held is None:
+            return self._out(_Held(line, run, call.id))
+        held.line, held.run, held.call, held.is_awaited = line, run, call.id, False
+        return self._certain()
+
+    def _out(self, held: _Held) -> list[bytes]:
+        if not self._held and held.run is None and not held.is_awaited:
+            return [held.line]
+        self._held.append(held)
+        return []
+
+    def _certain(self) -> list[bytes]:
+        """What waits for nothing any more."""
+        told = []
+        while self._held and self._held[0].run is None and not self._held[0].is_awaited:
+            told.append(self._held.popleft().line)
+        return told
+
+    def _final(self, held: _Held) -> bytes:
+        if held.run is None:
+            return held.line
+        return self._terminals.in_line(held.line, held.run, own=held.call in self._standing.own)
+
+    def _note_terminals(self, call: Call) -> None:
         if call.sets_content:
             self._terminals.changed(call.id)
             self._shown.pop(call.id, None)
         if call.shows_terminal:
             self._shown[call.id] = Shown(call.run, call.fields["content"])
-        line = self._line(call, is_start=is_start)
-        return self._out(line, call.run if call.shows_terminal else None) if line is not None else []
-
-    def end(self, *, live: bool) -> list[bytes]:
-        told = [line if run is None else self._terminals.in_line(line, run) for line, run in self._waiting]
-        self._waiting.clear()
-        self._terminals.end_of_turn(self._shown)
-        failed = {"status": calls.FAILED}
-        return told if live else [*told, *(calls.updated(self._session, id, failed, {}) for id in self._unfinished)]
-
-    def _out(self, line: bytes, run: str | None = None) -> list[bytes]:
-        if run is None and not self._waiting:
-            return [line]
-        self._waiting.append((line, run))
-        return []
-
-    def _note_status(self, call: Call, *, is_start: bool) -> None:
-        if call.status in calls.UNFINISHED or (call.status is None and is_start):
-            self._unfinished[call.id] = None
-        elif call.status is not None:
-            self._unfinished.pop(call.id, None)
-
-    def _line(self, call: Call, *, is_start: bool) -> bytes | None:
-        if call.line is not None and call.is_start == is_start:
-            return call.line
-        if is_start:
-            return calls.started(self._session, call.id, call.fields, call.around)
-        return calls.updated(self._session, call.id, call.fields, call.around) if call.fields else None
 
 
 class Folded:
-    def __init__(self, session: str, known: set[str], terminals: Terminals, limit: int) -> None:
-        """``known``: the calls that have been told. ``limit``: bytes that one call may carry; 0 for any."""
+    def __init__(self, session: str, standing: Standing, terminals: Terminals, limit: int) -> None:
+        """``limit``: bytes that one call may carry; 0 for any."""
         self._session = session
-        self._known = known
+        self._standing = standing
         self._terminals = terminals
         self._limit = limit
-        self._places: list[Chunks | Fold | bytes] = []
+        self._places: list[Chunks | Fold | Compaction | bytes] = []
         self._folds: dict[str, Fold] = {}
+        self._compactions: dict[str, Compaction] = {}
         self._touched: Fold | None = None  # the only one that may hold a line uncut: the next may replace it
         self._plan: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
         if update.kind in CHUNKS:
             self._chunk(update)
+        elif update.kind in COMPACTIONS:
+            self._compaction(update)
         else:
             if update.kind == PLAN:
                 self._drop_plan()
@@ -117,32 +153,39 @@ class Folded:
 
     def call(self, call: Call) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
-            fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._known)
-            self._known.add(call.id)
+            fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
             self._folds[call.id] = fold
             self._places.append(fold)
-        if call.sets_content:
-            self._terminals.changed(call.id)
-        if self._touched is not None and self._touched is not fold:
-            self._touched.cut()
-        self._touched = fold
-        fold.add(call)
+        for each in self._standing.take(call):
+            if each.sets_content:
+                self._terminals.changed(each.id)
+            if self._touched is not None and self._touched is not fold:
+                self._touched.cut()
+            self._touched = fold
+            fold.take(each, one_by_one=each.id in self._standing.own)
         return []
 
-    def end(self, *, live: bool) -> list[bytes]:
-        told = list(self._told(live=live))
+    def end(self, failed: Collection[Key]) -> list[bytes]:
+        told = list(self._told(set(failed)))
+        told += [_failed(self._session, key) for key in failed if not self._is_here(key)]
         self._terminals.end_of_turn({id: fold.shown for id, fold in self._folds.items() if fold.shown is not None})
         return told
 
-    def _told(self, *, live: bool) -> Iterator[bytes]:
+    def _told(self, failed: Collection[Key]) -> Iterator[bytes]:
         for place in self._places:
             match place:
                 case Chunks():
                     yield place.told()
-                case Fold():
-                    yield from place.told(self._terminals, live=live)
-                case _:
+                case Fold() if place.id in self._standing.known:
+                    yield from place.told(self._terminals, failed=(TOOL_CALL, place.id) in failed)
+                case Compaction():
+                    yield place.told(failed=(COMPACTION, place.id) in failed)
+                case bytes():
                     yield place
+
+    def _is_here(self, key: Key) -> bool:
+        kind, id = key
+        return id in (self._folds if kind == TOOL_CALL else self._compactions)
 
     def _chunk(self, update: Update) -> None:
         last = self._places[-1] if self._places else None
@@ -150,6 +193,18 @@ class Folded:
             last.add(update)
         else:
             self._places.append(Chunks(self._session, update))
+
+    def _compaction(self, update: Update) -> None:
+        """One place for all that is said of it; what a later segment says is told as it was."""
+        id = compactions.id_of(update)
+        is_new = compactions.note(update, self._standing)
+        if is_new:
+            self._compactions[id] = Compaction(self._session, id)
+            self._places.append(self._compactions[id])
+        if id in self._compactions:
+            self._compactions[id].add(update)
+        else:
+            self._places.append(update.line)
 
     def _drop_plan(self) -> None:
         """A newer plan is told in its own place; what stood around the older one is adjacent now."""
@@ -160,3 +215,10 @@ class Folded:
         if isinstance(before, Chunks) and isinstance(after, Chunks) and before.joins(after.key):
             before.take(after)
             del self._places[at]
+
+
+def _failed(session: str, key: Key) -> bytes:
+    kind, id = key
+    if kind == TOOL_CALL:
+        return calls.updated(session, id, {"status": calls.FAILED}, {})
+    return compactions.failed(session, id)

@@ -1,6 +1,8 @@
 """Terminals that tool calls refer to: they exist no longer, so what they had written is told in their place.
 
-A terminal is known by the run that it was in: clients count from the beginning in each. Its output is noted when its
+A terminal that the client made is noted in the transcript, and is known by the run that it was in: clients count from
+the beginning in each. One that is not noted, of a call that keeps its output itself, is the agent's own: the client has
+it from there, so it stays as it is. Its output is noted when its
 turn ends, seldom later; a call that was told without it is told again then. What is carried from one turn to the next
 is bounded; beyond that there is the placeholder.
 """
@@ -53,22 +55,28 @@ class Terminals:
         self._noted[run, id] = _told(note, self._limit)
         return {call: self._waiting[call] for call in self._awaited.get((run, id), ()) if self._waits(call, run, id)}
 
-    def resolved(self, shown: Shown) -> tuple[bytes, int]:
-        """The content with outputs in place of terminals, and how many bytes of them are not there."""
+    def resolved(self, shown: Shown, *, own: bool = False) -> tuple[bytes, int]:
+        """The content with outputs in place of terminals, and how many bytes of them are not there.
+
+        ``own``: its call keeps the output of terminals itself.
+        """
         told, left_out = [], 0
         for raw in lines.items(shown.content):
             item = lines.value(raw)
-            if acp.text(item, "type") == "terminal":
-                noted = self._noted.get((shown.run, acp.text(item, "terminalId") or ""), _Noted(PLACEHOLDER, 0))
+            id = shown.run, acp.text(item, "terminalId") or ""
+            if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
+                noted = self._noted.get(id, _Noted(PLACEHOLDER, 0))
                 raw, left_out = lines.text_item(noted.text), left_out + noted.left_out
             told.append(raw)
         return lines.array(told), left_out
 
-    def in_line(self, line: bytes, run: str) -> bytes:
+    def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
         """An update's line with outputs in place of terminals; every other byte stays."""
         raw = line.removesuffix(b"\n")
         try:
-            return lines.with_content(raw, self.resolved(Shown(run, lines.content_of(raw)))[0]) + b"\n"
+            content = lines.content_of(raw)
+            told = self.resolved(Shown(run, content), own=own)[0]
+            return lines.with_content(raw, told) + b"\n" if told != content else line
         except (ValueError, KeyError):
             return line
 

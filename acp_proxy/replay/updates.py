@@ -14,6 +14,7 @@ from acp_proxy.wire.value import Value
 TOOL_CALL = acp.TOOL_CALL
 TOOL_CALL_UPDATE = "tool_call_update"
 PLAN = "plan"
+COMPACTIONS = frozenset({acp.COMPACTION, acp.COMPACTION_CHUNK})
 
 CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
@@ -68,9 +69,16 @@ def block_text(block: object) -> str | None:
     return acp.text(block, "text") if acp.text(block, "type") == "text" else None
 
 
+def letters(text: str) -> str:
+    """A text without its white space: echoes differ in that."""
+    return "".join(text.split())
+
+
 def _is_good(kind: str, value: Mapping[str, object]) -> bool:
     if kind in CHUNKS:
         return is_block(value.get("content"))
     if kind == PLAN:
         return isinstance(value.get("entries"), list)
+    if kind in COMPACTIONS:
+        return isinstance(value.get("compactionId"), str) and (kind == acp.COMPACTION or is_block(value.get("content")))
     return True

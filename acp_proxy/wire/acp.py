@@ -49,6 +49,19 @@ NOTICE = "notice"
 STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE})
 """Kinds of updates that tell how things stand; every other kind, known or not, is conversation."""
 
+COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
+IN_PROGRESS = "in_progress"
+"""Of a compaction: it has not ended."""
+
+_OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
+    ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
+    ("plan",): frozenset({"plan_update", "plan_removed"}),
+    ("subagents",): frozenset({"subagent_update", "session_message", "session_message_chunk"}),
+}
+"""By client capability: the kinds of conversation that only a client with it may be sent. Plans by id and subagents are
+drafts."""
+OPTIONAL_KINDS = frozenset().union(*_OPTIONAL.values())
+
 VERSION = 1
 
 UPDATE_PREFIX = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
@@ -99,6 +112,18 @@ def offers(capabilities: object, name: str) -> bool:
     """Whether a capability's marker is present and neither null nor false."""
     found = member(capabilities, name)
     return found is not None and found is not False
+
+
+def optional_kinds(client_capabilities: object) -> frozenset[str]:
+    """The optional kinds of updates that a client announced in ``initialize``."""
+
+    def announced(path: tuple[str, ...]) -> bool:
+        found = client_capabilities
+        for name in path:
+            found = member(found, name)
+        return found is not None and found is not False
+
+    return frozenset().union(*(kinds for path, kinds in _OPTIONAL.items() if announced(path)))
 
 
 _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"

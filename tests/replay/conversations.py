@@ -1,11 +1,13 @@
 """Conversations as hypothesis makes them up: all that agents were seen to do, and then some.
 
-``conversations()`` gives steps: an entry each, and for a prompt whether the agent echoes it.
+``conversations()`` gives steps: an entry each, and of the chunks of an echo what kind of echo it is. Behind a prompt,
+an echo and an answer that begins another turn something else is said, so that what an agent says in the user's name
+later stands for itself.
 """
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -16,13 +18,16 @@ from acp_proxy.wire.record import Entry
 SESSION, PARENT = "s", "parent"
 RUNS = ("run1", "run2")
 Value = dict[str, Any]
+Kind = Literal["exact", "other"]
 
 
 @dataclass(frozen=True)
 class Step:
+    """``echo``: ``exact`` (of the prompt ``of``), or ``other``: not in its words; ``of`` is another for each echo."""
+
     entry: Entry
-    echoed: bool = False
-    is_echo: bool = False
+    echo: Kind | None = None
+    of: int = 0
 
 
 words = st.text("ab é😀\n", max_size=4)
@@ -100,7 +105,36 @@ starts = joined(fields, fixed(sessionUpdate="tool_call", toolCallId=ids, title=w
 changes = joined(fields, fixed(sessionUpdate="tool_call_update", toolCallId=ids))
 steps_of_plans = fixed(content=words, priority=st.just("low"), status=st.sampled_from(["pending", "completed"]))
 plans = joined(fixed(sessionUpdate="plan", entries=st.lists(steps_of_plans, max_size=2)), seldom(maybe(_meta=metas)))
-unknown = fixed(sessionUpdate=st.sampled_from(["compaction_update", "plan_update"]), value=anything)
+unknown = fixed(sessionUpdate=st.sampled_from(["new_kind", "plan_update"]), value=anything)
+compaction_ids = st.sampled_from(["c1", "c2"])
+compactions = st.one_of(
+    joined(
+        fixed(
+            sessionUpdate="compaction_update",
+            compactionId=compaction_ids,
+            status=st.sampled_from(["in_progress", "completed", "failed"]),
+        ),
+        maybe(summary=st.lists(blocks, max_size=2), error=words, _meta=metas),
+    ),
+    fixed(sessionUpdate="compaction_summary_chunk", compactionId=compaction_ids, content=blocks),
+)
+# Calls that keep the output of a terminal of the agent's own.
+own_ids = st.sampled_from(["own1", "own2"])
+own_starts = own_ids.flatmap(
+    lambda id: fixed(
+        sessionUpdate="tool_call",
+        toolCallId=id,
+        title=words,
+        status=st.sampled_from(["pending", "in_progress"]),
+        content=[{"type": "terminal", "terminalId": f"terminal of {id}"}],
+        _meta={"terminal_info": {"terminal_id": f"terminal of {id}"}},
+    )
+)
+own_changes = joined(
+    fixed(sessionUpdate="tool_call_update", toolCallId=own_ids),
+    maybe(status=st.sampled_from(["in_progress", "completed", "failed"]), rawOutput=anything),
+    st.one_of(st.just({}), fixed(_meta=fixed(terminal_output=fixed(data=words)))),
+)
 states = st.one_of(
     fixed(sessionUpdate="current_mode_update", currentModeId="ask"),
     fixed(sessionUpdate="usage_update", used=st.integers(0, 9), size=st.just(10)),
@@ -110,18 +144,26 @@ states = st.one_of(
         availableCommands=st.lists(fixed(name=words, description="x"), max_size=1),
     ),
 )
-updates = st.one_of(chunks, chunks, chunks, starts, changes, changes, plans, unknown, states, strange_user_chunks)
+owned = st.one_of(own_starts, own_changes)
+updates = st.one_of(
+    chunks, chunks, chunks, starts, changes, changes, owned, compactions, plans, unknown, states, strange_user_chunks
+)
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Step]:
     steps = draw(activity(RUNS[0]))
+    waiting: list[tuple[int, str]] = []
     for number in range(draw(st.integers(0, 4))):
         run = draw(st.sampled_from(RUNS))
         steps += draw(prompts(number, run))
         steps += draw(activity(run))
-        steps += draw(endings(number, run))
-        steps += draw(activity(run, most=2))
+        waiting.append((number, run))
+        if draw(st.booleans()):
+            steps += draw(endings(waiting.pop(0)))
+            steps += draw(activity(run, most=2))
+    for each in waiting:
+        steps += draw(endings(each))
     return once_noted(steps)
 
 
@@ -145,23 +187,32 @@ def notes() -> st.SearchStrategy[Value]:
 
 @st.composite
 def prompts(draw: st.DrawFn, number: int, run: str) -> list[Step]:
-    prompt: list[Value] = draw(st.lists(blocks, max_size=3))
+    prompt: list[Value] = [{"type": "text", "text": f"{number}: "}, *draw(st.lists(blocks, max_size=3))]
     params = {"sessionId": SESSION, "prompt": prompt}
-    said = "".join(block["text"] for block in prompt if block["type"] == "text")
-    echoed = said.strip() != "" and draw(st.booleans())
     asked = {"jsonrpc": "2.0", "id": number, "method": "session/prompt", "params": params}
-    steps = [Step(message(draw, run, asked, Peer.CLIENT), echoed=echoed)]
-    if echoed:
-        cut = draw(st.integers(0, len(said)))
-        more = draw(maybe(messageId=st.just("echo")))
-        for part in (said[:cut], f"{said[cut:]}\n"):
-            value = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": part}, **more}
-            steps += [Step(entry(draw, run, value), is_echo=True), *map(Step, draw(silence(run)))]
-        # What the agent says next in the user's name would be taken for more of the echo.
-        steps.append(
-            Step(entry(draw, run, {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "-"}}))
-        )
+    steps = [Step(message(draw, run, asked, Peer.CLIENT))]
+    if draw(st.booleans()):
+        said = "".join(block["text"] for block in prompt if block["type"] == "text")
+        kind: Kind = draw(st.sampled_from(["exact", "other"]))
+        steps += draw(echoes(number, run, kind, said if kind == "exact" else f"in other words {number}"))
+    return [*steps, parting(draw, run)]
+
+
+@st.composite
+def echoes(draw: st.DrawFn, of: int, run: str, kind: Kind, said: str) -> list[Step]:
+    """In two pieces, with other white space."""
+    cut = draw(st.integers(0, len(said)))
+    more = draw(maybe(messageId=st.just(f"echo {of}")))
+    steps = []
+    for part in (said[:cut], f"{said[cut:]}\n"):
+        value = {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": part}, **more}
+        steps += [Step(entry(draw, run, value), kind, of), *map(Step, draw(silence(run)))]
     return steps
+
+
+def parting(draw: st.DrawFn, run: str) -> Step:
+    value = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "-"}}
+    return Step(entry(draw, run, value))
 
 
 @st.composite
@@ -170,8 +221,9 @@ def silence(draw: st.DrawFn, run: str) -> list[Entry]:
 
 
 @st.composite
-def endings(draw: st.DrawFn, number: int, run: str) -> list[Step]:
+def endings(draw: st.DrawFn, waiting: tuple[int, str]) -> list[Step]:
     """Answered, cancelled, the agent's end, or nothing at all: the machine's."""
+    number, run = waiting
     how = draw(st.sampled_from(["answered", "answered", "cancelled", "failed", "nothing"]))
     steps = []
     if how == "cancelled":
@@ -180,6 +232,9 @@ def endings(draw: st.DrawFn, number: int, run: str) -> list[Step]:
     if how in ("answered", "cancelled"):
         answer = {"jsonrpc": "2.0", "id": number, "result": {"stopReason": "end_turn"}}
         steps.append(Step(message(draw, run, answer, Peer.AGENT, "session/prompt")))
+        if draw(st.booleans()):
+            steps += draw(echoes(-1 - number, run, "other", "of a turn that begins now"))
+        steps.append(parting(draw, run))
     if how == "failed":
         steps.append(Step(note(run, {"type": "failed", "method": "session/prompt", "message": "agent ended"})))
     return steps

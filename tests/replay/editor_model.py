@@ -5,6 +5,8 @@
 - Tool calls are upserted by id and keep their place. A start states title, kind, status, content and locations, with
   defaults for what it leaves out; any other field, and every field of an update, counts only when it has a value.
 - Content that refers to a terminal which does not exist drops the whole update, and so is an update of an unknown call.
+  An agent can make a terminal of its own and write into it, in the ``_meta`` of updates.
+- Compactions are upserted by id and keep their place: null takes a value away, a chunk adds a block to the summary.
 - The plan is replaced; it is no entry. Kinds that the editor does not know are entries here: their place counts.
 """
 
@@ -30,6 +32,7 @@ class Editor:
     plan: Any = None
     commands: Any = None
     dropped: int = 0
+    terminals: dict[str, str] = field(default_factory=dict)
 
     def apply(self, update: Value) -> None:
         kind = update["sessionUpdate"]
@@ -37,6 +40,8 @@ class Editor:
             self._chunk(kind, update)
         elif kind in ("tool_call", "tool_call_update"):
             self._tool(update, is_start=kind == "tool_call")
+        elif kind in ("compaction_update", "compaction_summary_chunk"):
+            self._compaction(update)
         elif kind == "plan":
             self.plan = update["entries"]
         elif kind == "available_commands_update":
@@ -67,15 +72,39 @@ class Editor:
     def _tool(self, update: Value, *, is_start: bool) -> None:
         fields = {key: value for key, value in _bare(update).items() if key not in ("sessionUpdate", "toolCallId")}
         known = next((entry for entry in self.entries if entry.get("tool") == update["toolCallId"]), None)
-        if any(item["type"] == "terminal" for item in fields.get("content", [])) or not (known or is_start):
+        meta = fields.get("_meta", {})
+        if "terminal_info" in meta:
+            self.terminals.setdefault(meta["terminal_info"]["terminal_id"], "")
+        items = fields.get("content", [])
+        is_lost = any(item["type"] == "terminal" and item["terminalId"] not in self.terminals for item in items)
+        if is_lost or not (known or is_start):
             self.dropped += 1
             return
+        if "terminal_output" in meta:
+            id = f"terminal of {update['toolCallId']}"
+            self.terminals[id] = self.terminals.get(id, "") + meta["terminal_output"]["data"]
         if known is None:
             known = {"tool": update["toolCallId"]}
             self.entries.append(known)
         if is_start:
             known |= _DEFAULTS
         known |= fields
+
+    def _compaction(self, update: Value) -> None:
+        id = update["compactionId"]
+        known = next((entry for entry in self.entries if entry.get("compaction") == id), None)
+        if known is None:
+            known = {"compaction": id, "status": "in_progress", "summary": []}
+            self.entries.append(known)
+        if update["sessionUpdate"] == "compaction_summary_chunk":
+            known["summary"] = [*known["summary"], update["content"]]
+            return
+        for key in update.keys() - {"sessionUpdate", "compactionId"}:
+            if update[key] is None:
+                known.pop(key, None)
+            else:
+                known[key] = update[key]
+        known.setdefault("summary", [])
 
 
 def _bare(value: Value) -> Value:

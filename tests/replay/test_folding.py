@@ -159,19 +159,40 @@ def test_a_permission_request_is_where_a_call_first_appears() -> None:
     assert told == [started("t", title="May I?", **DONE), said("a")]
 
 
-def test_full_tells_a_permission_request_as_a_start_or_an_update() -> None:
-    told = tell(permission("t", kind="edit", title=None), permission("t", rawInput=1), permission("t"), mode="full")
-    assert told == [
-        started("t", title="t", kind="edit"),
-        updated("t", rawInput=1),
-        updated("t", status="failed"),
+@MODES
+def test_a_call_that_is_only_asked_about_is_not_told(mode: Mode) -> None:
+    asked = [permission("t", status="pending", content=[shows("1")]), terminal("1", "x"), permission("t")]
+    assert tell(prompt("go"), *asked, chunk("a"), answer(), prompt("on", id=2), chunk("b"), mode=mode)[1:] == [
+        said("a"),
+        said("on", "user_message_chunk", messageId=f"acp-proxy-{RUN}-7"),
+        said("b"),
     ]
 
 
 @MODES
-def test_a_permission_request_settles_the_echo_question_and_is_never_told_as_one(mode: Mode) -> None:
-    told = tell(prompt("go"), permission("t"), chunk("go", "user_message_chunk"), mode=mode)
-    assert [one["sessionUpdate"] for one in told[:3]] == ["user_message_chunk", "tool_call", "user_message_chunk"]
+def test_what_was_asked_about_a_call_counts_when_it_comes_in_a_later_turn(mode: Mode) -> None:
+    asked = [permission("t", title="May I?", rawInput={"x": 1.0}), permission("t", kind="edit", rawInput=2)]
+    told = tell(*asked, prompt("on"), chunk("a"), changed("t", **DONE), mode=mode)
+    assert [one["sessionUpdate"] for one in told][1:3] == ["agent_message_chunk", "tool_call"]
+    expected = started("t", title="May I?", rawInput=2, kind="edit")
+    assert told[2:] == ([expected | DONE] if mode == "compact" else [expected, updated("t", **DONE)])
+
+
+def test_full_waits_from_a_question_on_until_its_call_comes() -> None:
+    telling = Telling(SESSION, run=RUN, mode="full")
+    entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
+    told = [telling.add(1, entry) for entry in entries]
+    assert [len(lines) for lines in told] == [0, 0, 0, 2, 0]
+    assert updates_in(told[3]) == [started("t", title="May I?"), said("a")]
+    assert updates_in(telling.end()) == [updated("t", kind="edit"), said("b"), updated("t", status="failed")]
+
+
+def test_what_is_remembered_of_questions_is_bounded() -> None:
+    telling = Telling(SESSION, run=RUN)
+    for number in range(8):
+        telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
+        telling.add(1, prompt("on", run=f"{number}"))
+    assert CARRIED // 2 < held_by(telling) < 1.5 * CARRIED
 
 
 # --- full

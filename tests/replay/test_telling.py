@@ -68,11 +68,6 @@ def own(content: object, number: int) -> bytes:
     return line(user(content, f"acp-proxy-{RUN}-{number}"))
 
 
-def joined(*pieces: str, mode: Mode) -> list[bytes]:
-    """User chunks of the agent's that are no echo: a compact telling makes one of them."""
-    return [line(user(text(each))) for each in (pieces if mode == "full" or not pieces else ["".join(pieces)])]
-
-
 def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
     """All that comes of a transcript; the header's number is 0."""
     telling = Telling("s", run=LATER, mode=mode)
@@ -165,149 +160,6 @@ def test_a_prompt_that_failed_is_told_like_any_other(mode: Mode) -> None:
     assert told(asked(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
 
 
-# Echoes of the prompt.
-
-
-@IN_BOTH_MODES
-@pytest.mark.parametrize(
-    "echo",
-    [
-        [user(text("mend it"))],
-        [user(text("mend"), "m"), user(text(" it"), "m")],
-        [user(text(piece)) for piece in "mend it"],
-        [user(text("  mend it\n"))],
-        [user(text("\n")), user(text("mend it")), user(text("")), user(text(" "))],
-        [user(text("mend it", annotations={}), "m")],
-        [user(text("mend it")), user(IMAGE)],
-    ],
-)
-def test_an_echoed_prompt_is_told_once_as_the_agent_sent_it(echo: list[dict[str, Any]], mode: Mode) -> None:
-    entries = [asked(prompt(1, "s", "mend it")), *map(entry, echo), entry(chunk("s", "done"))]
-    assert told(*entries, mode=mode) == [*map(line, echo), line(chunk("s", "done"))]
-
-
-@IN_BOTH_MODES
-def test_an_echo_may_be_the_texts_of_several_blocks_joined(mode: Mode) -> None:
-    assert told(asked(blocks(text("mend "), text("it"))), entry(user(text("mend it"))), mode=mode) == [
-        line(user(text("mend it")))
-    ]
-
-
-@IN_BOTH_MODES
-def test_other_spellings_of_an_echo_are_kept_too(mode: Mode) -> None:
-    said = spaced(user(text("mend it"), "m"))
-    assert told(asked(prompt(1, "s", "mend it")), entry(said), mode=mode) == [said]
-
-
-@IN_BOTH_MODES
-def test_the_blocks_that_an_echo_leaves_out_are_told_in_their_places(mode: Mode) -> None:
-    said = blocks(LINK, text("see"), text(" this"), IMAGE)
-    assert told(asked(said), entry(user(text("see this"))), mode=mode) == [
-        own(LINK, 1),
-        line(user(text("see this"))),
-        own(IMAGE, 1),
-    ]
-
-
-@IN_BOTH_MODES
-def test_a_picture_that_is_echoed_with_the_text_is_told_once(mode: Mode) -> None:
-    echo = [user(IMAGE), user(text("see"))]
-    assert told(asked(blocks(IMAGE, text("see"), LINK)), *map(entry, echo), mode=mode) == [
-        *map(line, echo),
-        own(LINK, 1),
-    ]
-
-
-@IN_BOTH_MODES
-@pytest.mark.parametrize(
-    "between",
-    [
-        entry(commands("s", "x")),
-        asked(notification("session/cancel", {"sessionId": "s"})),
-        asked(result(0, {"outcome": {"outcome": "cancelled"}})),
-        entry(chunk("another", "x")),
-    ],
-)
-def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
-    echo = user(text("mend it"))
-    assert told(asked(prompt(1, "s", "mend it")), between, entry(echo), mode=mode) == [line(echo)]
-
-
-@IN_BOTH_MODES
-@pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "", "mend  it", "it"])
-def test_a_user_chunk_with_other_content_is_told_beside_the_prompt(other: str, mode: Mode) -> None:
-    assert told(asked(prompt(1, "s", "mend it")), entry(user(text(other))), mode=mode) == [
-        own(text("mend it"), 1),
-        line(user(text(other))),
-    ]
-
-
-@IN_BOTH_MODES
-def test_a_user_chunk_behind_an_echo_is_told_beside_it(mode: Mode) -> None:
-    context, echo = user(text("<context/>")), [user(text("mend ")), user(text("it"))]
-    assert told(asked(prompt(1, "s", "mend it")), *map(entry, [*echo, context]), mode=mode) == [
-        *map(line, echo),
-        line(context),
-    ]
-
-
-@IN_BOTH_MODES
-def test_a_user_chunk_that_only_begins_with_the_prompt_is_no_echo(mode: Mode) -> None:
-    pieces = ["mend", " it and go"]
-    chunks = [entry(user(text(piece))) for piece in pieces]
-    assert told(asked(prompt(1, "s", "mend it")), *chunks, mode=mode) == [
-        own(text("mend it"), 1),
-        *joined(*pieces, mode=mode),
-    ]
-
-
-@IN_BOTH_MODES
-def test_an_echo_counts_only_right_behind_its_prompt(mode: Mode) -> None:
-    said, echo = chunk("s", "working"), user(text("mend it"))
-    assert told(asked(prompt(1, "s", "mend it")), entry(said), entry(echo), mode=mode) == [
-        own(text("mend it"), 1),
-        line(said),
-        line(echo),
-    ]
-
-
-@IN_BOTH_MODES
-def test_every_prompt_has_its_own_echo(mode: Mode) -> None:
-    one, two = user(text("go"), "1"), user(text("go"), "2")
-    entries = [asked(prompt(1, "s", "go")), entry(one), asked(prompt(2, "s", "go")), entry(two)]
-    assert told(*entries, mode=mode) == [line(one), line(two)]
-    assert told(entries[0], entries[2], entries[3], mode=mode) == [own(text("go"), 1), line(two)]
-
-
-@IN_BOTH_MODES
-@pytest.mark.parametrize("content", [[IMAGE], [text("  "), IMAGE], []])
-def test_a_prompt_without_words_has_no_echo(content: list[Any], mode: Mode) -> None:
-    said = user(text(" "))
-    assert told(asked(blocks(*content)), entry(said), mode=mode) == [*(own(each, 1) for each in content), line(said)]
-
-
-@IN_BOTH_MODES
-def test_a_user_chunk_without_a_prompt_is_told_as_it_is(mode: Mode) -> None:
-    assert told(entry(user(text("hello"))), mode=mode) == [line(user(text("hello")))]
-
-
-pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
-
-
-@IN_BOTH_MODES
-@given(pieces, pieces)
-def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(
-    mode: Mode, words: list[str], behind: list[str]
-) -> None:
-    prompted, chunks = blocks(*map(text, words)), [user(text(piece)) for piece in behind]
-    lines = told(asked(prompted), *map(entry, chunks), mode=mode)
-    ours = [own(text(word), 1) for word in words]
-    spoken = "".join(words).strip()
-    echoes = [n for n in range(1, len(behind) + 1) if spoken and "".join(behind[:n]).strip() == spoken]
-    echo = max((n for n in echoes), default=0)
-    assert lines == [*map(line, chunks[:echo]), *([] if echoes else ours), *joined(*behind[echo:], mode=mode)]
-
-
 # Updates.
 
 
@@ -318,7 +170,6 @@ def test_of_any_prompt_and_any_chunks_the_words_are_told_once_or_both_are(
         "agent_thought_chunk",
         "tool_call",
         "plan",
-        "compaction_update",
         "a_kind_nobody_knows",
         "",
     ],
@@ -338,11 +189,12 @@ def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
     assert telling.end() == []
 
 
-def test_a_prompt_is_certain_when_the_next_one_comes() -> None:
+def test_a_prompt_is_certain_when_its_turn_is_over() -> None:
     telling = Telling("s", run=LATER, mode="full")
     assert telling.add(1, asked(prompt(1, "s", "one"))) == []
-    assert telling.add(2, asked(prompt(2, "s", "two"))) == [own(text("one"), 1)]
-    assert telling.end() == [own(text("two"), 2)]
+    assert telling.add(2, entry(stopped(1), of="session/prompt")) == [own(text("one"), 1)]
+    assert telling.add(3, asked(prompt(2, "s", "two"))) == []
+    assert telling.end() == [own(text("two"), 3)]
     assert telling.end() == []
 
 

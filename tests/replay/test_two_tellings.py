@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, Value, conversations
 from tests.replay.editor_model import Editor, parsed
 
-UNKNOWN = ("compaction_update", "plan_update", "notice")
+UNKNOWN = ("compaction_update", "compaction_summary_chunk", "plan_update", "new_kind", "notice")
 NOT_REPLAYED = ("notice", "current_mode_update", "config_option_update", "session_info_update")
 MODES: tuple[Mode, ...] = ("full", "compact")
 
@@ -26,78 +28,169 @@ MODES: tuple[Mode, ...] = ("full", "compact")
 # --- what was said, made safe
 
 
-def kept_safe(steps: list[Step], parse: Any) -> list[Value]:
-    """The updates of a conversation as a client may be told them, one for one."""
-    told: list[Value] = []
-    outputs = {
-        (step.entry.run, step.entry.note["terminalId"]): step.entry.note
-        for step in steps
-        if step.entry.note is not None and "terminalId" in step.entry.note
-    }
-    status: dict[str, str] = {}
-    latest: dict[str, Value] = {}
-    live, echoed, held = None, False, []
-    for number, step in enumerate(steps, 1):
-        entry = step.entry
-        if entry.note is not None:
-            if entry.note["type"] == "failed" and live is not None and live[0] == entry.run:
-                live = None
-            continue
-        message = parse(entry.raw)
-        if entry.of == "session/prompt" and live == (entry.run, message["id"]):
-            live = None
+class Safe:
+    """The updates of a conversation as a client may be told them."""
+
+    def __init__(self, steps: list[Step], parse: Any) -> None:
+        self.outputs = {
+            (step.entry.run, step.entry.note["terminalId"]): step.entry.note
+            for step in steps
+            if step.entry.note is not None and "terminalId" in step.entry.note
+        }
+        self.told: list[list[Value]] = []
+        """What a step tells; a later step may add to it."""
+        self.status: dict[str, str] = {}
+        self.runs: dict[str, str] = {}
+        self.asked: dict[str, Value] = {}
+        self.places: dict[str, list[Value]] = {}
+        self.waiting: list[Value] = []
+        """The prompts without an answer."""
+        self.quiet: set[str] = set()
+        self.latest: dict[str, Value] = {}
+        echoed: int | None = None
+        for number, step in enumerate(steps, 1):
+            self.told.append([])
+            if step.echo is None:
+                self.take(number, step.entry, parse)
+                continue
+            if echoed != step.of:
+                self.echo(step, parse)
+            echoed = step.of
+            if not self.echoing:
+                self.told[-1].append(parse(step.entry.raw)["params"]["update"])
+        live = {RUNS[0]} if any(one["run"] == RUNS[0] for one in self.waiting) else set()
+        self.told.append(self.finished(live) + list(self.latest.values()))
+
+    @property
+    def updates(self) -> list[Value]:
+        return [update for told in self.told for update in told]
+
+    def of(self, run: str) -> list[Value]:
+        return [one for one in self.waiting if one["run"] == run]
+
+    def take(self, number: int, entry: Entry, parse: Any) -> None:
+        run, message = entry.run, parse(entry.raw) if entry.raw is not None else {}
         params = message.get("params", {})
-        if message.get("method") == "session/prompt":
-            told += finished(status)
-            live, echoed = (entry.run, message["id"]), step.echoed
-            blocks = [
-                {
-                    "sessionUpdate": "user_message_chunk",
-                    "content": block,
-                    "messageId": f"acp-proxy-{entry.run}-{number}",
-                }
-                for block in params["prompt"]
-            ]
-            # The echo stands in the place of the first text, and for all of them.
-            texts = [at for at, block in enumerate(params["prompt"]) if block["type"] == "text"]
-            first = texts[0] if echoed else len(blocks)
-            told += blocks[:first]
-            held = [block for at, block in enumerate(blocks) if at > first and at not in texts]
-            continue
-        if "toolCall" in params:
-            update = {"sessionUpdate": "tool_call_update", **params["toolCall"]}
+        if entry.note is not None:
+            if entry.note["type"] == "failed":
+                self.close(self.of(run))
+        elif entry.of == "session/prompt":
+            of = self.of(run)
+            answered = [one for one in of if one["request"] == message["id"]]
+            if answered and answered[0] is of[0]:
+                self.quiet.add(run)
+            self.close(answered)
+        elif message.get("method") == "session/prompt":
+            self.prompt(number, run, message)
+        elif "toolCall" in params:
+            self.something(run)
+            self.call({"sessionUpdate": "tool_call_update", **params["toolCall"]}, run, is_asked=True)
         elif "update" in params:
-            update = params["update"]
-        else:
-            continue
-        if update["sessionUpdate"] in ("usage_update", "available_commands_update"):
-            latest[update["sessionUpdate"]] = update
-            continue
-        if update["sessionUpdate"] in NOT_REPLAYED:
-            continue
-        if not step.is_echo:
-            told += held
-            held = []
-        if "toolCallId" in update:
-            update = safe_call(update, status, outputs, entry.run)
-        told.append(update)
-    told += held
-    if live is None or live[0] != RUNS[0]:
-        told += finished(status)
-    return told + list(latest.values())
+            self.update(params["update"], run)
+
+    def prompt(self, number: int, run: str, message: Value) -> None:
+        self.told[-1] += self.finished({run} if self.of(run) else set())
+        self.places.clear()
+        if not self.of(run):
+            self.quiet.add(run)
+        for one in self.waiting:
+            one["certain"] |= one["run"] != run
+        id = f"acp-proxy-{run}-{number}"
+        kind = "user_message_chunk"
+        blocks = [{"sessionUpdate": kind, "content": block, "messageId": id} for block in message["params"]["prompt"]]
+        self.told[-1] += blocks
+        one = {"run": run, "request": message["id"], "blocks": blocks, "certain": False, "echoed": False}
+        self.waiting.append(one)
+
+    def update(self, update: Value, run: str) -> None:
+        kind = update["sessionUpdate"]
+        if kind in ("usage_update", "available_commands_update"):
+            self.latest[kind] = update
+        elif kind not in NOT_REPLAYED:
+            if kind != "user_message_chunk":
+                self.something(run)
+            if "toolCallId" in update:
+                self.call(update, run, is_asked=False)
+            else:
+                if "compactionId" in update:
+                    id = f"compaction {update['compactionId']}"
+                    self.status[id] = update.get("status", self.status.get(id, "in_progress"))
+                    self.runs[id] = run
+                self.told[-1].append(update)
+
+    def something(self, run: str) -> None:
+        self.quiet.discard(run)
+        for one in self.of(run)[:1]:
+            one["certain"] = True
+
+    def close(self, ended: list[Value]) -> None:
+        self.waiting = [one for one in self.waiting if one not in ended]
+        self.quiet &= {one["run"] for one in self.waiting}
+
+    def echo(self, step: Step, parse: Any) -> None:
+        """Find out whose echo it is, and give that one its id."""
+        run, number = step.entry.run, parse(b"[%d]" % step.of)[0]
+        waiting = [one for one in self.of(run) if not one["echoed"]]
+        own = [one for one in waiting if one["request"] == number]
+        found = own if step.echo == "exact" and own else waiting if run in self.quiet else []
+        self.echoing = bool(found)
+        for one in found[:1]:
+            one["echoed"] = True
+            id = parse(step.entry.raw)["params"]["update"].get("messageId")
+            if id is not None and not one["certain"]:
+                for block in one["blocks"]:
+                    block["messageId"] = id
+            one["certain"] = True
+
+    def call(self, update: Value, run: str, *, is_asked: bool) -> None:
+        id = update["toolCallId"]
+        update = {key: value for key, value in update.items() if value is not None}
+        if is_asked and id not in self.status:
+            self.asked[id] = self.asked.get(id, {}) | safe_content(update, self.outputs, run)
+            self.places.setdefault(id, self.told[-1])
+            return
+        if (asked := self.asked.pop(id, None)) is not None:
+            place = self.places.pop(id, self.told[-1])
+            place.append(self.safe_call(asked, run))
+        self.told[-1].append(self.safe_call(safe_content(update, self.outputs, run), run))
+
+    def safe_call(self, update: Value, run: str) -> Value:
+        id = update["toolCallId"]
+        if id not in self.status:
+            update = {"title": id, **update, "sessionUpdate": "tool_call"}
+        if update["sessionUpdate"] == "tool_call":
+            self.status[id] = "pending"
+        if "status" in update or update["sessionUpdate"] == "tool_call":
+            self.runs[id] = run
+        self.status[id] = update.get("status", self.status[id])
+        return update
+
+    def finished(self, live: set[str]) -> list[Value]:
+        """Nobody will finish these any more."""
+        unfinished = [id for id, found in self.status.items() if found in ("pending", "in_progress")]
+        left = [id for id in unfinished if self.runs[id] not in live]
+        self.status |= dict.fromkeys(left, "failed")
+        return [failed(id) for id in left]
 
 
-def safe_call(update: Value, status: dict[str, str], outputs: dict[Any, Any], run: str) -> Value:
-    id = update["toolCallId"]
-    update = {key: value for key, value in update.items() if value is not None}
-    if id not in status:
-        update = {"title": id, **update, "sessionUpdate": "tool_call"}
-    if update["sessionUpdate"] == "tool_call":
-        status[id] = "pending"
-    status[id] = update.get("status", status[id])
-    if "content" in update:
-        update["content"] = [without_terminal(item, outputs, run) for item in update["content"]]
-    return update
+def failed(id: str) -> Value:
+    if id.startswith("compaction "):
+        return {
+            "sessionUpdate": "compaction_update",
+            "compactionId": id.removeprefix("compaction "),
+            "status": "failed",
+        }
+    return {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
+
+
+def safe_content(update: Value, outputs: dict[Any, Any], run: str) -> Value:
+    if "content" not in update or "terminal_info" in update.get("_meta", {}):
+        return update
+    return update | {"content": [without_terminal(item, outputs, run) for item in update["content"]]}
+
+
+def kept_safe(steps: list[Step], parse: Any) -> list[Value]:
+    return Safe(steps, parse).updates
 
 
 def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
@@ -111,18 +204,11 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
     return {"type": "content", "content": {"type": "text", "text": words}}
 
 
-def finished(status: dict[str, str]) -> list[Value]:
-    """Nobody will finish these any more."""
-    left = [id for id, found in status.items() if found in ("pending", "in_progress")]
-    status |= dict.fromkeys(left, "failed")
-    return [{"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"} for id in left]
-
-
 # --- what is told
 
 
-def told_of(steps: Iterable[Step], mode: Mode) -> list[bytes]:
-    telling = Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}))
+def told_of(steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS) -> list[bytes]:
+    telling = Telling(SESSION, run=RUNS[0], mode=mode, tool_limit=0, also=frozenset({PARENT}), kinds=kinds)
     told = [line for number, step in enumerate(steps, 1) for line in telling.add(number, step.entry)]
     return [*told, *telling.end(), *telling.states()]
 

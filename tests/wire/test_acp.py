@@ -190,3 +190,19 @@ def test_a_line_gets_another_id_and_keeps_every_other_byte(line: bytes, id: str,
 def test_a_line_without_an_id_cannot_get_another() -> None:
     with pytest.raises(KeyError):
         acp.with_id(b'{"result":{}}', RequestId("1"))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "kinds"),
+    [
+        (None, set()),
+        ([], set()),
+        ({"session": True, "plan": None, "subagents": False}, set()),
+        ({"session": {"compaction": {}}}, {"compaction_update", "compaction_summary_chunk"}),
+        ({"session": {"compaction": None, "notices": {}}, "plan": {}}, {"plan_update", "plan_removed"}),
+        ({"subagents": {}}, {"subagent_update", "session_message", "session_message_chunk"}),
+        ({"session": {"compaction": {}}, "plan": {}, "subagents": {}}, acp.OPTIONAL_KINDS),
+    ],
+)
+def test_a_client_says_which_optional_kinds_it_understands(capabilities: object, kinds: set[str]) -> None:
+    assert acp.optional_kinds(capabilities) == kinds

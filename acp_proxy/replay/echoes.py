@@ -1,0 +1,168 @@
+"""The prompts without an answer, and which of the agent's user messages are echoes of them.
+
+An echo has its prompt's text, white space aside; or it comes before anything else that the agent tells in the turn, and
+does not begin the conversation again (some agents write mentions out, or tell the past late). It belongs to the first
+prompt with its text, else to the first one that has none. A prompt has one echo: any other user message stands for
+itself. Chunks are one message as long as their ``messageId`` is the same; where they have none, one ends with the text
+of a prompt. User chunks wait until they are certain, which is when something else is told.
+
+Prompts and messages meet only within one run. The work grows with the text, whatever it is.
+"""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from acp_proxy.replay.prompts import Prompt
+from acp_proxy.replay.updates import Update, block_text, letters
+from acp_proxy.wire import acp
+
+QUEUE = 64
+"""Prompts that may wait for an answer, beyond which the oldest is taken to have none: nobody queues as many."""
+_BEGINNING = 4096
+"""Letters by which the first prompt is known again."""
+
+Messages = list[list[Update]]
+
+
+class Echoes:
+    def __init__(self) -> None:
+        self._open: list[Prompt] = []
+        self._heard: list[Update] = []
+        self._quiet: set[str] = set()
+        """Runs in whose turn nothing has been told yet but the user's words."""
+        self._first: str | None = None
+
+    def runs(self) -> frozenset[str]:
+        """Those in which a turn is under way."""
+        return frozenset(prompt.run for prompt in self._open)
+
+    def begin(self, prompt: Prompt) -> list[Update]:
+        """A prompt. Returns, as all that follow, what was heard before and is no echo."""
+        told = [] if prompt.run in self._quiet else self.settle()
+        if prompt.run not in self.runs():
+            self._quiet.add(prompt.run)
+        for other in self._open:
+            other.is_certain |= other.run != prompt.run  # whoever sent it seems to have ended
+        if self._first is None:
+            self._first = prompt.letters[:_BEGINNING]
+        self._open.append(prompt)
+        if len(self._open) > QUEUE:
+            self._close(self._open[:1])
+        return told
+
+    def hear(self, update: Update) -> bool:
+        """Whether a user chunk may be part of an echo, and waits."""
+        if update.run not in self.runs():
+            return False
+        self._heard.append(update)
+        return True
+
+    def told(self, run: str) -> list[Update]:
+        """Something else is told: a prompt whose turn it is has had its time for an echo that gives it an id."""
+        if not self._open:
+            return []
+        told = self.settle()
+        self._quiet.discard(run)
+        if (current := next(self._of(run), None)) is not None:
+            current.is_certain = True
+        return told
+
+    def answer(self, run: str, id: bytes) -> list[Update]:
+        prompt = next((prompt for prompt in self._of(run) if prompt.id == id), None)
+        if prompt is None:
+            return []
+        told = self.settle()
+        if next(self._of(run)) is prompt:
+            self._quiet.add(run)  # the turn of the next begins
+        self._close([prompt])
+        return told
+
+    def cancel(self, run: str) -> None:
+        for prompt in self._of(run):
+            prompt.is_cancelled = True
+
+    def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
+        """No answer will come."""
+        gone = [prompt for prompt in self._of(run) if prompt.is_cancelled or not only_cancelled]
+        told = self.settle() if gone else []
+        self._close(gone)
+        return told
+
+    def certain(self) -> None:
+        """Whatever comes, prompts are told as they are known now."""
+        for prompt in self._open:
+            prompt.is_certain = True
+
+    def settle(self) -> list[Update]:
+        """What was heard until now is taken for what it is."""
+        if not self._heard:
+            return []
+        heard, self._heard = self._heard, []
+        rest: Messages = []
+        for message in _messages(heard):
+            rest += self._without_echoes(message)
+        begins_again = False
+        told: list[Update] = []
+        for message in rest:
+            begins_again |= bool(self._first) and _letters(message)[:_BEGINNING] == self._first
+            waiting = self._waiting(message[0].run) if message[0].run in self._quiet and not begins_again else []
+            if waiting:
+                waiting[0].echoed(_message_id(message[0]))
+            else:
+                told += message
+        return told
+
+    def _without_echoes(self, message: list[Update]) -> Messages:
+        """What is left of a message without the texts of prompts that it begins with."""
+        while message:
+            prompt, count = _echo(message, self._waiting(message[0].run))
+            if prompt is None:
+                return [message]
+            prompt.echoed(_message_id(message[0]))
+            message = message[count:]
+        return []
+
+    def _of(self, run: str) -> Iterator[Prompt]:
+        return (prompt for prompt in self._open if prompt.run == run)
+
+    def _waiting(self, run: str) -> list[Prompt]:
+        return [prompt for prompt in self._of(run) if not prompt.is_echoed]
+
+    def _close(self, prompts: list[Prompt]) -> None:
+        for prompt in prompts:
+            prompt.is_certain = True
+        self._open = [prompt for prompt in self._open if prompt not in prompts]
+        self._quiet &= self.runs()
+
+
+def _messages(heard: list[Update]) -> Messages:
+    return [list(chunks) for _, chunks in groupby(heard, lambda update: (update.run, _message_id(update)))]
+
+
+def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
+    """The first prompt whose text these chunks begin with, and how many of them are its echo, as many as can be.
+
+    Where they have an id, all of them are one message: an echo only as a whole.
+    """
+    found: tuple[Prompt | None, int] = None, 0
+    left, at = [prompt for prompt in prompts if prompt.letters], 0
+    for count, update in enumerate(message, 1):
+        text = block_text(update.value.get("content"))
+        said = letters(text or "")
+        left = [prompt for prompt in left if prompt.letters.startswith(said, at)]
+        if text is None:
+            left = [prompt for prompt in left if not prompt.is_only_text]
+        at += len(said)
+        if not left:
+            break
+        whole = next((prompt for prompt in left if len(prompt.letters) == at), None)
+        found = (whole, count) if whole is not None else found
+    return found if _message_id(message[0]) is None or found[1] == len(message) else (None, 0)
+
+
+def _letters(message: list[Update]) -> str:
+    return "".join(letters(block_text(update.value.get("content")) or "") for update in message)
+
+
+def _message_id(update: Update) -> str | None:
+    return acp.text(update.value, "messageId")

@@ -1,0 +1,112 @@
+"""Compactions and other kinds that only some clients understand."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.wire import acp
+from acp_proxy.wire.record import Entry
+from tests.replay.entries import RUN, SESSION, Value, answer, chunk, line, prompt, said, text, update, updates_in
+
+MODES = pytest.mark.parametrize("mode", get_args(Mode))
+KINDS = acp.optional_kinds({"session": {"compaction": {}}})
+
+
+def compacted(status: str, id: str = "c", run: str = RUN, **more: object) -> Entry:
+    return update("compaction_update", run, compactionId=id, status=status, **more)
+
+
+def summed(words: str, id: str = "c") -> Entry:
+    return update("compaction_summary_chunk", compactionId=id, content=text(words))
+
+
+def tell(*entries: Entry, mode: Mode = "compact", kinds: frozenset[str] = KINDS, run: str = "later") -> list[Value]:
+    telling = Telling(SESSION, run=run, mode=mode, kinds=kinds)
+    told = [one for number, entry in enumerate(entries, 1) for one in telling.add(number, entry)]
+    return updates_in(told + telling.end())
+
+
+def whole(status: str, id: str = "c", **more: Any) -> Value:
+    return {"sessionUpdate": "compaction_update", "compactionId": id, "status": status, **more}
+
+
+def test_a_compaction_is_one_update_in_its_final_state_in_its_place() -> None:
+    told = tell(
+        chunk("a"),
+        compacted("in_progress", _meta={"x": 1.0}),
+        summed("We "),
+        chunk("b"),
+        summed("talked."),
+        compacted("completed", odd=[2.50]),
+        chunk("c"),
+    )
+    final = whole("completed", _meta={"x": 1.0}, odd=[2.5], summary=[text("We "), text("talked.")])
+    assert told == [said("a"), final, said("bc")]
+
+
+def test_what_is_left_out_stays_and_null_takes_away() -> None:
+    begun = compacted("in_progress", summary=[text("a")], error="e", _meta={"x": 1})
+    assert tell(begun, compacted("failed")) == [whole("failed", summary=[text("a")], error="e", _meta={"x": 1})]
+    assert tell(begun, compacted("failed", summary=None, error=None, _meta=None)) == [whole("failed")]
+    assert tell(begun, compacted("completed", summary=[]), summed("b")) == [
+        whole("completed", error="e", _meta={"x": 1}, summary=[text("b")])
+    ]
+
+
+def test_a_chunk_begins_a_compaction() -> None:
+    assert tell(summed("a"), compacted("completed")) == [whole("completed", summary=[text("a")])]
+
+
+@MODES
+def test_a_compaction_that_nobody_finishes_has_failed(mode: Mode) -> None:
+    def statuses(*entries: Entry, run: str = "later") -> list[object]:
+        return [one["status"] for one in tell(*entries, mode=mode, run=run) if "status" in one]
+
+    begun = ["in_progress"] if mode == "full" else []
+    assert statuses(prompt("go"), compacted("in_progress"), answer(), prompt("on", id=2)) == [*begun, "failed"]
+    assert statuses(prompt("go"), compacted("in_progress"), run=RUN) == ["in_progress"]
+    assert statuses(compacted("cancelled"), prompt("go")) == ["cancelled"]
+    assert statuses(summed("a"), prompt("go")) == ["failed"]
+
+
+@MODES
+def test_one_that_spans_two_prompts_is_finished_where_it_was(mode: Mode) -> None:
+    told = tell(
+        prompt("go"), compacted("in_progress"), prompt("on", id=2), summed("a"), compacted("completed"), mode=mode
+    )
+    kinds = [one["sessionUpdate"] for one in told if one["sessionUpdate"] != "user_message_chunk"]
+    assert kinds == ["compaction_update", "compaction_summary_chunk", "compaction_update"]
+    assert [one["status"] for one in told if "status" in one] == ["in_progress", "completed"]
+
+
+def test_full_tells_every_update_as_it_was() -> None:
+    entries = [compacted("in_progress"), summed("a"), compacted("completed", error=None)]
+    telling = Telling(SESSION, run=RUN, mode="full", kinds=KINDS)
+    assert [telling.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
+
+
+@MODES
+def test_clients_that_did_not_announce_it_get_nothing_of_it(mode: Mode) -> None:
+    optional = [update(kind, n=1) for kind in ("plan_update", "subagent_update", "session_message")]
+    entries = [chunk("a"), compacted("in_progress"), summed("x"), *optional, compacted("completed"), chunk("b")]
+    told = tell(*entries, update("new_kind"), mode=mode, kinds=frozenset())
+    joined = [said("ab")] if mode == "compact" else [said("a"), said("b")]
+    assert told == [*joined, {"sessionUpdate": "new_kind"}]
+    assert tell(compacted("in_progress"), prompt("go"), mode=mode, kinds=frozenset())[-1]["content"] == text("go")
+
+
+@MODES
+def test_other_optional_kinds_are_told_as_they_were_to_those_that_did(mode: Mode) -> None:
+    kinds = acp.optional_kinds({"plan": {}})
+    entries = [update("plan_update", plan={"type": "items", "planId": "p", "entries": []}), summed("x")]
+    assert tell(*entries, mode=mode, kinds=kinds) == [json.loads(entries[0].raw or b"")["params"]["update"]]
+
+
+@MODES
+@pytest.mark.parametrize("more", [{}, {"compactionId": None}, {"compactionId": 1}])
+def test_one_without_an_id_makes_no_sense(more: Value, mode: Mode) -> None:
+    params = {"sessionId": SESSION, "update": {"sessionUpdate": "compaction_update", "status": "completed", **more}}
+    bad = line({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    assert tell(bad, update("compaction_summary_chunk", compactionId="c", content=1), mode=mode) == []

@@ -1,0 +1,334 @@
+"""A prompt and the agent's echo of it are one message of the user, told once and as it was typed."""
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.replay import echoes, telling
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from tests.replay.entries import (
+    IMAGE,
+    RUN,
+    SESSION,
+    USER,
+    Value,
+    answer,
+    call,
+    changed,
+    chunk,
+    crashed,
+    line,
+    noted,
+    permission,
+    prompt,
+    said,
+    tell,
+    text,
+    update,
+    updates_in,
+)
+
+MODES = pytest.mark.parametrize("mode", get_args(Mode))
+LINK: Value = {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py"}
+
+
+def heard(words: str, id: str | None = None, run: str = RUN) -> Entry:
+    """A user chunk of the agent's."""
+    return update(USER, run, content=text(words), **({"messageId": id} if id is not None else {}))
+
+
+def users(told: list[Value]) -> list[tuple[Any, str | None]]:
+    """What the user is told to have said: texts, or blocks, and ids; ``own 1`` is that of the entry with number 1."""
+    chunks = [one for one in told if one["sessionUpdate"] == USER]
+    return [(one["content"].get("text", one["content"]), _short(one.get("messageId"))) for one in chunks]
+
+
+def _short(id: str | None) -> str | None:
+    return f"own {id.rsplit('-', 1)[1]}" if id is not None and id.startswith("acp-proxy-") else id
+
+
+def order(told: list[Value]) -> list[str]:
+    return [one["content"]["text"] for one in told if "content" in one]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("echo", "id"),
+    [
+        ([heard("mend it")], "own 1"),
+        ([heard("mend it", "m")], "m"),
+        ([heard("mend", "m"), heard(" it", "m")], "m"),
+        ([heard(piece) for piece in "mend it"], "own 1"),
+        ([heard("  mend\tit\n")], "own 1"),
+        ([heard("\n"), heard("mend it"), heard(""), heard(" ")], "own 1"),
+        ([update(USER, content=text("mend it", annotations={}), messageId="m", _meta={"x": 1})], "m"),
+        ([heard("mend it, of a.py:\n```\nwritten out\n```", "m")], "m"),
+        ([heard("mend", "m"), heard(" it, written out", "m")], "m"),
+        ([heard("mend"), heard(" it, written out")], "own 1"),
+    ],
+)
+def test_an_echoed_prompt_is_told_once_as_it_was_typed_with_the_echos_id(
+    echo: list[Entry], id: str, mode: Mode
+) -> None:
+    told = tell(prompt("mend it"), *echo, chunk("done"), answer(), mode=mode)
+    assert (users(told), order(told)) == ([("mend it", id)], ["mend it", "done"])
+
+
+@MODES
+def test_all_blocks_have_the_echos_id_and_keep_their_order(mode: Mode) -> None:
+    told = tell(prompt(LINK, "see ", "this", IMAGE), heard("see this", "m"), mode=mode)
+    assert users(told) == [(LINK, "m"), ("see ", "m"), ("this", "m"), (IMAGE, "m")]
+
+
+@MODES
+def test_what_is_no_text_belongs_to_the_echo_of_a_prompt_that_has_such_too(mode: Mode) -> None:
+    echo = [update(USER, content=IMAGE), heard("see"), update(USER, content={"type": "resource", "resource": {}})]
+    assert users(tell(prompt(IMAGE, "see"), *echo, mode=mode)) == [(IMAGE, "own 1"), ("see", "own 1")]
+    assert users(tell(prompt("see"), heard("see"), update(USER, content=IMAGE), mode=mode)) == [
+        ("see", "own 1"),
+        (IMAGE, None),
+    ]
+    assert users(tell(prompt(IMAGE), update(USER, content=IMAGE, messageId="m"), mode=mode)) == [(IMAGE, "m")]
+
+
+@MODES
+@pytest.mark.parametrize("between", ["thought", "call", "permission", "plan", "another kind"])
+def test_a_message_with_the_prompts_text_is_its_echo_also_later_in_the_turn(between: str, mode: Mode) -> None:
+    kinds = {
+        "thought": chunk("-", "agent_thought_chunk"),
+        "call": call("t"),
+        "permission": permission("t"),
+        "plan": update("plan", entries=[]),
+        "another kind": update("new_kind"),
+    }
+    told = tell(prompt("mend it"), kinds[between], heard("mend"), heard(" it"), chunk("done"), mode=mode)
+    assert [words for words, _ in users(told)] == ["mend it"]
+
+
+@MODES
+@pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "it"])
+def test_another_message_later_in_the_turn_stands_for_itself(other: str, mode: Mode) -> None:
+    told = tell(prompt("mend it"), chunk("a"), heard(other), chunk("b"), answer(), mode=mode)
+    assert order(told) == ["mend it", "a", other, "b"]
+
+
+@MODES
+def test_what_comes_behind_a_whole_echo_stands_for_itself(mode: Mode) -> None:
+    def after(*chunks: Entry) -> list[tuple[Any, str | None]]:
+        return users(tell(prompt("go"), *chunks, chunk("done"), answer(), mode=mode))
+
+    assert after(heard("go"), heard("<context/>")) == [("go", "own 1"), ("<context/>", None)]
+    assert after(heard("go", "m"), heard("<context/>", "n")) == [("go", "m"), ("<context/>", "n")]
+    assert after(heard("go", "m"), heard("go", "n")) == [("go", "m"), ("go", "n")]
+    assert after(heard("go", "m"), chunk("x"), heard("go", "n")) == [("go", "m"), ("go", "n")]
+    assert after(heard("go, written", "m"), heard(" out", "n")) == [("go", "m"), (" out", "n")]
+    assert after(heard("go", "m"), heard(", written out", "m")) == [("go", "m")], "the id says that it is one message"
+
+
+@MODES
+def test_the_prompts_text_is_a_better_echo_than_what_comes_first(mode: Mode) -> None:
+    told = tell(prompt("go"), heard("<context/>", "m"), heard("go", "n"), chunk("done"), mode=mode)
+    assert users(told) == [("go", "n"), ("<context/>", "m")]
+
+
+@MODES
+def test_a_message_that_begins_the_conversation_again_is_no_echo(mode: Mode) -> None:
+    past = [prompt("one"), chunk("1"), answer()]
+    again = [heard("one"), chunk("1"), heard("three"), chunk("3")]
+    assert order(tell(*past, prompt("two", id=2), *again, mode=mode)) == ["one", "1", "two", "one", "1", "three", "3"]
+    told = tell(*past, prompt("one", id=2), *again, mode=mode)
+    assert order(told) == ["one", "1", "one", "1", "three", "3"], "here it is the prompt's own text"
+
+
+@MODES
+@pytest.mark.parametrize(
+    "between",
+    [
+        update("available_commands_update", availableCommands=[]),
+        line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT),
+        update("tool_call_update", status="completed"),
+    ],
+)
+def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
+    told = tell(prompt("go"), between, heard("go @a.py", "m"), chunk("done"), mode=mode)
+    assert users(told) == [("go", "m")]
+
+
+@MODES
+@pytest.mark.parametrize("ended", [[answer()], [crashed()], [prompt("x", id=2, run="another")]])
+def test_there_is_no_echo_of_a_prompt_whose_turn_is_over(ended: list[Entry], mode: Mode) -> None:
+    told = tell(prompt("go"), chunk("a"), *ended[:1], heard("go"), chunk("b"), mode=mode)
+    if ended[0].run == RUN:
+        assert order(told) == ["go", "a", "go", "b"]
+    assert [words for words, _ in users(tell(prompt("go"), *ended, heard("hm"), mode=mode))][-1] == (
+        "hm" if ended[0].run == RUN else "x"
+    )
+
+
+@MODES
+def test_a_user_message_without_a_prompt_is_told_as_it_is(mode: Mode) -> None:
+    assert tell(heard("hello"), mode=mode) == [said("hello", USER)]
+
+
+# --- prompts that wait for one another
+
+
+@MODES
+def test_an_echo_belongs_to_the_first_prompt_with_its_text(mode: Mode) -> None:
+    queue = [prompt("a"), prompt("b", id=2), prompt("b", id=3)]
+    told = tell(*queue, heard("b", "x"), heard("b", "y"), heard("a", "z"), chunk("done"), mode=mode)
+    assert users(told) == [("a", "z"), ("b", "x"), ("b", "y")]
+
+
+@MODES
+def test_an_echo_with_another_text_belongs_to_the_first_prompt_without_one(mode: Mode) -> None:
+    queue = [prompt("a"), prompt("b", id=2), prompt("c", id=3)]
+    told = tell(*queue, heard("a", "x"), heard("b, written out", "y"), chunk("done"), mode=mode)
+    assert users(told) == [("a", "x"), ("b", "y"), ("c", "own 3")]
+
+
+@MODES
+def test_a_prompt_that_waited_is_told_where_it_was_sent_with_the_id_of_its_late_echo(mode: Mode) -> None:
+    first = [prompt("a"), heard("a", "x"), chunk("1"), prompt("b", id=2), chunk("2"), answer()]
+    told = tell(*first, heard("b, written out", "y"), chunk("3"), answer(2), mode=mode)
+    assert users(told) == [("a", "x"), ("b", "y")]
+    assert "".join(order(told)) == "a1b23"
+
+
+@MODES
+def test_while_a_prompt_waits_only_its_own_text_is_its_echo(mode: Mode) -> None:
+    told = tell(prompt("a"), chunk("1"), prompt("b", id=2), heard("c"), chunk("2"), answer(), chunk("3"), mode=mode)
+    assert "".join(order(told)) == "a1bc23"
+    assert users(told) == [("a", "own 1"), ("b", "own 3"), ("c", None)]
+
+
+@MODES
+def test_echoes_of_prompts_sent_at_once_may_come_in_any_pieces(mode: Mode) -> None:
+    told = tell(prompt("ab"), prompt("abc", id=2), *map(heard, "ababc"), chunk("done"), mode=mode)
+    assert users(told) == [("ab", "own 1"), ("abc", "own 2")]
+    told = tell(prompt("ab"), prompt("abc", id=2), *map(heard, "abcab"), chunk("done"), mode=mode)
+    assert users(told) == [("ab", "own 1"), ("abc", "own 2")]
+
+
+def test_nothing_waits_for_an_echo_without_end() -> None:
+    again = Telling(SESSION, run=RUN, mode="full")
+    entries = [prompt("a"), chunk("1"), prompt("b", id=2)]
+    assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
+    big = chunk("x" * (telling.HELD // 2))
+    assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
+    assert again.add(5, heard("b", "late")) == []
+    assert again.end() == [], "it is an echo still"
+
+
+def test_prompts_that_are_never_answered_do_not_pile_up() -> None:
+    again = Telling(SESSION, run=RUN, mode="full")
+    told = [one for number in range(3 * echoes.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))]
+    assert len(told) == 2 * echoes.QUEUE
+    assert len(again.end()) == echoes.QUEUE
+
+
+@MODES
+def test_a_reader_that_shows_no_ids_has_each_turn_before_the_next_begins(mode: Mode) -> None:
+    again = Telling(SESSION, run=RUN, mode=mode, at_once=True)
+    assert again.add(1, prompt("a")) == []
+    assert [one["content"]["text"] for one in updates_in(again.add(2, prompt("b", id=2)))] == ["a"]
+    assert again.add(3, heard("b")) + again.add(4, heard("a")) == []
+    assert [one["content"]["text"] for one in updates_in(again.end())] == ["b"]
+
+
+# --- calls of turns that overlap
+
+
+def statuses(told: list[Value]) -> list[str]:
+    return [one["status"] for one in told if "status" in one]
+
+
+@MODES
+def test_a_call_goes_on_while_another_prompt_waits(mode: Mode) -> None:
+    begun = [prompt("a"), call("t", status="pending"), prompt("b", id=2)]
+    assert statuses(tell(*begun, changed("t", status="completed"), answer(), mode=mode)) == ["pending", "completed"]
+    assert statuses(tell(*begun, answer(), chunk("x"), answer(2), prompt("c", id=3), mode=mode)) == [
+        "pending",
+        "failed",
+    ]
+    assert statuses(tell(*begun, mode=mode)) == ["pending", "failed"]
+    assert statuses(tell(*begun, mode=mode, run=RUN)) == ["pending"]
+    assert statuses(tell(*begun, crashed(), mode=mode, run=RUN)) == ["pending", "failed"]
+    assert statuses(tell(*begun, prompt("c", id=1, run="another"), mode=mode)) == ["pending", "failed"]
+
+
+@MODES
+def test_a_cancelled_prompt_is_over_with_the_next_load(mode: Mode) -> None:
+    cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
+    load = noted({"type": "opened", "method": "session/load"})
+    begun = [prompt("a"), call("t", status="pending")]
+    assert statuses(tell(*begun, cancel, mode=mode, run=RUN)) == ["pending"]
+    assert statuses(tell(*begun, load, mode=mode, run=RUN)) == ["pending"]
+    assert statuses(tell(*begun, cancel, load, mode=mode, run=RUN))[-1] == "failed"
+
+
+# --- whatever is said
+
+pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
+
+
+@MODES
+@given(pieces, pieces, st.booleans())
+def test_of_any_prompt_and_any_chunks_the_prompt_is_told_once_and_first(
+    mode: Mode, words: list[str], behind: list[str], later: bool
+) -> None:
+    parted = [chunk("-")] if later else []
+    told = tell(prompt(*words), *parted, *map(heard, behind), chunk("."), mode=mode)
+    ours = [(word, "own 1") for word in words]
+    spoken, said = "".join("".join(words).split()), ["".join(piece.split()) for piece in behind]
+    ends = [n for n in range(1, len(said) + 1) if spoken and "".join(said[:n]) == spoken]
+    echo = max(ends, default=0 if later else len(said))
+    rest = behind[echo:]
+    assert users(told) == [
+        *ours,
+        *((piece, None) for piece in (rest if mode == "full" or not rest else ["".join(rest)])),
+    ]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("prompt"), st.sampled_from(["a", "ab", "b"])),
+            st.tuples(st.just("heard"), st.sampled_from(["a", "ab", "b", " ", "c"])),
+            st.tuples(st.just("said"), st.just(".")),
+            st.tuples(st.just("answer"), st.just("")),
+        ),
+        max_size=14,
+    )
+)
+def test_every_prompt_is_told_once_in_its_place_and_nothing_said_is_lost(steps: list[tuple[str, str]]) -> None:
+    entries, asked, said, open_ids = [], [], 0, []
+    for number, (what, words) in enumerate(steps, 1):
+        if what == "prompt":
+            entries.append(prompt(words, id=number))
+            asked.append((words, number))
+            open_ids.append(number)
+        elif what == "heard":
+            entries.append(heard(words, f"id {number}"))
+        elif what == "said":
+            entries.append(chunk("."))
+            said += 1
+        elif open_ids:
+            entries.append(answer(open_ids.pop(0)))
+        else:
+            entries.append(update("notice", message="-"))
+    told = [tell(*entries, mode=mode) for mode in get_args(Mode)]
+    assert users(told[0]) == users(told[1])
+    chunks = [id for _, id in users(told[0]) if id is not None]
+    assert len(chunks) == len(set(chunks)), "no message is told twice, and none lends its id to two"
+    assert all(users(one) == users(tell(*entries, mode="compact")) for one in told)
+    assert "".join(order(told[0])).count(".") == said
+    prompts = [words for words, _ in asked]
+    spoken = [words for words, _ in users(told[0])]
+    for words in set(prompts):
+        assert spoken.count(words) >= prompts.count(words)
