@@ -10,12 +10,13 @@ of the user that follows after something else than a plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
 from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.reading import Line, Lines, Reading
+from acp_proxy.views.outputs import merged
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -121,7 +122,9 @@ def parts(reading: Reading, session: str) -> Iterator[Part]:
 
 class _Parts:
     def __init__(self, session: str, also: frozenset[str], page: int = 0) -> None:
-        self._telling = Telling(session, run="", tool_limit=0, also=also, page=page)
+        self._telling = Telling(
+            session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
+        )
         self._count = 0
         self._is_open = False
         self._only_user = True  # nobody else has said anything in this turn
@@ -165,17 +168,14 @@ class _Parts:
             self._is_open, self._notes, self._stop, self._error = False, [], None, None
 
     def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
-        for line in chain.from_iterable(map(framing.cut, told)):
-            update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
-            if isinstance(update, Mapping):
-                item = _item(update)
-                is_users = isinstance(item, Said) and item.speaker == "user"
-                if self._prompted is None and is_users and not self._only_user:
-                    yield from self._ended()
-                if not self._is_open:
-                    yield self._begun(at)
-                self._only_user &= is_users or isinstance(item, Plan)
-                yield item
+        for item in _items(told):
+            is_users = isinstance(item, Said) and item.speaker == "user"
+            if self._prompted is None and is_users and not self._only_user:
+                yield from self._ended()
+            if not self._is_open:
+                yield self._begun(at)
+            self._only_user &= is_users or isinstance(item, Plan)
+            yield item
 
     def _note(self, note: Mapping[str, object]) -> None:
         kind = note.get("type")
@@ -214,6 +214,30 @@ def _add(items: list[Item], item: Item) -> None:
         last.blocks.extend(item.blocks)
     else:
         items.append(item)
+
+
+def _items(told: Iterable[bytes]) -> Iterator[Item]:
+    """Adjacent updates of one call are one item."""
+    calls: list[Call] = []
+    for line in chain.from_iterable(map(framing.cut, told)):
+        update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
+        if not isinstance(update, Mapping):
+            continue
+        item = _item(update)
+        goes_on = isinstance(item, Call) and not item.is_new and bool(calls) and calls[0].id == item.id
+        if not goes_on:
+            yield from _whole(calls)
+            calls = []
+        if isinstance(item, Call):
+            calls.append(item)
+        else:
+            yield item
+    yield from _whole(calls)
+
+
+def _whole(calls: list[Call]) -> Iterator[Call]:
+    if calls:
+        yield replace(calls[0], fields=merged(call.fields for call in calls))
 
 
 def _item(update: Mapping[str, object]) -> Item:

@@ -43,6 +43,7 @@ class Streaming:
         self._calls: dict[str, dict[str, str | None]] = {}
         self._plan: dict[str, str] = {}
         self._echo = ""
+        self._is_quiet = False  # in this turn nothing but the user's words has been told
         self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def back_to(self, turn: int) -> None:
@@ -81,12 +82,14 @@ class Streaming:
         said = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
         text = "\n".join(map(conversation.words, said))
         self._echo = "".join(text.split())
+        self._is_quiet = True
         self._plan = {}
         yield from self._line(f"Turn {self._turn} · {figures.local(at)}", TURN, ("prompt",), apart=True)
         yield from self._said(("prompt",), f"> {text}", USER)
 
     def _update(self, update: object) -> Iterator[Piece]:
         kind, content = acp.update_kind(update), acp.member(update, "content")
+        self._is_quiet &= kind == acp.USER_CHUNK or not acp.is_conversation(kind)
         if kind in _SPOKEN:
             words = conversation.words(content) if isinstance(content, dict) else ""
             if kind == acp.USER_CHUNK and self._is_echo(words):
@@ -157,12 +160,14 @@ class Streaming:
                 yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
 
     def _is_echo(self, words: str) -> bool:
-        """Whether an agent only says again what the user said."""
+        """Whether an agent only says again what the user said, in these words or, before anything else, in others."""
         said = "".join(words.split())
-        if not self._echo.startswith(said):
-            return False
-        self._echo = self._echo.removeprefix(said)
-        return True
+        if self._echo.startswith(said):
+            self._echo = self._echo.removeprefix(said)
+            return True
+        is_echo = self._is_quiet and bool(self._echo)
+        self._echo = self._echo if not is_echo else ""
+        return is_echo
 
     # What is written.
 

@@ -122,9 +122,42 @@ def test_a_users_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
     assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
 
 
+def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path: Path) -> None:
+    shown = [{"type": "terminal", "terminalId": "1"}, {"type": "content", "content": {"type": "text", "text": "x"}}]
+    meta: list[dict[str, Any]] = [{"terminal_info": {"cwd": "/"}}, {"terminal_output": {"data": "a"}}]
+    calls = [
+        tool("1", title="Run", content=shown, _meta=meta[0]),
+        tool("1", "tool_call_update", _meta=meta[1]),
+        tool("1", "tool_call_update", _meta={"terminal_output": {"data": "b"}}),
+        tool("1", "tool_call_update", status="completed", _meta={"terminal_exit": {"exit_code": 0}}),
+        tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
+    ]
+    [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
+    run, other = (item for item in turn.items if isinstance(item, Call))
+    assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
+    assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
+    assert other.fields["content"] == shown
+
+
+def test_optional_kinds_are_shown(tmp_path: Path) -> None:
+    compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
+    [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
+    assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
+
+
+def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s")
+    with path.open("ab") as file:
+        for number, words in enumerate(("one", "two")):
+            params = {"sessionId": "s", "prompt": [{"type": "text", "text": words}]}
+            file.write(message(STAMP, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params}))
+    assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
+
+
 def test_plans_and_unknown_updates_are_whole(tmp_path: Path) -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
-    new = {"sessionUpdate": "compaction_update", "before": 10}
+    new = {"sessionUpdate": "new_kind", "before": 10}
     [turn] = told(tmp_path, ("go", [plan, new]))
     assert set(map(json.dumps, (_plain(item) for item in turn.items[1:]))) == {
         json.dumps(plan["entries"]),

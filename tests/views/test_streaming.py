@@ -110,6 +110,8 @@ def test_what_an_agent_echoes_of_the_prompt_is_told_once_and_what_it_tells_of_ot
     echoed = text(pieces(talk.prompt("Fix it now"), user("Fix it"), user(" now"), talk.said("ok")))
     assert echoed.endswith("> Fix it now\n\nok\n")
     assert text(pieces(user("Earlier"), talk.said("ok"))) == "Earlier\n\nok\n"
+    told = pieces(talk.prompt("Fix @a"), user("Fix a, written out"), user("Context"), talk.said("ok"), user("So?"))
+    assert text(told).endswith("> Fix @a\n\nContext\n\nok\n\nSo?\n")
 
 
 def test_what_is_no_text_is_named_and_what_is_unknown_is_left_out() -> None:
