@@ -50,6 +50,7 @@ class Methods:
     def __init__(self, sessions: Sessions, capabilities: Capabilities) -> None:
         self._sessions = sessions
         self._offered = _OFFERED[capabilities]
+        self._kinds: frozenset[str] = frozenset()
         always: dict[str, Callable[[object], Reply]] = {
             acp.INITIALIZE: self._initialize,
             acp.NEW: self._new,
@@ -76,6 +77,7 @@ class Methods:
     def _initialize(self, params: object) -> Reply:
         if type(acp.member(params, "protocolVersion")) is not int:
             raise InvalidParams("protocolVersion must be an integer")
+        self._kinds = acp.optional_kinds(acp.member(params, "clientCapabilities"))
         capabilities = {
             "loadSession": acp.LOAD in self._offered,
             "promptCapabilities": _ANY_PROMPT,
@@ -105,7 +107,7 @@ class Methods:
 
     def _load(self, params: object) -> Reply:
         session = self._open(params)
-        before, behind = session.told()
+        before, behind = session.told(self._kinds)
         return Reply(session.state.result(), before, behind)
 
     def _resume(self, params: object) -> Reply:

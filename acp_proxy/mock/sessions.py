@@ -44,9 +44,12 @@ class Session:
         known = {name: value for name, value in found.items() if value is not None}
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
 
-    def told(self) -> tuple[list[bytes], list[bytes]]:
-        """Its history, and the latest state: what a load tells before and after its answer."""
-        telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from))
+    def told(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
+        """Its history, and the latest state: what a load tells before and after its answer.
+
+        ``kinds``: the optional kinds of updates that the client announced.
+        """
+        telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
         return [*lines, *telling.end()], [*telling.states(), *self._named()]
 

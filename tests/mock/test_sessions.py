@@ -4,8 +4,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_proxy.mock.methods import Methods
 from acp_proxy.mock.sessions import Sessions, recorded
 from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Request, RequestId
 from acp_proxy.wire.record import Entry, Header
 from tests import strategies  # noqa: F401 - a busy machine is no failure
 from tests.mock.recording import MODES, session
@@ -43,6 +45,17 @@ def test_a_new_session_is_listed_once_it_was_prompted_and_has_the_id_of_no_other
     assert ids(sessions) == ["mock-session-1"]
     new.take(talk.entry(talk.prompt("hi", at=3, session=new.id)))
     assert sessions.listed("/x") == [{"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": talk.time(3)}]
+
+
+def test_optional_kinds_are_told_only_to_clients_that_announced_them() -> None:
+    compacted = talk.update("compaction_update", compactionId="c", status="completed")
+    methods = Methods(Sessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
+    cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
+    for capabilities, count in cases:
+        params = {"protocolVersion": 1, "clientCapabilities": capabilities}
+        methods.reply(Request(b"", RequestId("0"), acp.INITIALIZE, params))
+        load = {"sessionId": talk.SESSION, "cwd": talk.CWD, "mcpServers": []}
+        assert len(methods.reply(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
 
 
 def test_a_new_session_begins_as_the_first_recorded_one_did() -> None:
