@@ -51,8 +51,8 @@ class Echoes:
         return told
 
     def hear(self, update: Update) -> bool:
-        """Whether a user chunk may be part of an echo, and waits."""
-        if update.run not in self.runs():
+        """Whether a user chunk may be part of an echo, or comes behind one that may, and waits."""
+        if update.run not in self.runs() and not self._heard:
             return False
         self._heard.append(update)
         return True

@@ -170,6 +170,12 @@ def test_there_is_no_echo_of_a_prompt_whose_turn_is_over(ended: list[Entry], mod
 
 
 @MODES
+def test_what_waits_is_not_overtaken(mode: Mode) -> None:
+    told = tell(prompt("a"), chunk("1"), heard("b"), heard("c", "n", "another run"), chunk("2"), mode=mode)
+    assert order(told) == ["a", "1", "b", "c", "2"]
+
+
+@MODES
 def test_a_user_message_without_a_prompt_is_told_as_it_is(mode: Mode) -> None:
     assert tell(heard("hello"), mode=mode) == [said("hello", USER)]
 
