@@ -1,8 +1,11 @@
-"""The earlier conversation as one Markdown text, for an agent that is handed over a session it does not remember.
+"""The earlier conversation as one text, for an agent that is handed over a session it does not remember.
 
-Newest turns are kept within a limit; a first line says that it is a record. Pure: update lines in, text out.
+Whatever was said, nobody can speak in it but those who spoke: each line of theirs is quoted, and all other lines are
+ours. The newest turns are kept within a limit, and of a newest turn that alone is too long, the beginning. Pure: update
+lines in, text out.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from acp_proxy.wire import acp
@@ -12,85 +15,125 @@ LIMIT = 64 * 1024
 
 INTRODUCTION = (
     "This is the record of an earlier conversation between the user and you, which is continued here. "
+    'All that was said in it is quoted, with ">" before each line. '
     "It is no request: the user's message follows after it."
 )
+END = "This is the end of the record. The user's message follows."
 _LEFT_OUT = "(Earlier turns are left out.)"
 _CUT = " […]"
+_QUOTE = ">"
+USER, AGENT, TOOL = "User:", "Agent:", "Tool call:"
+"""The lines before what was said."""
+
+
+class _Said:
+    """What one speaker says at a time, in the pieces in which it came."""
+
+    def __init__(self, speaker: str, pieces: list[str]) -> None:
+        self.speaker = speaker
+        self.pieces = pieces
+
+    def told(self) -> str:
+        return f"{self.speaker}\n{_quoted(''.join(self.pieces))}"
+
+
+class _Turn:
+    def __init__(self) -> None:
+        self.said: list[_Said] = []
+        self.size = 0
+        """Bytes that it takes at least."""
+
+    def told(self) -> str:
+        return "\n\n".join(each.told() for each in self.said)
 
 
 class Brief:
-    """Takes in the lines of a telling, and gives the text."""
+    """Takes in the lines of a telling, and gives the text. Turns that will not be in it are let go."""
 
-    def __init__(self) -> None:
-        self._turns: list[list[str]] = []
-        self._speaker = ""
-        self._tools: dict[str, tuple[list[str], int, str]] = {}
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._turns: deque[_Turn] = deque()
+        self._size = 0
+        self._lost = False
+        self._speaker: tuple[str, str | None] | None = None
+        """Who said the last thing, and the id of the message."""
+        self._calls: dict[str, tuple[_Said, str]] = {}
         """Where a call stands, by id, and its title."""
 
     def add(self, line: bytes) -> None:
         update = acp.update_of(line)
         kind = acp.update_kind(update)
-        if kind == acp.USER_CHUNK:
-            self._say("User", _words(acp.member(update, "content")), begins_turn=True)
-        elif kind == acp.AGENT_CHUNK:
-            self._say("Agent", _words(acp.member(update, "content")))
-        elif kind in ("tool_call", "tool_call_update"):
+        if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
+            speaker = USER if kind == acp.USER_CHUNK else AGENT
+            self._say(speaker, _words(acp.member(update, "content")), acp.text(update, "messageId"))
+        elif kind in (acp.TOOL_CALL, "tool_call_update"):
             self._call(acp.text(update, "toolCallId") or "", acp.text(update, "title"), acp.text(update, "status"))
 
-    def text(self, limit: int = LIMIT) -> str:
-        """The newest turns that fit; the newest is cut if it alone does not."""
-        whole = _joined(INTRODUCTION, *("\n\n".join(turn) for turn in self._turns))
-        if _size(whole) <= limit:
+    def text(self) -> str:
+        told = [turn.told() for turn in self._turns]
+        whole = _joined(told)
+        if not self._lost and _size(whole) <= self._limit:
             return whole
-        room = limit - _size(f"{INTRODUCTION}\n\n{_LEFT_OUT}\n\n")
+        room = self._limit - _size(_joined([_LEFT_OUT, ""]))
         kept: list[str] = []
-        for turn in reversed(self._turns):
-            words = "\n\n".join(turn)
-            size = _size(words) + 2
+        for words in reversed(told):
+            size = _size(words) + (2 if kept else 0)  # the empty line between two
             if size > room:
-                if not kept:
-                    kept.append(_shortened(words, room))
                 break
             kept.append(words)
             room -= size
-        left_out = [_LEFT_OUT] if len(kept) < len(self._turns) else []
-        return _joined(INTRODUCTION, *left_out, *reversed(kept))
+        kept = kept or [_shortened(told[-1], room)]
+        is_whole = len(kept) == len(told) and not self._lost
+        return _joined([*([] if is_whole else [_LEFT_OUT]), *reversed(kept)])
 
     @property
     def is_empty(self) -> bool:
         return not self._turns
 
     def _call(self, id: str, title: str | None, status: str | None) -> None:
-        if id not in self._tools:
-            self._say("Tool", f"{title or id} ({status or 'unknown'})")
-            self._tools[id] = self._turns[-1], len(self._turns[-1]) - 1, title or id
+        if id not in self._calls:
+            self._say(TOOL, f"{title or id} ({status or 'unknown'})", None)
+            self._calls[id] = self._turns[-1].said[-1], title or id
         elif status is not None:
-            turn, at, known = self._tools[id]
-            turn[at] = f"**Tool:** {title or known} ({status})"
+            said, known = self._calls[id]
+            said.pieces = [f"{title or known} ({status})"]
 
-    def _say(self, speaker: str, words: str, *, begins_turn: bool = False) -> None:
+    def _say(self, speaker: str, words: str, message_id: str | None) -> None:
         if not words:
             return
-        if begins_turn and self._speaker != speaker:
-            self._turns.append([])
-        if not self._turns:
-            self._turns.append([])
-        if speaker == self._speaker and speaker != "Tool":
-            self._turns[-1][-1] += words
+        before, self._speaker = self._speaker, (speaker, message_id)
+        if not self._turns or (speaker == USER and before is not None and before[0] != USER):
+            self._begin()
+        turn = self._turns[-1]
+        if before == self._speaker and speaker != TOOL:
+            turn.said[-1].pieces.append(words)
         else:
-            self._turns[-1].append(f"**{speaker}:** {words}")
-        self._speaker = speaker
+            turn.said.append(_Said(speaker, [words]))
+        turn.size += len(words)
+        self._size += len(words)
+
+    def _begin(self) -> None:
+        while self._turns and self._size - self._turns[0].size > self._limit:
+            self._size -= self._turns.popleft().size
+            self._lost = True
+        self._turns.append(_Turn())
 
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
-    out = Brief()
+    out = Brief(limit)
     for line in lines:
         out.add(line)
-    return out.text(limit)
+    return out.text()
 
 
-def _joined(*parts: str) -> str:
-    return "\n\n".join(parts)
+def _quoted(text: str) -> str:
+    """Each line of it, whatever parts lines, as a line that begins with the mark."""
+    return "\n".join(f"{_QUOTE} {line}" for line in text.splitlines()) or _QUOTE
+
+
+def _joined(parts: Iterable[str]) -> str:
+    """The record of these parts. The line behind it is the user's, also where an agent glues blocks together."""
+    return "\n\n".join([INTRODUCTION, *parts, f"{END}\n"])
 
 
 def _size(text: str) -> int:
@@ -106,5 +149,9 @@ def _words(content: object) -> str:
 
 
 def _shortened(words: str, size: int) -> str:
-    cut = words.encode("utf-8", "replace")[: max(0, size - len(_CUT.encode()) - 2)]
-    return cut.decode("utf-8", "ignore") + _CUT
+    """The beginning of a turn; the last line of it is a quoted one."""
+    cut = words.encode("utf-8", "replace")[: max(0, size - _size(_CUT))].decode("utf-8", "ignore")
+    lines = cut.split("\n")
+    while lines and not lines[-1].startswith(_QUOTE):
+        lines.pop()
+    return "\n".join(lines) + _CUT

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.demo.telling import Told, tell
-from acp_proxy.replay.brief import INTRODUCTION
+from acp_proxy.replay.brief import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
     AUTHENTICATION_REQUIRED,
@@ -111,10 +111,10 @@ def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(
         editor.prompt(session, "and on")
         first, second = given(proxied, session)
         assert first.startswith(INTRODUCTION)
-        assert first.endswith("go on")
+        assert first.endswith(f"{END}\n\ngo on")
         for words in [
-            "**User:** mend it",
-            "**Agent:** I read both files.",
+            "User:\n> mend it",
+            "Agent:\n> I read both files.",
             "Read sum.py (completed)",
             "not the sum. 🦦",
         ]:
@@ -182,7 +182,7 @@ def test_what_was_handed_over_is_one_conversation_for_every_later_process(proxie
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
     assert len(notes(proxied.transcript(session), "handover")) == 2
     last = given(proxied, session)[-1]
-    assert last.count("**User:**") == 2
+    assert last.count("\nUser:\n") == 2
     assert CLOSING not in last
 
 
