@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from acp_proxy.replay import calls
 from acp_proxy.replay.calls import Call
+from acp_proxy.replay.newest import Newest
 from acp_proxy.replay.updates import TOOL_CALL
 from acp_proxy.wire import acp
 
@@ -26,20 +27,20 @@ class Standing:
         """Those of them whose terminals are the agent's own."""
         self.compactions: set[str] = set()
         """The same of compactions."""
-        self._unfinished: dict[Key, str] = {}  # and the run that was at it
-        self._asked: dict[str, Call] = {}
-        self._asked_size = 0
+        self._unfinished: dict[str, dict[Key, None]] = {}
+        """By the run that was at it."""
+        self._runs: dict[Key, str] = {}
+        self._asked: Newest[str, Call] = Newest(CARRIED)
 
     def take(self, call: Call) -> list[Call]:
         """What is to be told of a call now: this, behind what was asked before it came; nothing if it is only asked."""
         if call.is_asked and call.id not in self.known:
             self._ask(call)
             return []
-        asked = self._asked.pop(call.id, None)
-        self._asked_size -= asked.size if asked is not None else 0
+        asked = self._asked.pop(call.id)
         told = [call] if asked is None else [asked, call]
         for each in told:
-            self._note(each)
+            self._note(each, call.run)
         return told
 
     def compacts(self, id: str, status: str | None, run: str) -> None:
@@ -47,31 +48,42 @@ class Standing:
         is_new = id not in self.compactions
         self.compactions.add(id)
         if status == acp.IN_PROGRESS or (status is None and is_new):
-            self._unfinished[acp.COMPACTION, id] = run
+            self._begin((acp.COMPACTION, id), run)
         elif status is not None:
-            self._unfinished.pop((acp.COMPACTION, id), None)
+            self._finish((acp.COMPACTION, id))
 
     def given_up(self, live: Collection[str]) -> list[Key]:
         """What nobody will finish any more, told once. ``live``: the runs in which a turn goes on."""
-        given_up = [key for key, run in self._unfinished.items() if run not in live]
+        given_up = [key for run, keys in self._unfinished.items() if run not in live for key in keys]
         for key in given_up:
-            del self._unfinished[key]
+            self._finish(key)
         return given_up
 
-    def _note(self, call: Call) -> None:
+    def _note(self, call: Call, run: str) -> None:
+        """``run``: that which is at it."""
         is_start = call.is_start or call.id not in self.known
         self.known.add(call.id)
         if call.keeps_output:
             self.own.add(call.id)
         if call.status in calls.UNFINISHED or (call.status is None and is_start):
-            self._unfinished[TOOL_CALL, call.id] = call.run
+            self._begin((TOOL_CALL, call.id), run)
         elif call.status is not None:
-            self._unfinished.pop((TOOL_CALL, call.id), None)
+            self._finish((TOOL_CALL, call.id))
+
+    def _begin(self, key: Key, run: str) -> None:
+        if self._runs.get(key) != run:
+            self._finish(key)
+            self._unfinished.setdefault(run, {})[key] = None
+            self._runs[key] = run
+
+    def _finish(self, key: Key) -> None:
+        if (run := self._runs.pop(key, None)) is not None:
+            del self._unfinished[run][key]
+            if not self._unfinished[run]:
+                del self._unfinished[run]
 
     def _ask(self, call: Call) -> None:
-        before = self._asked.pop(call.id, None)
-        self._asked_size -= before.size if before is not None else 0
-        self._asked[call.id] = call if before is None else before.followed_by(call)
-        self._asked_size += self._asked[call.id].size
-        while self._asked_size > CARRIED and len(self._asked) > 1:
-            self._asked_size -= self._asked.pop(next(iter(self._asked))).size
+        before = self._asked.get(call.id)
+        asked = call if before is None else before.followed_by(call)
+        self._asked.trim()  # the newest is kept however large it is: its call will come next
+        self._asked.put(call.id, asked, asked.size)

@@ -1,16 +1,16 @@
 """Terminals that tool calls refer to: they exist no longer, so what they had written is told in their place.
 
 A terminal that the client made is noted in the transcript, and is known by the run that it was in: clients count from
-the beginning in each. One that is not noted, of a call that keeps its output itself, is the agent's own: the client has
-it from there, so it stays as it is. Its output is noted when its
-turn ends, seldom later; a call that was told without it is told again then. What is carried from one turn to the next
-is bounded; beyond that there is the placeholder.
+the beginning in each. Its output is noted when its turn ends, seldom later; a call that was told without it is told
+again then. What is carried from one turn to the next is bounded; beyond that there is the placeholder.
+One that is not noted, of a call that keeps its output itself, is the agent's own: the client has the output from there,
+so what refers to it stays.
 """
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 from acp_proxy.replay import cutting, lines
+from acp_proxy.replay.newest import Newest
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
 
@@ -22,8 +22,6 @@ _NO_LONGER_AWAITED = 1000  # terminals that are remembered though no call waits 
 _FENCE = "```"
 _AROUND = 512  # room for what is said beside an output, so that how it ended is not what is cut
 _Id = tuple[str, str]  # run, terminal
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Shown(Value):
@@ -42,8 +40,8 @@ class Terminals:
     def __init__(self, limit: int) -> None:
         """``limit``: bytes of one output that are kept at most; 0 for all."""
         self._limit = limit
-        self._noted: dict[_Id, _Noted] = {}
-        self._waiting: dict[str, Shown] = {}
+        self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
+        self._waiting: Newest[str, Shown] = Newest(CARRIED)
         self._awaited: dict[_Id, dict[str, None]] = {}
         """The calls that wait for an output, or did."""
 
@@ -52,8 +50,10 @@ class Terminals:
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
-        self._noted[run, id] = _told(note, self._limit)
-        return {call: self._waiting[call] for call in self._awaited.get((run, id), ()) if self._waits(call, run, id)}
+        told = _told(note, self._limit)
+        self._noted.put((run, id), told, len(told.text))
+        calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
+        return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
     def resolved(self, shown: Shown, *, own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals, and how many bytes of them are not there.
@@ -65,7 +65,7 @@ class Terminals:
             item = lines.value(raw)
             id = shown.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
-                noted = self._noted.get(id, _Noted(PLACEHOLDER, 0))
+                noted = self._noted.get(id) or _Noted(PLACEHOLDER, 0)
                 raw, left_out = lines.text_item(noted.text), left_out + noted.left_out
             told.append(raw)
         return lines.array(told), left_out
@@ -82,28 +82,24 @@ class Terminals:
 
     def changed(self, call: str) -> None:
         """Its content is no longer what was told."""
-        self._waiting.pop(call, None)
+        self._waiting.pop(call)
 
     def end_of_turn(self, told: Mapping[str, Shown]) -> None:
         """``told``: the contents, by call, that refer to terminals. Remember which still lack an output."""
-        waiting = {call: shown for call, shown in told.items() if self._lacks(shown)}
-        self._waiting |= waiting
+        waiting = [(call, shown) for call, shown in told.items() if self._lacks(shown)]
+        for call, shown in waiting:
+            self._waiting.put(call, shown, len(shown.content))
         self._await(waiting)
-        _drop_oldest(self._waiting, {call: len(shown.content) for call, shown in self._waiting.items()})
+        self._waiting.trim()
         if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
             self._awaited.clear()
-            self._await(self._waiting)
-        _drop_oldest(self._noted, {id: len(noted.text) for id, noted in self._noted.items()})
+            self._await(self._waiting.items())
+        self._noted.trim()
 
-    def _await(self, waiting: Mapping[str, Shown]) -> None:
-        for call, shown in waiting.items():
+    def _await(self, waiting: Iterable[tuple[str, Shown]]) -> None:
+        for call, shown in waiting:
             for id in _shown_in(shown):
                 self._awaited.setdefault((shown.run, id), {})[call] = None
-
-    def _waits(self, call: str, run: str, id: str) -> bool:
-        """Whether it still does: what it shows may have changed since."""
-        shown = self._waiting.get(call)
-        return shown is not None and shown.run == run and id in _shown_in(shown)
 
     def _lacks(self, shown: Shown) -> bool:
         return any((shown.run, id) not in self._noted for id in _shown_in(shown))
@@ -114,6 +110,11 @@ def _shown_in(shown: Shown) -> set[str]:
     values = [lines.value(raw) for raw in lines.items(shown.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
+
+
+def _refers(shown: Shown, run: str, id: str) -> bool:
+    """What a call shows may have changed since it was awaited."""
+    return shown.run == run and id in _shown_in(shown)
 
 
 def _told(note: Mapping[str, object], limit: int) -> _Noted:
@@ -136,12 +137,3 @@ def _ending(status: object) -> str | None:
     if isinstance(code, int) and not isinstance(code, bool):
         return f"[exited with code {code}]"
     return f"[ended by {signal}]" if signal is not None else None
-
-
-def _drop_oldest(kept: dict[K, V], sizes: Mapping[K, int]) -> None:
-    total = sum(sizes.values())
-    for key, size in sizes.items():
-        if total <= CARRIED:
-            return
-        del kept[key]
-        total -= size

@@ -178,6 +178,12 @@ def test_what_was_asked_about_a_call_counts_when_it_comes_in_a_later_turn(mode: 
     assert told[2:] == ([expected | DONE] if mode == "compact" else [expected, updated("t", **DONE)])
 
 
+@MODES
+def test_a_call_is_at_work_where_it_comes_not_where_was_asked_about_it(mode: Mode) -> None:
+    told = tell(permission("t", "another run"), prompt("on"), changed("t", rawInput=1), mode=mode, run=RUN)
+    assert [one["status"] for one in told if "status" in one] == []
+
+
 def test_full_waits_from_a_question_on_until_its_call_comes() -> None:
     telling = Telling(SESSION, run=RUN, mode="full")
     entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
@@ -188,11 +194,14 @@ def test_full_waits_from_a_question_on_until_its_call_comes() -> None:
 
 
 def test_what_is_remembered_of_questions_is_bounded() -> None:
-    telling = Telling(SESSION, run=RUN)
+    telling = Telling(SESSION, run=RUN, tool_limit=0)
     for number in range(8):
         telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
         telling.add(1, prompt("on", run=f"{number}"))
-    assert CARRIED // 2 < held_by(telling) < 1.5 * CARRIED
+    assert CARRIED // 2 < held_by(telling) < 2 * CARRIED
+    telling.add(1, permission("large", rawInput="x" * 2 * CARRIED))
+    telling.add(1, changed("large", **DONE))
+    assert len(updates_in(telling.end())[-1]["rawInput"]) > CARRIED, "the newest is kept however large it is"
 
 
 # --- full
