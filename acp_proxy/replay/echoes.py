@@ -59,7 +59,7 @@ class Echoes:
 
     def told(self, run: str) -> list[Update]:
         """Something else is told: a prompt whose turn it is has had its time for an echo that gives it an id."""
-        if not self._open:
+        if not self._open and not self._heard:
             return []
         told = self.settle()
         self._quiet.discard(run)

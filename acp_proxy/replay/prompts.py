@@ -25,7 +25,9 @@ class Prompt:
         self._message_id = message_id if message_id is not None else self._message_id
 
     def told(self) -> list[bytes]:
-        return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in self._blocks]
+        """Its lines, once."""
+        blocks, self._blocks = self._blocks, []
+        return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in blocks]
 
 
 def _blocks(entry: Entry) -> list[tuple[object, bytes]]:

@@ -109,8 +109,8 @@ class Telling:
     def end(self, *, live: bool | None = None) -> list[bytes]:
         """What was still waiting. ``live``: whether turns may go on, where somebody else knows."""
         told = self._heard(self._echoes.settle())
-        under_way = self._echoes.runs() & {self._run} if live is None else self._echoes.runs()
-        told += self._segment.end([] if live else self._standing.given_up(under_way if live is None else ()))
+        under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
+        told += self._segment.end([] if live else self._standing.given_up(under_way))
         self._echoes.certain()
         told = self._out(told)
         self._segment, self._echoes = self._begun(), Echoes()

@@ -16,6 +16,8 @@ from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
 
+RECORD = 2000
+"""Bytes of a record of a handover: so few that most of them are cut."""
 INTACT = b'{"at":"2026-11-20T09:15:02.123Z","run":"zzzzzz","from":"proxy","note":{"type":"intact"}}\n'
 
 TELLINGS: tuple[tuple[Mode, int], ...] = (("compact", 0), ("full", 0), ("compact", 64))
@@ -68,11 +70,11 @@ def retold(lines: list[Line], header: Header | None) -> None:
             summary = Summary.restored(json.loads(json.dumps(summary.state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
-        brief = Brief()
+        brief = Brief(RECORD)
         for said in one:
             is_an_update(said, session)
             brief.add(said)
-        assert len(brief.text(400).encode("utf-8", "replace")) <= 400
+        assert len(brief.text().encode("utf-8", "replace")) <= RECORD
     ours_is_fuller(told(tellings[0]), told(tellings[1]))
 
 

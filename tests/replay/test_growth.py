@@ -1,0 +1,91 @@
+"""What a replay costs grows with the length of the transcript, whatever was said: counted in calls, not in seconds."""
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from acp_proxy.replay.brief import Brief
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.wire import acp
+from acp_proxy.wire.record import Entry
+from fuzz import growth
+from fuzz.growth import Shape, Work
+from tests.replay.entries import (
+    IMAGE,
+    SESSION,
+    USER,
+    answer,
+    call,
+    changed,
+    chunk,
+    permission,
+    prompt,
+    shows,
+    terminal,
+    text,
+    update,
+)
+
+QUEUE = [prompt("a" * length, id=length) for length in range(1, 60)]
+OUTPUT = {"terminal_output": {"data": "x"}}
+
+TALKS: dict[str, Callable[[int], list[Entry]]] = {
+    "an echo letter by letter": lambda n: [prompt("a" * n), *[chunk("a", USER)] * n],
+    "an echo that ends otherwise": lambda n: [prompt("a" * n + "b"), *[chunk("a", USER)] * n, chunk("x")],
+    "echoes of a queue": lambda n: [*QUEUE, *[chunk("a", USER)] * n, chunk("x")],
+    "user messages in a turn": lambda n: [prompt("ab"), *[chunk("x"), chunk("a", USER)] * n],
+    "an echo of many blocks": lambda n: [prompt(*[IMAGE] * n), *[update(USER, content=IMAGE)] * n, chunk("x")],
+    "questions about calls that never come": lambda n: [permission(f"t{number}", kind="edit") for number in range(n)],
+    "questions about one call": lambda n: [*[permission("t", kind="edit")] * n, call("t")],
+    "questions about calls that come": lambda n: [
+        one for number in range(n) for one in (permission(f"t{number}"), call(f"t{number}"))
+    ],
+    "a terminal of the agent's own": lambda n: [call("t", _meta=OUTPUT), *[changed("t", _meta=OUTPUT)] * n],
+    "terminals of many turns": lambda n: [
+        one for number in range(n) for one in (terminal(f"{number}", ""), prompt("x", id=number), answer(number))
+    ],
+    "calls that wait for terminals": lambda n: [
+        one for number in range(n) for one in (call(f"{number}", content=[shows(f"{number}")]), prompt("x", id=number))
+    ],
+    "calls that overlap prompts": lambda n: [
+        *QUEUE[:1],
+        *(one for number in range(n) for one in (call(f"{number}"), prompt("x", id=number), answer(number))),
+    ],
+    "a summary in many chunks": lambda n: (
+        [update(acp.COMPACTION_CHUNK, compactionId="c", content=text("x"))] * n + [chunk("x")]
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("name", TALKS)
+def test_no_talk_costs_the_square_of_its_length(name: str, mode: Mode) -> None:
+    def made(size: int) -> Work:
+        entries = TALKS[name](size)
+
+        def work() -> None:
+            telling = Telling(SESSION, run="later", mode=mode, kinds=acp.OPTIONAL_KINDS)
+            for number, entry in enumerate(entries, 1):
+                telling.add(number, entry)
+            telling.end()
+
+        return work
+
+    grown = growth.counted(Shape(name, made))
+    assert grown.is_well, str(grown)
+
+
+def test_a_record_does_not_either() -> None:
+    def made(size: int) -> Work:
+        lines = [acp.user_chunk(SESSION, b'{"type":"text","text":"a\\n"}', f"{at // 4}") for at in range(size)]
+
+        def work() -> None:
+            record = Brief(100 * size)
+            for line in lines:
+                record.add(line)
+            record.text()
+
+        return work
+
+    assert growth.counted(Shape("a record", made)).is_well
