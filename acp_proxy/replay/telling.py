@@ -107,8 +107,11 @@ class Telling:
         return self._out(told + self._turned(stream.size) if self._page else told)
 
     def end(self, *, live: bool | None = None) -> list[bytes]:
-        """What was still waiting. ``live``: whether turns may go on, where somebody else knows."""
-        told = self._heard(self._echoes.settle())
+        """What was still waiting. ``live``: whether turns may go on, where somebody else knows.
+
+        Else those of this run do, but for one that was cancelled: a load is the end of it.
+        """
+        told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
         told += self._segment.end([] if live else self._standing.given_up(under_way))
         self._echoes.certain()

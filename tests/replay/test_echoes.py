@@ -268,13 +268,16 @@ def test_a_call_goes_on_while_another_prompt_waits(mode: Mode) -> None:
 
 
 @MODES
-def test_a_cancelled_prompt_is_over_with_the_next_load(mode: Mode) -> None:
+def test_a_cancelled_prompt_without_an_answer_is_over_with_the_next_load(mode: Mode) -> None:
     cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
     load = noted({"type": "opened", "method": "session/load"})
     begun = [prompt("a"), call("t", status="pending")]
-    assert statuses(tell(*begun, cancel, mode=mode, run=RUN)) == ["pending"]
-    assert statuses(tell(*begun, load, mode=mode, run=RUN)) == ["pending"]
-    assert statuses(tell(*begun, cancel, load, mode=mode, run=RUN))[-1] == "failed"
+    on = prompt("b", id=2)
+    assert statuses(tell(*begun, cancel, mode=mode, run=RUN))[-1] == "failed", "it is told for a load"
+    assert statuses(tell(*begun, load, on, mode=mode, run=RUN)) == ["pending"]
+    assert statuses(tell(*begun, cancel, on, mode=mode, run=RUN)) == ["pending"], "here a turn goes on"
+    assert statuses(tell(*begun, cancel, load, on, mode=mode, run=RUN))[-1] == "failed"
+    assert len(tell(*begun, cancel, load, on, mode="compact", run=RUN)) == 3, "at once, when the next prompt comes"
 
 
 # --- whatever is said

@@ -58,7 +58,7 @@ class Safe:
             echoed = step.of
             if not self.echoing:
                 self.told[-1].append(parse(step.entry.raw)["params"]["update"])
-        live = {RUNS[0]} if any(one["run"] == RUNS[0] for one in self.waiting) else set()
+        live = {one["run"] for one in self.waiting if not one["cancelled"]} & {RUNS[0]}
         self.told.append(self.finished(live) + list(self.latest.values()))
 
     @property
@@ -80,6 +80,9 @@ class Safe:
             if answered and answered[0] is of[0]:
                 self.quiet.add(run)
             self.close(answered)
+        elif message.get("method") == "session/cancel":
+            for one in self.of(run):
+                one["cancelled"] = True
         elif message.get("method") == "session/prompt":
             self.prompt(number, run, message)
         elif "toolCall" in params:
@@ -99,7 +102,14 @@ class Safe:
         kind = "user_message_chunk"
         blocks = [{"sessionUpdate": kind, "content": block, "messageId": id} for block in message["params"]["prompt"]]
         self.told[-1] += blocks
-        one = {"run": run, "request": message["id"], "blocks": blocks, "certain": False, "echoed": False}
+        one = {
+            "run": run,
+            "request": message["id"],
+            "blocks": blocks,
+            "certain": False,
+            "echoed": False,
+            "cancelled": False,
+        }
         self.waiting.append(one)
 
     def update(self, update: Value, run: str) -> None:
@@ -264,7 +274,7 @@ def plain(line: bytes | None) -> Any:
 # --- the proof
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_clients_end_in_the_state_in_which_they_were_live(steps: list[Step]) -> None:
     edited_live, accumulated_live = edited(kept_safe(steps, parsed)), accumulated(kept_safe(steps, plain))
