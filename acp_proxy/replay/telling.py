@@ -114,6 +114,7 @@ class Telling:
         told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
         told += self._segment.end([] if live else self._standing.given_up(under_way))
+        self._standing.given_up(())  # nothing more is told of what goes on
         self._echoes.certain()
         told = self._out(told)
         self._segment, self._echoes = self._begun(), Echoes()

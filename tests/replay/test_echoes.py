@@ -230,6 +230,12 @@ def test_nothing_waits_for_an_echo_without_end() -> None:
     assert again.end() == [], "it is an echo still"
 
 
+def test_a_prompt_of_another_run_waits_for_none_of_a_run_that_seems_to_have_ended() -> None:
+    again = Telling(SESSION, run=RUN)
+    assert again.add(1, prompt("a")) == []
+    assert [len(again.add(2, prompt("b", run="another"))), len(again.add(3, update("notice", message="-")))] == [1, 0]
+
+
 def test_prompts_that_are_never_answered_do_not_pile_up() -> None:
     again = Telling(SESSION, run=RUN, mode="full")
     told = [one for number in range(3 * echoes.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))]
@@ -265,6 +271,15 @@ def test_a_call_goes_on_while_another_prompt_waits(mode: Mode) -> None:
     assert statuses(tell(*begun, mode=mode, run=RUN)) == ["pending"]
     assert statuses(tell(*begun, crashed(), mode=mode, run=RUN)) == ["pending", "failed"]
     assert statuses(tell(*begun, prompt("c", id=1, run="another"), mode=mode)) == ["pending", "failed"]
+
+
+@MODES
+@pytest.mark.parametrize("live", [True, None])
+def test_everything_is_told_once_also_of_a_turn_that_goes_on(live: bool | None, mode: Mode) -> None:
+    again = Telling(SESSION, run=RUN, mode=mode)
+    told = [*again.add(1, prompt("a")), *again.add(2, call("t", status="pending")), *again.end(live=live)]
+    assert len(told) == 2
+    assert again.end() == []
 
 
 @MODES
