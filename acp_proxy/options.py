@@ -22,7 +22,13 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
     ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing; then nothing is added to the agent either."),
     ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
     ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list; auto: the agent, where it can."),
-    ("load", "ACP_PROXY_LOAD", _MODES, "auto", "Who tells the history on session/load; auto: the fuller telling."),
+    (
+        "load",
+        "ACP_PROXY_LOAD",
+        _MODES,
+        "auto",
+        "Whose replay a load shows; auto: the agent's, if it lacks nothing.",
+    ),
     (
         "delete",
         "ACP_PROXY_DELETE",

@@ -2,7 +2,8 @@
 
 A fuzzer's inputs are too short to show it, so the shapes are made here: each is a size and a piece of work. The work is
 timed at a size and at four times the size (processor time, the best of three): 4 times is linear, 16 the square.
-Weighing two tellings is not among them: it may cost the square up to a number of steps (`acp_proxy.replay.fuller`).
+A comparison that searches among words that repeat may cost the square up to a number of letters
+(`acp_proxy.history.comparison`), so only usual ones are among them.
 """
 
 import gc
@@ -13,6 +14,10 @@ from dataclasses import dataclass
 
 from acp_proxy.core.events import Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.late import Sieve
+from acp_proxy.history.past import Laying
+from acp_proxy.history.verdict import verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.transcripts.summary import Summary
@@ -333,6 +338,30 @@ def _one_terminal(size: int) -> list[Entry]:
     return out
 
 
+def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
+    """A transcript, and an agent that tells its own part of it behind its answer."""
+
+    def made(size: int) -> Work:
+        found = entries(size)
+        told = [(entry.raw or b"", acp.member(acp.member(entry.value, "params"), "update")) for entry in found]
+
+        def work() -> None:
+            laying = Laying()
+            for entry in found:
+                laying.add(entry)
+            comparison = Comparison(laying.past())
+            sieve = Sieve(comparison, ours=True)
+            for line, update in told:
+                if acp.is_conversation(acp.update_kind(update)):
+                    sieve.add(line, update)
+            verdict(comparison)
+            comparison.new()
+
+        return work
+
+    return made
+
+
 def _summed(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
     def made(size: int) -> Work:
         found, summary = entries(size), Summary.begun(Header("s", "/w", record.RECORDED, AT))
@@ -399,6 +428,11 @@ SHAPES = (
     Shape("terminals shown, full", _told("full", _shown_terminals)),
     Shape("one terminal in all turns, compact", _told("compact", _one_terminal)),
     Shape("one terminal in all turns, full", _told("full", _one_terminal)),
+    Shape("chunks of one message, compared", _compared(_chunks)),
+    Shape("pieces of an echo, compared", _compared(_echoes)),
+    Shape("turns, compared", _compared(_turns)),
+    Shape("tool calls, compared", _compared(_calls)),
+    Shape("a call that begins again, compared", _compared(_restated)),
     Shape("turns, summed up", _summed(_turns)),
     Shape("keys of _meta, summed up", _summed(_meta)),
     Shape("lines of a prompt, for a title", _summed(_commands)),

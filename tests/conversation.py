@@ -37,6 +37,7 @@ from acp_proxy.core.effects import (
     KeepNote,
     KeepUpdates,
     ListSessions,
+    ReadPast,
     Recording,
     ReleaseHeld,
     StartReplay,
@@ -44,10 +45,14 @@ from acp_proxy.core.effects import (
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Releasing, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.past import Laying
+from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
+from acp_proxy.wire.record import Entry
 
 Said = Mapping[str, Any] | list[Any] | bytes
 """A message, as a value or as the very bytes of its line."""
@@ -80,6 +85,11 @@ def raw(said: Said) -> bytes:
 
 def line(*said: Said) -> bytes:
     return b"".join(each if isinstance(each, bytes) else raw(each) + b"\n" for each in said)
+
+
+def heard(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
+    """What the agent told, as it is compared; ``late``: behind an answer."""
+    return tuple((line(each), late) for each in said)
 
 
 def spaced(said: Said) -> bytes:
@@ -219,19 +229,41 @@ class Step:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store has of a session. ``slow``: it takes its time to find out."""
+    """What the store has of a session. ``slow``: it takes its time to find out. ``says``: what the transcript says.
+
+    ``alias``: what the agent calls it. ``moved``: it was handed over.
+    """
 
     held: bool = True
     complete: bool = True
     deleted: bool = False
     trouble: str | None = None
     slow: bool = False
+    says: tuple[Said, ...] = ()
+    alias: str | None = None
+    moved: bool = False
+
+    def compared(self, told: Iterable[tuple[bytes, bool]]) -> Comparison:
+        laying = Laying()
+        for said in self.says:
+            value = json.loads(raw(said))
+            peer = Peer.CLIENT if value.get("method") == acp.PROMPT else Peer.AGENT
+            laying.add(Entry("", "", peer, acp.PROMPT if "result" in value else None, raw(said), value))
+        comparison = Comparison(laying.past())
+        for update, late in told:
+            comparison.add(update, acp.update_of(update), late=late)
+        return comparison
 
 
 @dataclass
 class _Replay:
-    is_started: bool = False
+    session: str
+    wanted: StartReplay | None = None
     is_stopped: bool = False
+
+    @property
+    def is_started(self) -> bool:
+        return self.wanted is not None
 
 
 class Talk:
@@ -243,14 +275,12 @@ class Talk:
         self.rows: list[answers.Row] = []
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What a replay would tell at most."""
-        self.looked_up: list[RequestId] = []
-        """What a slow store has still to find out."""
+        self.looked_up: dict[RequestId, str] = {}
+        """What a slow store has still to find out, and of which session."""
         self.output_is_busy = False
         """The agent's thread writes to the client just now: who wants its output waits for it."""
         self.wait_for_output: list[RequestId] = []
         self._replays: dict[RequestId, _Replay] = {}
-        self._searched: set[RequestId] = set()
-        """Loads before which it was to be seen whether the transcript is complete."""
         self._rules = _Rules()
 
     # the usual beginnings
@@ -295,7 +325,7 @@ class Talk:
         return self.finds_by_id(requested(id), stored)
 
     def finds_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
-        return self._step(self._found(id, stored))
+        return self._step(self._found(id, self.looked_up.pop(id, ""), stored))
 
     def tells(self, id: object, *said: Said) -> Step:
         """A replay goes on for a while."""
@@ -306,13 +336,18 @@ class Talk:
         self.all.add(step)
         return step
 
-    def replay_ends(self, id: object, *states: Said, ours: bool = True, brief: str = "") -> Step:
-        """``ours`` False: the agent's telling was the fuller."""
-        return self.replay_ends_by_id(requested(id), *states, ours=ours, brief=brief)
+    def replay_ends(self, id: object, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
+        """``rule``: what decided, where the talk's transcripts are not to decide."""
+        return self.replay_ends_by_id(requested(id), *states, rule=rule, brief=brief)
 
-    def replay_ends_by_id(self, id: RequestId, *states: Said, ours: bool = True, brief: str = "") -> Step:
-        assert self._replays.pop(id).is_started, f"nobody asked to replay {id}"
-        return self._step(ReplayEnded(id, [line(state) for state in states], ours, brief))
+    def replay_ends_by_id(self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
+        replay = self._replays.pop(id)
+        assert replay.wanted is not None, f"nobody asked to replay {id}"
+        told = replay.wanted.told
+        comparison = self.stored.get(replay.session, Stored()).compared(told)
+        decided = verdict(comparison) if replay.wanted.compares else Rule.LESS
+        rule = rule or replay.wanted.rule or decided
+        return self._step(ReplayEnded(id, rule, comparison, [line(state) for state in states], brief))
 
     def output_is_free(self) -> Step:
         """Whoever waited for the client's output has it, one after the other."""
@@ -376,16 +411,18 @@ class Talk:
     def _next(self, effect: Acting, step: Step) -> list[Acting]:
         """Do it; what has to be done next is returned."""
         match effect:
-            case FindSession(id, session, reads, _, searches):
+            case FindSession(id, session):
                 stored = self.stored.get(session, Stored(held=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
-                self._searched |= {id} if searches else set()
                 if stored.slow:
-                    self.looked_up.append(id)
+                    self.looked_up[id] = session
                     return []
-                return self._decide(self._found(id, stored) if reads else Found(id, deleted=stored.deleted), step)
-            case DecideNext(lines):
-                return self._decide(Lines(Peer.CLIENT, lines), step)
+                return self._decide(self._found(id, session, stored), step)
+            case DecideNext(peer, lines):
+                return self._decide(Lines(peer, lines), step)
+            case ReadPast(id, session, told):
+                stored = self.stored.get(session, Stored(held=False))
+                return self._decide(PastRead(id, stored.compared(told) if stored.held else None), step)
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]
@@ -397,7 +434,7 @@ class Talk:
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
-                self._replays[id].is_started = True
+                self._replays[id].wanted = effect
             case StopReplay(id):
                 if id in self._replays:
                     self._replays[id].is_stopped = True
@@ -414,11 +451,11 @@ class Talk:
                 assert_never(effect)
         return []
 
-    def _found(self, id: RequestId, stored: Stored | None) -> Found:
+    def _found(self, id: RequestId, session: str, stored: Stored | None) -> Found:
         stored = stored or Stored()
         if stored.held and not stored.deleted and stored.trouble is None:
-            self._replays[id] = _Replay()
-            return Found(id, held=True, complete=id in self._searched and stored.complete)
+            self._replays[id] = _Replay(session)
+            return Found(id, held=True, complete=stored.complete, alias=stored.alias, moved=stored.moved)
         return Found(id, deleted=stored.deleted, trouble=stored.trouble)
 
 
@@ -452,6 +489,7 @@ class _Rules:
 
     def __init__(self) -> None:
         self.said: list[bytes] = []
+        self._opening: dict[RequestId, str] = {}
         self._handed_over: set[str] = set()
         self._identified = False
         self._begun: set[str] = set()
@@ -486,6 +524,10 @@ class _Rules:
                     self._is_verbatim(effect)
                 case DeleteSession(session):
                     self._deleted.add(session)
+                case FindSession(id, session):
+                    self._opening[id] = session
+                case StartReplay(id, record=True):
+                    self._handed_over.add(self._opening[id])
                 case Forward(data=data, own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
                 case Forward(to, data, first=True):
@@ -496,8 +538,6 @@ class _Rules:
         assert not against_a_delete, f"{against_a_delete} was deleted, and something of it is kept"
 
     def _is_verbatim(self, effect: Effect) -> None:
-        if isinstance(effect, KeepNote) and effect.note["type"] == record.HANDOVER:
-            self._handed_over.add(effect.session)
         if isinstance(effect, Keep):
             assert b"\n" not in effect.raw
             said = (

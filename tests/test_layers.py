@@ -13,16 +13,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "options": {"errors"},
     "wire": {"errors"},
-    "core": {"wire", "errors"},
+    "history": {"wire", "errors"},
+    "core": {"history", "wire", "errors"},
     "replay": {"wire", "errors"},
     "redaction": {"wire", "errors"},
     "transcripts": {"redaction", "wire", "errors"},
     "demo": {"wire", "errors"},
     "editors": {"wire", "errors", "options"},
-    "diagnosis": {"editors", "shell", "core", "replay", "transcripts", "wire", "errors", "options"},
+    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "wire", "errors", "options"},
     "mock": {"replay", "transcripts", "wire", "errors"},
     "views": {"diagnosis", "editors", "replay", "transcripts", "wire", "errors"},
-    "shell": {"core", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "shell": {"core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"},
     "cli": {
         "shell",
         "views",
@@ -61,7 +62,13 @@ ONLY_IN = {
 }
 WORLD = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "socket", "sqlite3"}
 WORLD |= {"subprocess", "tempfile", "threading", "time", "uuid"}
-NOT_IN = {"core": WORLD, "redaction": WORLD, "replay": WORLD, "wire": WORLD - {"datetime", "io"}}  # BytesIO cuts lines
+NOT_IN = {
+    "core": WORLD,
+    "history": WORLD,
+    "redaction": WORLD,
+    "replay": WORLD,
+    "wire": WORLD - {"datetime", "io"},
+}  # BytesIO cuts lines
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 

@@ -5,6 +5,7 @@ A `Damaged` is a file's bytes after an accident, and where each line that came t
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,11 +41,13 @@ class Damaged:
 
     @property
     def has_damage(self) -> bool:
-        """Whether anything stands there that is neither white space nor an intact line, nor JSON."""
+        """Whether anything stands there that is neither white space nor an intact line, nor JSON, nor looks like an
+        update that an agent wrote so."""
         rest = bytearray(self.data)
         for at, line in self.lines:
             rest[at : at + len(line)] = b" " * len(line)
-        return any(not _is_json(line) for line in bytes(rest).split(b"\n") if line.strip())
+        strange = (line for line in bytes(rest).split(b"\n") if line.strip() and not _is_json(line))
+        return not all(map(_may_be_as_it_came, strange))
 
 
 def told(entry: Entry) -> tuple[object, ...]:
@@ -231,6 +234,21 @@ def _at(number: int) -> str:
 def _length(text: bytes) -> int:
     """Of the JSON value that a text begins with."""
     return json.JSONDecoder(parse_int=str).raw_decode(text.decode("latin-1"))[1]
+
+
+_UPDATE = re.compile(
+    rb'\{"at":"[ -!#-\[\]-~]*","run":"[ -!#-\[\]-~]*","from":"(?:agent|client)",(?:"of":"[ -!#-\[\]-~]*",)?"message":'
+    rb'\{"jsonrpc":"2.0","method":"session/update","params":\{"sessionId":"[^\0]*\}\}\}\}\r*',
+    re.DOTALL,
+)
+
+
+def _may_be_as_it_came(line: bytes) -> bool:
+    """Whether a line is an entry around what passes without being read: the beginning of an update, and the end of one.
+
+    That it is no JSON may be the agent's doing.
+    """
+    return _UPDATE.fullmatch(line) is not None and line.count(b'{"at":"') == 1
 
 
 def _is_json(line: bytes) -> bool:

@@ -1,6 +1,6 @@
 """Sessions that the agent knows by another id than the client: every line that names one is rewritten, both ways.
 
-Only ``params.sessionId`` is touched; every other byte of the line stays. Source: design of aliases and handover.
+Only ``params.sessionId`` is touched; every other byte of the line stays. docs/transparency.md says when.
 """
 
 from collections import OrderedDict
@@ -34,6 +34,14 @@ class Aliases:
         self._size += _cost(client, agent)
         while self._size > LIMIT and len(self._clients) > 1:
             self._forget(next(iter(self._clients)))
+
+    def client_of(self, agent: str) -> str | None:
+        """What the client calls a session of the agent's, where that is another id."""
+        return self._clients.get(agent)
+
+    def knows(self, line: bytes) -> bool:
+        """Whether a line of the agent's is about a session that the client calls by another id."""
+        return self.to_client(line, jsonrpc.read_message(line)) != line
 
     def to_agent(self, line: bytes, message: Message) -> bytes:
         return _rewritten(line, message, self._agents) if self._agents else line

@@ -36,13 +36,15 @@ class Offer(Value):
 
 class Service(Value, frozen=False):
     """Who answers what: what the agent serves itself (``native``), and what we do (``ours``); nothing of either before
-    its answer to initialize. ``is_wanted``: there is a store, and the user wants something added to the agent."""
+    its answer to initialize. ``is_wanted``: there is a store, and the user wants something added to the agent.
+    ``is_known``: so it is, and the agent has said what it offers."""
 
     modes: Modes
     is_wanted: bool
     native: frozenset[str] = frozenset()
     ours: tuple[str, ...] = ()
     directories: bool = False
+    is_known: bool = False
 
 
 def read_offer(result: object) -> Offer:
@@ -65,7 +67,7 @@ def read_offer(result: object) -> Offer:
 def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
     """What we answer for: what the agent lacks and we can, and what the user wants of us all the same.
 
-    A native load that may be replaced by a fuller telling is still the agent's.
+    A native load in whose place a transcript may be replayed is still the agent's.
     """
     if offer.version != acp.VERSION or isinstance(offer.version, bool):
         return ()

@@ -6,6 +6,7 @@ what was kept is on disk; everything else waits for it.
 
 from collections.abc import Mapping
 
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
@@ -136,34 +137,51 @@ class DeleteSession(Value):
 class FindSession(Value):
     """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
 
-    ``reads`` False: all that matters is whether it was deleted here. ``only_here``: the agent cannot know it instead,
-    so a transcript that is gone is worth asking the index for. ``searches``: it matters whether ours is complete.
+    ``only_here``: the agent cannot know it instead, so a transcript that is gone is worth asking the index for.
     """
 
     request: RequestId
     session: str
-    reads: bool = True
     only_here: bool = True
-    searches: bool = False
 
 
 class DecideNext(Value):
-    """Lines of the client behind one that asks the store: decided once that is done, as if they were read later."""
+    """Lines behind one that asks the store: decided once that is done, as if they were read later."""
 
+    peer: Peer
     lines: list[bytes]
 
 
-class StartReplay(Value):
-    """Tell the client what was recorded, up to what there was when it was found.
+class ReadPast(Value):
+    """Compare what the agent told of a session with its transcript; the answer is the event ``PastRead``.
 
-    ``weigh``: only if it is fuller than this, the agent's telling. ``brief``: make a record of it for the agent too.
-    ``if_complete``: only if it is.
+    ``told``: updates, and whether each came behind the agent's answer.
     """
 
     request: RequestId
-    weigh: tuple[bytes, ...] | None = None
-    brief: bool = False
-    if_complete: bool = False
+    session: str
+    told: tuple[tuple[bytes, bool], ...]
+
+
+class StartReplay(Value):
+    """Compare what the agent told with the transcript that was looked up, and replay that where it is to be shown.
+
+    ``told``: the agent's updates of the conversation, and whether each came behind an answer; ``compares``: they are
+    compared, also where there are none. ``rule``: what decided already, else, where nothing is compared, ours is shown.
+    ``shows``: anything is replayed at all. ``record``: make a record of it for the agent; ``before``: up to this
+    prompt. ``titles``: tell the title that prompts make. ``kinds``: optional kinds of updates that the client
+    understands.
+    """
+
+    request: RequestId
+    told: tuple[tuple[bytes, bool], ...] = ()
+    compares: bool = False
+    rule: Rule | None = None
+    shows: bool = True
+    record: bool = False
+    before: RequestId | None = None
+    titles: bool = True
+    kinds: frozenset[str] = frozenset()
 
 
 class StopReplay(Value):
@@ -198,6 +216,7 @@ Acting = (
     | DeleteSession
     | FindSession
     | DecideNext
+    | ReadPast
     | StartReplay
     | StopReplay
     | ForgetReplay

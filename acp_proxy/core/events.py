@@ -1,5 +1,7 @@
 """What can happen."""
 
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
@@ -20,25 +22,39 @@ class Piece(Value):
 
 
 class Found(Value):
-    """What the store has of a session that the client wants to open. ``trouble`` is an errno's name."""
+    """What the store has of a session that the client wants to open. ``trouble`` is an errno's name.
+
+    ``alias``: what the agent calls it, if that is another id. ``moved``: it was handed over before.
+    """
 
     request: RequestId
     deleted: bool = False
     trouble: str | None = None
     held: bool = False
     complete: bool = False
+    alias: str | None = None
+    moved: bool = False
 
 
 class ReplayEnded(Value):
-    """Everything recorded is with the client, or the replay was stopped; ``states`` are the latest stored ones.
+    """What the agent told was compared, and the transcript is with the client where that is to be shown.
 
-    ``ours`` False: the agent's telling is to be told, and nothing was. ``brief``: the record, where it was wanted.
+    ``rule``: what decided. ``comparison``: None where the transcript could not be read. ``states``: the latest stored
+    ones. ``record``: for the agent, where it was wanted.
     """
 
     request: RequestId
+    rule: Rule
+    comparison: Comparison | None
     states: list[bytes]
-    ours: bool = True
-    brief: str = ""
+    record: str = ""
+
+
+class PastRead(Value):
+    """What was told of a session behind a request has been compared; None: the transcript could not be read."""
+
+    request: RequestId
+    comparison: Comparison | None
 
 
 class Releasing(Value):
@@ -53,4 +69,4 @@ class AgentEnded(Value):
     how: str
 
 
-Event = Lines | Piece | Found | ReplayEnded | Releasing | AgentEnded
+Event = Lines | Piece | Found | ReplayEnded | PastRead | Releasing | AgentEnded

@@ -1,7 +1,9 @@
 """A session that the agent cannot restore goes on in a new one of the agent: the lines that bring that about.
 
-Pure: how they are made, not when. Source: design of the handover.
+Pure: how they are made, not when (``handovers``). docs/transparency.md has the rules.
 """
+
+import re
 
 from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Request, RequestId
@@ -9,7 +11,34 @@ from acp_proxy.wire.jsonrpc import Request, RequestId
 OWN_IDS = "acp-proxy/"
 """How ids of our own requests begin: no client would make one."""
 
-_NOTICE = "This conversation continues in a new session of the agent, which has been given the record above."
+_NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
+
+"""It begins with an empty line: some clients join it to the agent's last words."""
+_UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
+_LOGIN, _NOT_FOUND = -32000, -32002
+
+
+def wants_login(error: object) -> bool:
+    """No reason to open another session: it passes."""
+    return acp.member(error, "code") == _LOGIN
+
+
+def is_unknown(error: object, session: str | None = None) -> bool:
+    """Whether an error says that the agent does not know the session. ``session``: to name it says so too."""
+    code = acp.member(error, "code")
+    if code == _NOT_FOUND:
+        return True
+    if code not in (jsonrpc.INVALID_PARAMS, jsonrpc.INTERNAL_ERROR):
+        return False
+    said = jsonrpc.dump([acp.member(error, "message"), acp.member(error, "data")]).decode()
+    names = session is not None and code == jsonrpc.INVALID_PARAMS and session in said
+    return names or _UNKNOWN.search(said) is not None
+
+
+def is_command(blocks: object) -> bool:
+    """Whether a prompt is a slash command: it goes out as it is."""
+    first = blocks[0] if isinstance(blocks, list) and blocks else None
+    return (acp.text(first, "text") or "").lstrip().startswith("/")
 
 
 def new_session(id: RequestId, load: Request) -> bytes:
@@ -26,9 +55,11 @@ def new_session(id: RequestId, load: Request) -> bytes:
 
 
 def answer(id: RequestId, result: object) -> bytes:
-    """The load's answer: the new session's modes and options, and a word on what happened."""
-    body = {key: found for key in ("modes", "configOptions") if (found := acp.member(result, key)) is not None}
-    return jsonrpc.result(id, {**body, "_meta": {"acp-proxy": {"handover": True}}})
+    """The load's answer: all that the new session's had but its id, and a word on what happened."""
+    body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
+    meta = body.get("_meta")
+    told = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
+    return jsonrpc.result(id, {**body, "_meta": told})
 
 
 def refused(id: RequestId, line: bytes) -> bytes:

@@ -4,9 +4,7 @@
 that a peer can send. The shell calls it under one lock; it keeps no clock and touches no file.
 """
 
-import contextlib
-
-from acp_proxy.core import answers, capabilities, handover
+from acp_proxy.core import answers, capabilities
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Modes, Service
@@ -21,23 +19,26 @@ from acp_proxy.core.effects import (
     Identify,
     KeepPiece,
     ListSessions,
-    Recording,
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
 from acp_proxy.core.filing import Filing
-from acp_proxy.core.handover import Briefed
-from acp_proxy.core.ledger import Ledger
+from acp_proxy.core.handovers import Handovers
+from acp_proxy.core.ledger import Ledger, Open
+from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import STRANGERS, Notebook
 from acp_proxy.core.opening import Opening
-from acp_proxy.core.restoring import HELD_LIMIT, Restores
 from acp_proxy.core.scribe import Scribe
 from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Peer, Request, Response
 from acp_proxy.wire.value import Value
 
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
+_LINE_END = b"}}}\n"
+"""How an update ends: itself, its parameters and the message. What does not is looked into."""
+_SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
+"""Requests of the client's behind which what the agent told of a session before is in question no longer."""
 
 
 class Settings(Value):
@@ -57,20 +58,19 @@ class Interceptor:
         self._service = Service(settings.modes, is_wanted=settings.records and settings.serves)
         self._filing = Filing()
         self._names = Aliases()
-        self._restores = Restores(self._notebook, self._names)
-        self._scribe = Scribe(self._ledger, self._notebook, self._restores)
-        self._opening = Opening(self._service, self._ledger, self._notebook, self._restores, self._names)
+        self._handovers = Handovers()
+        self._loads = Loads(self._notebook, self._names, self._handovers)
+        self._scribe = Scribe(self._ledger, self._notebook, self._loads.under_way.is_in_question)
+        self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         self._long: dict[Peer, str | None] = {}
         """Whose lines pass in pieces now, and for which transcript."""
-        self._unnamed: list[bytes] = []
-        self._unnamed_size = 0
         self._said_crowded = False
 
     @property
     def holds_too_much(self) -> bool:
         """Whether the agent should not be read until a replay has ended."""
-        return self._restores.hold_too_much
+        return self._loads.under_way.hold_too_much
 
     def passes(self, lines: bytes) -> str | None:
         """The session, where these whole lines are updates of the session that was updated last, and nothing has
@@ -80,10 +80,12 @@ class Interceptor:
         session, beginning = self._passing
         if not lines.startswith(beginning) or lines.rfind(_SESSION_INFO) >= 0:  # faster than ``in``
             return None
+        if not lines.endswith(_LINE_END):
+            return None
         if lines.find(b"\n") + 1 == len(lines):
             return session
         count = len(framing.cut(lines))  # a third of the time that counting the newlines takes
-        return session if lines.count(b"\n" + beginning) == count - 1 else None
+        return session if lines.count(_LINE_END + beginning) == count - 1 else None
 
     def means_nothing(self, lines: bytes) -> bool:
         """Whether these whole lines of the client's only have to be passed on: notifications that nothing depends on,
@@ -101,9 +103,11 @@ class Interceptor:
                 self._passing = None
                 effects = self._opening.found(event)
             case ReplayEnded():
-                effects = self._restores.replay_ended(event)
+                effects = self._loads.replay_ended(event)
+            case PastRead():
+                effects = self._loads.past_read(event)
             case Releasing(request):
-                effects = self._restores.released(request)
+                effects = self._loads.released(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
@@ -123,10 +127,10 @@ class Interceptor:
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
         """What is done about the beginning of a line that nothing has to be known of but what stands there: updates
         that pass as they are, and prompts. None: it is waited for, and decided on whole."""
-        recorded: list[Recording] = []
+        recorded: list[Effect] = []
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
-            session = self._plain_session(id) if id is not None and not self._names else None
+            session = self._plain_session(id, data) if id is not None and not self._names else None
             if session is None or _SESSION_INFO in data or not (self._filing.is_named or not self._notebook.records):
                 return None
         else:
@@ -134,8 +138,11 @@ class Interceptor:
             session = acp.session_id(request.params) if request is not None else None
             if request is None or session is None:
                 return None
+            if self._loads.life.unread(session):
+                return None
             self._passing = None
-            recorded = self._scribe.prompt_begins(session, request)
+            settled = self._loads.prompted(session, None)
+            recorded = [*settled, *self._scribe.prompt_begins(session, request)]
         self._long[peer] = session if self._notebook.records else None
         return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
 
@@ -154,54 +161,73 @@ class Interceptor:
             message = jsonrpc.read_message(line)
             if not isinstance(message, Notification):
                 self._passing = None
+            if unread := self._unread(message):
+                return [*effects, *unread, DecideNext(Peer.CLIENT, lines[at - 1 :])]
             effects += self._filing.filed(self._from_client(line, message))
             if isinstance(effects[-1], FindSession) and at < len(lines):
-                effects.append(DecideNext(lines[at:]))
-                break
+                return [*effects, DecideNext(Peer.CLIENT, lines[at:])]
         return effects
+
+    def _unread(self, message: Message) -> list[Effect]:
+        """What has to be read before this can be decided on: whether what the agent told of a session is new."""
+        if not isinstance(message, Request) or message.method not in _SETTLING:
+            return []
+        return self._loads.life.unread(acp.session_id(message.params))
 
     def _from_client(self, line: bytes, message: Message) -> list[Effect]:
         if isinstance(message, Request) and (ours := self._answered_here(line, message)) is not None:
             return ours
-        effects: list[Effect] = [
-            *self._scribe.recorded(Peer.CLIENT, message),
-            Forward(Peer.AGENT, self._outward(line, message)),
-        ]
+        effects = self._settled(message)
+        if isinstance(message, Request) and message.method == acp.INITIALIZE:
+            self._loads.life.kinds = acp.optional_kinds(acp.member(message.params, "clientCapabilities"))
+        effects += [*self._scribe.recorded(Peer.CLIENT, message), Forward(Peer.AGENT, self._outward(line, message))]
         if isinstance(message, Notification) and message.method == acp.CANCEL_REQUEST:
-            effects += self._restores.cancelled(message)
+            effects += self._loads.cancelled(message)
         return effects
+
+    def _settled(self, message: Message) -> list[Effect]:
+        """What comes of what the agent told before this."""
+        session = acp.session_id(message.params) if isinstance(message, Request) else None
+        if not isinstance(message, Request) or session is None:
+            return []
+        if message.method == acp.PROMPT:
+            return self._loads.prompted(session, message)
+        return self._loads.life.closed(session) if message.method == acp.CLOSE else []
 
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
         """The effects of a request that the agent does not see as it came; None for all others."""
-        method = request.method.removeprefix("session/") if request.method.startswith("session/") else ""
         ours = self._service.ours
-        asks = capabilities.DELETE in ours and method in (capabilities.LOAD, capabilities.RESUME)
-        if not asks and not self._opening.reads(method):
-            return None
+        if request.method in (acp.LOAD, acp.RESUME):
+            if not self._notebook.records:
+                return None
+            try:
+                session = acp.required_text(request.params, "sessionId")
+            except acp.InvalidParams as problem:
+                is_ours = request.method.removeprefix("session/") in ours
+                return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if is_ours else None
+            if self._service.is_known:
+                return self._opening.looked_up(line, request, session)
+            return self._opening.passed(line, request, session)
         try:
-            if method == capabilities.LIST:
+            if request.method == acp.LIST and capabilities.LIST in ours:
                 cwd, cursor = (acp.optional_text(request.params, key) for key in ("cwd", "cursor"))
                 if cwd is not None and not acp.is_absolute(cwd):
                     raise acp.InvalidParams("cwd must be an absolute path")
                 return [ListSessions(request.id, cwd, cursor, self._service.directories)]
-            session = acp.required_text(request.params, "sessionId")
+            if request.method == acp.DELETE and capabilities.DELETE in ours:
+                session = acp.required_text(request.params, "sessionId")
+                forgotten = self._notebook.deleted(session)
+                return [*forgotten, *self._loads.stopped(session), DeleteSession(session, request.id)]
         except acp.InvalidParams as problem:
-            return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))] if method in ours else None
-        if method == capabilities.DELETE:
-            forgotten = self._notebook.deleted(session)
-            return [*forgotten, *self._restores.stopped(session), DeleteSession(session, request.id)]
-        return self._opening.looked_up(line, request, method, session)
+            return [refusal(request.id, jsonrpc.INVALID_PARAMS, str(problem))]
+        return None
 
     def _outward(self, line: bytes, message: Message) -> bytes:
         """A client's line as the agent gets it: the same, but of a session that has another id there."""
         if not self._names:
             return line
-        session = acp.session_id(message.params) if isinstance(message, Request) else None
-        if isinstance(message, Request) and message.method == acp.PROMPT and session in self._restores.briefs:
-            brief = self._restores.briefs.pop(session or "")
-            with contextlib.suppress(ValueError, KeyError):  # a prompt that is none: the agent will say so
-                line = handover.with_brief(line, brief)
-                self._restores.briefed[session or ""] = handover.Briefed(brief)
+        if isinstance(message, Request) and message.method == acp.PROMPT:
+            line = self._handovers.carried(line, message, acp.session_id(message.params) or "")
         return self._names.to_agent(line, message)
 
     # --- from the agent
@@ -214,21 +240,23 @@ class Interceptor:
             if self._names:
                 line = lines[at] = self._names.to_client(line, jsonrpc.read_message(line))
             id = acp.plain_update_session(line)
-            session = self._plain_session(id) if id is not None and line.endswith(b"\n") else None
+            session = self._plain_session(id, line) if id is not None and line.endswith(_LINE_END) else None
             if session is None or id is None:
                 self._passing = None
                 effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
+                if effects and isinstance(next := effects[-1], DecideNext):
+                    return [*effects[:-1], DecideNext(Peer.AGENT, [*next.lines, *lines[at:]])]
                 continue
-            prefix = acp.UPDATE_PREFIX + id + b'"'
+            prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
             end = at + 1
-            while end < count and not self._names and lines[end].startswith(prefix):
+            while end < count and not (self._names or is_watched) and lines[end].startswith(prefix):
+                if not lines[end].endswith(_LINE_END):
+                    break
                 end += 1
-            if end == count and not lines[-1].endswith(b"\n"):
-                end -= 1
             data = line if end == at + 1 else b"".join(lines[at:end])
             at = end
-            if self._filing.is_named and self._notebook.records and not self._names:
+            if self._filing.is_named and self._notebook.records and not (self._names or is_watched):
                 self._passing = session, prefix
             effects.append(Forward(Peer.CLIENT, data, first=True))
             if self._notebook.records:
@@ -238,7 +266,7 @@ class Interceptor:
                     effects += self._filing.filed([EndTurn(session)])
         return effects
 
-    def _plain_session(self, id: bytes) -> str | None:
+    def _plain_session(self, id: bytes, data: bytes) -> str | None:
         """The session whose updates pass without being parsed: nothing waits for them, nothing depends on them."""
         try:
             session = id.decode()
@@ -246,11 +274,9 @@ class Interceptor:
             return None
         if not self._notebook.records:
             return session
-        if not self._notebook.is_plain(session) or session in self._restores.briefed:
+        if not self._notebook.is_plain(session) or self._handovers.is_briefed(session):
             return None
-        if self._restores.holder(session) or self._scribe.is_reopening(session):
-            return None
-        return session
+        return session if self._loads.is_plain(session, data) else None
 
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
         match message:
@@ -262,8 +288,13 @@ class Interceptor:
                 return self._response(line, message)
             case Request(params=params):
                 effects: list[Effect] = [*self._scribe.recorded(Peer.AGENT, message)]
-                return effects + self._restores.question(acp.session_id(params), line)
-            case Notification() | Batch() | Opaque():
+                return effects + self._loads.question(acp.session_id(params), line)
+            case Notification(method=method, params=params):
+                session = (
+                    self._loads.under_way.asks_in(params) if method == acp.CANCEL_REQUEST else acp.session_id(params)
+                )
+                return [*self._scribe.recorded(Peer.AGENT, message), *self._loads.to_client(session, line)]
+            case Batch() | Opaque():
                 return [*self._scribe.recorded(Peer.AGENT, message), Forward(Peer.CLIENT, line)]
 
     def _title_told(self, session: str, data: bytes) -> None:
@@ -281,63 +312,73 @@ class Interceptor:
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
-            self._unnamed.append(line)  # perhaps of the session that the agent opens for us: its answer will tell
-            self._unnamed_size += len(line)
-            return [] if self._unnamed_size <= HELD_LIMIT else self._let_go()
-        if session in self._restores.unwanted:
+            is_clients = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)  # perhaps: then it does not wait
+            let_go = self._handovers.unnamed.wait(line, is_with_client=is_clients)
+            if not is_clients:
+                return [Forward(Peer.CLIENT, let_go)] if let_go else []
+        if session in self._handovers.unwanted:
             return []
-        if (briefed := self._restores.briefed.get(session or "")) is not None:
-            said = _without_brief(line, message, briefed)
+        if session is not None and self._handovers.is_briefed(session):
+            said = self._handovers.without_record(session, line, message)
             if said is None:
                 return []
             line, message = said
-        restore = self._restores.holder(session) if session is not None else None
-        if restore is not None and restore.awaits_past:
-            return self._restores.past_update(restore, line, message)
-        recorded = self._scribe.recorded(Peer.AGENT, message)
-        if restore is not None and restore.holds:
-            return [*recorded, *self._restores.to_client(session, line)]
-        return [Forward(Peer.CLIENT, line, first=True), *recorded]
+        load = self._loads.under_way.current(session) if session is not None else None
+        if load is not None:
+            return self._loads.update(load, line, message)
+        return [Forward(Peer.CLIENT, line, first=True), *self._scribe.recorded(Peer.AGENT, message)]
 
     def _may_be_opened_for_us(self, session: str) -> bool:
-        known = (
-            session in self._notebook.sessions or self._restores.holder(session) or self._scribe.is_reopening(session)
-        )
-        return self._restores.opens_anew and not known
+        if not self._handovers.is_asking:
+            return False
+        return session not in self._notebook.sessions and not self._loads.under_way.is_in_question(session)
 
     def _named(self) -> list[Effect]:
         """What waited for the id of a session that the agent opens for us."""
-        unnamed, self._unnamed, self._unnamed_size = self._unnamed, [], 0
-        return self._agent_lines(unnamed)
-
-    def _let_go(self) -> list[Effect]:
-        """Too much waits for its name: it passes as it came."""
-        unnamed, self._unnamed, self._unnamed_size = self._unnamed, [], 0
-        return [Forward(Peer.CLIENT, b"".join(unnamed))]
+        return self._agent_lines(self._handovers.unnamed.named(self._names))
 
     def _response(self, line: bytes, message: Response) -> list[Effect]:
-        if (restore := self._restores.asked_by_us(message.id)) is not None:
-            return [*self._restores.opened_anew(restore, line, message), *self._named()]
+        if (load := self._handovers.asked_by_us(message.id)) is not None:
+            return [*self._loads.opened_anew(load, line, message), *self._named()]
         found = self._ledger.take(Peer.CLIENT, message.id)
         if found is None:
             return [Forward(Peer.CLIENT, line)]
-        if (restore := self._restores.of(found.request)) is not None:
-            return [*self._restores.answered(restore, line, message), *self._scribe.nothing_opens()]
+        if (load := self._loads.under_way.of(found.request)) is not None:
+            return [*self._loads.answered(load, line, message), *self._scribe.nothing_opens()]
+        if found.request.method == acp.PROMPT and found.session is not None:
+            return self._prompt_answered(found, found.session, line, message)
+        fork = acp.session_id(message.result) if found.request.method == acp.FORK else None
+        told = self._notebook.told_before(fork) if fork is not None else []
         effects: list[Effect] = [*self._scribe.answered(found, message)]
         service = self._service
         is_amended = service.is_wanted and service.modes.list != capabilities.AGENT and self._notebook.records
         match found.request.method:
             case acp.INITIALIZE:
                 return effects + self._initialized(line, message)
+            case acp.FORK if fork is not None and self._notebook.records:
+                self._loads.forked(found.request, fork, told)
             case acp.LIST if capabilities.LIST not in self._service.ours and is_amended and message.error is None:
                 return [*effects, AmendList(line)]
             case acp.DELETE if found.session is not None and message.error is None and self._notebook.records:
                 effects += self._notebook.deleted(found.session)
-                effects += [*self._restores.stopped(found.session), DeleteSession(found.session)]
-            case acp.PROMPT if found.session is not None:  # behind the updates of its turn
-                told = [*self._title_line(found.session), line]
-                return effects + [effect for each in told for effect in self._restores.to_client(found.session, each)]
+                effects += [*self._loads.stopped(found.session), DeleteSession(found.session)]
         return [*effects, Forward(Peer.CLIENT, line)]
+
+    def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
+        """The end of a turn, behind the updates of it."""
+        id = found.request.id
+        first = self._handovers.refused_first(session, id, message.error)
+        if first is not None and self._service.modes.handover != capabilities.NEVER:
+            load, prompt = first
+            self._ledger.add(Peer.CLIENT, prompt, session)
+            return self._opening.send_again(load, prompt, line)
+        effects = self._loads.turn_ends(session)
+        delivered = self._handovers.delivered(id, succeeded=message.error is None)
+        if delivered is not None:
+            effects += self._notebook.handed_over(*delivered)
+        effects += [*self._scribe.answered(found, message), *self._loads.turn_ended(session)]
+        told = [*self._title_line(session), line]
+        return effects + [effect for each in told for effect in self._loads.to_client(session, each)]
 
     def _initialized(self, line: bytes, message: Response) -> list[Effect]:
         if message.error is not None:
@@ -345,16 +386,23 @@ class Interceptor:
         offer = capabilities.read_offer(message.result)
         service = self._service
         service.native, service.directories = offer.native, offer.directories
-        if offer.version != acp.VERSION:
+        service.is_known = False
+        if type(offer.version) is not int or offer.version != acp.VERSION:
             # Another version's lines are not ours to read: nothing is recorded, nothing served.
             self._notebook.stop()
             self._filing.drop()
             service.ours = ()
-            return [Forward(Peer.CLIENT, line)]
+            said = jsonrpc.printable(jsonrpc.dump(offer.version).decode()) if offer.version is not None else "none"
+            warning = f"nothing is recorded: the agent's protocolVersion is {said}, and acp-proxy records version 1"
+            return [*([Warn(warning)] if self._settings.records else []), Forward(Peer.CLIENT, line)]
+        if self._settings.records:
+            self._notebook.start()
         effects: list[Effect] = []
         if not self._filing.is_named:
             effects += self._filing.named(Identify(offer.name, offer.release))
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
+        service.is_known = service.is_wanted
+        self._loads.life.titles = capabilities.LIST in service.ours
         if service.ours:
             try:
                 line = capabilities.amended(line, service.ours, offer.native, self._settings.release)
@@ -367,26 +415,10 @@ class Interceptor:
         for found in list(self._ledger.of(Peer.CLIENT)):
             request = found.request
             if request.method == acp.PROMPT and found.session is not None:
-                effects += self._notebook.prompt_failed(found.session, f"agent {how}")
-            if self._restores.of(request) is None:
+                effects += self._loads.turn_ends(found.session)
+                effects += self._notebook.prompt_failed(found.session, f"agent {how}", request.id)
+            if self._loads.under_way.of(request) is None:
                 effects.append(refusal(request.id, jsonrpc.INTERNAL_ERROR, f"agent {how}"))
-        effects += [*self._restores.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
+        effects += [*self._loads.failed(f"agent {how}"), *self._named(), *self._opening.failed(f"agent {how}")]
         self._ledger.clear()
         return [*effects, *self._scribe.nothing_opens()]
-
-
-def _without_brief(line: bytes, message: Notification, briefed: Briefed) -> tuple[bytes, Notification] | None:
-    """An update less what it tells of the brief; None where nothing else is in it."""
-    update = acp.member(message.params, "update")
-    kind, title = acp.update_kind(update), acp.text(update, "title")
-    if kind == acp.SESSION_INFO and title is not None and briefed.is_title(title):
-        return None
-    text = acp.text(acp.member(update, "content"), "text") if kind == acp.USER_CHUNK else None
-    if text is None or (left := briefed.words(text)) == text:
-        return line, message
-    try:
-        line = acp.with_chunk_text(line, left)
-    except (ValueError, KeyError):
-        return line, message
-    told = jsonrpc.read_message(line)
-    return (line, told) if left and isinstance(told, Notification) else None

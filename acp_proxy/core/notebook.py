@@ -1,4 +1,4 @@
-"""What is written down of each session, and when (design: what is recorded).
+"""What is written down of each session, and when. docs/transcript-format.md says what is recorded.
 
 Turns what passes into ``Recording`` effects. Knows which sessions are open here and how many turns are under way;
 knows nothing of capabilities, of answers, or of where lines go.
@@ -8,10 +8,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
-from acp_proxy.wire import acp, jsonrpc, record
-from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.core.terminals import SessionTerminals, Terminals
+from acp_proxy.history.verdict import Rule
+from acp_proxy.wire import acp, record
+from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.titles import Titles
-from acp_proxy.wire.value import Value
 
 WAITING_LIMIT = 1024 * 1024
 """Bytes of updates that may wait for the answer that tells whose they are."""
@@ -21,26 +22,16 @@ agent can name them without end; one that works with sub-agents all day names so
 KNOWN_LIMIT = 4 * 1024 * 1024
 """Bytes for what is remembered of sessions, here and where they are written: two thousand of them. Past it the one that
 was used longest ago is forgotten, and begun again if it is heard of again."""
-SHOWN_LIMIT = 64 * 1024 * 1024
-"""Bytes of terminals' outputs that wait for the end of their turns. What is beyond is not kept, and replays say so."""
-
 _SESSION = 2048  # bytes that one takes here and in the recorder, beside its texts
-_TERMINAL = 512  # the same, of a terminal
-_EXIT_STATUS = 4096  # as JSON: more is no exit status
 _SECOND_CHANCES = 64  # sessions in a turn that are passed over, when one has to be forgotten
 
 
-class Terminal(Value, frozen=False):
-    """A command that the client runs for the agent; ``shown`` when a tool call refers to it."""
+class Prompt:
+    """A prompt without an answer; ``cancelled``: the client wants none any more."""
 
-    output: str | None = None
-    truncated: bool = False
-    exit_status: object = None
-    shown: bool = False
-
-    @property
-    def size(self) -> int:
-        return _TERMINAL + len(self.output or "")
+    def __init__(self, id: RequestId | None) -> None:
+        self.id = id
+        self.cancelled = False
 
 
 class Session:
@@ -50,12 +41,13 @@ class Session:
         self.begun = False
         self.cwd: str | None = None
         self.directories: list[str] = []
-        self.turns = 0
+        self.prompts: list[Prompt] = []
+        """Those without an answer."""
         self.deleted = False
         self.untold = False
         """New here, and no title of it is with the client yet."""
         self.titles = Titles()
-        self.terminals: dict[str, Terminal] = {}
+        self.terminals = SessionTerminals()
         self.size = 0
 
 
@@ -69,13 +61,30 @@ class Notebook:
         """Whether there were more strangers than are recorded."""
         self._strangers = 0
         self._size = 0
-        self._shown_size = 0
+        self._terminals = Terminals()
         self._waiting: dict[str, list[tuple[bytes, object]]] = {}
         self._waiting_size = 0
 
     def is_live(self, session: str) -> bool:
         """Whether a prompt of this session has no answer yet."""
-        return session in self.sessions and self.sessions[session].turns > 0
+        return session in self.sessions and bool(self.sessions[session].prompts)
+
+    def is_live_when_opened(self, session: str) -> bool:
+        """The same when the client opens it: of prompts that were cancelled nobody waits for an answer any more."""
+        if self.is_live(session):
+            known = self.sessions[session]
+            known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
+        return self.is_live(session)
+
+    def cancelled(self, session: str | None) -> None:
+        """The client cancels the turn."""
+        known = self.sessions.get(session) if session is not None else None
+        for prompt in known.prompts if known is not None else ():
+            prompt.cancelled = True
+
+    def has_begun(self, session: str) -> bool:
+        """Whether something of this session was recorded here."""
+        return session in self.sessions and self.sessions[session].begun
 
     def is_deleted(self, session: str) -> bool:
         """Whether it was deleted, and not prompted since."""
@@ -84,7 +93,7 @@ class Notebook:
     def is_plain(self, session: str) -> bool:
         """Whether its updates can be written down without being looked into."""
         found = self.sessions.get(session)
-        return found is not None and not found.deleted and not found.terminals
+        return found is not None and not found.deleted and not found.terminals.open
 
     def opened(self, session: str, method: str, params: object, result: object) -> list[Recording]:
         """The agent agreed to open it; updates that came before the answer follow the header."""
@@ -92,14 +101,43 @@ class Notebook:
         origin = record.RECORDED if method == acp.NEW else record.PARTIAL
         return self._opened(session, method, params, result, origin, parent=parent)
 
-    def imported(self, session: str, params: object, result: object, told: list[bytes]) -> list[Recording]:
+    def imported(
+        self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
+    ) -> list[Recording]:
         """The agent loaded a session that we lack: what it told of the past begins the transcript."""
-        kept = [Keep(session, Peer.AGENT, raw) for raw in told]
+        kept = [Keep(session, Peer.AGENT, raw) for raw in (*told, *states)]
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
-        """It goes on in another session of the agent."""
+        """It goes on in another session of the agent, which has got a record of it."""
         return self._noted(session, {"type": record.HANDOVER, "to": new})
+
+    def renamed(self, session: str, new: str) -> list[Recording]:
+        """The agent calls it by another id from now on."""
+        return self._noted(session, {"type": record.ALIAS, "to": new})
+
+    def replayed(self, session: str, rule: Rule | None) -> list[Recording]:
+        """Whose replay a load has shown, and which rule decided."""
+        if rule is None:
+            return []
+        shown = "transcript" if rule.is_ours else "agent"
+        return self._noted(session, {"type": record.REPLAY, "shown": shown, "rule": rule.value[0]})
+
+    def told_before(self, session: str) -> list[bytes]:
+        """Updates of the conversation of a session that were told before the answer that named it; taken out."""
+        waited = self._waiting.get(session, [])
+        told = [(raw, update) for raw, update in waited if acp.is_conversation(acp.update_kind(update))]
+        self._waiting_size -= sum(len(raw) for raw, _ in told)
+        if told:
+            self._waiting[session] = [item for item in waited if item not in told]
+        return [raw for raw, _ in told]
+
+    def placed(self, session: str, params: object) -> list[Recording]:
+        """Where a deleted session is, if it lives again."""
+        cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
+        known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
+        known.cwd, known.directories, known.deleted = cwd, directories, True
+        return forgotten
 
     def title(self, session: str) -> str | None:
         """The title that the client should hear of, once: at the end of a new session's first turn, where the agent has
@@ -147,6 +185,10 @@ class Notebook:
         begin = Begin(session, cwd, directories, origin, parent)
         return [*forgotten, begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
 
+    def start(self) -> None:
+        """Record again."""
+        self.records = True
+
     def stop(self) -> None:
         """Record nothing from here on."""
         self.records = False
@@ -180,48 +222,45 @@ class Notebook:
             return []
         effects = self._begun(session)
         known = self.sessions[session]
-        if known.terminals:
-            for item in _shown(update):
-                if item in known.terminals:
-                    known.terminals[item].shown = True
+        known.terminals.refer(update)
         effects.append(Keep(session, Peer.AGENT, raw))
         if acp.update_kind(update) == acp.SESSION_INFO:
             self.title_told(session, update)
             effects.append(EndTurn(session))
         return effects
 
-    def prompt(self, session: str, raw: bytes, blocks: object) -> list[Recording]:
-        begun = self._turn_begun(session)
+    def prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
+        begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
         return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
 
-    def prompt_begins(self, session: str, blocks: object) -> list[Recording]:
+    def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """The same of one that passes in pieces, by what is known of its blocks: those to come may say more, so what
         would only stand in for a title is none."""
-        begun = self._turn_begun(session)
+        begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
             known.titles = Titles(known.titles.line)
         return begun
 
-    def _turn_begun(self, session: str) -> list[Recording]:
+    def _turn_begun(self, session: str, id: RequestId | None) -> list[Recording]:
         if not self.records:
             return []
         effects = self._begun(session)
         self.sessions.move_to_end(session)
         known = self.sessions[session]
-        known.turns += 1
+        known.prompts.append(Prompt(id))
         known.deleted = False
         return [*effects, BeginTurn(session)]
 
-    def prompt_answered(self, session: str, raw: bytes) -> list[Recording]:
-        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)])
+    def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
+        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
-    def prompt_failed(self, session: str, how: str) -> list[Recording]:
+    def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
         """The agent is gone before it answered."""
         note = {"type": record.FAILED, "method": acp.PROMPT, "message": how}
-        return self._end_turn(session, [KeepNote(session, note)])
+        return self._end_turn(session, [KeepNote(session, note)], id)
 
     def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
         """Any other line that is recorded, of a session that is."""
@@ -248,41 +287,22 @@ class Notebook:
 
     def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
         """What the client told the agent about a terminal."""
-        if session not in self.sessions:
-            return
-        terminals = self.sessions[session].terminals
-        if method == acp.TERMINAL_CREATE:
-            if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
-                self._dropped({id: terminals[id]} if id in terminals else {})
-                terminals[id] = Terminal()
-                self._shown_size += _TERMINAL
-            return
-        if (found := terminals.get(acp.text(params, "terminalId") or "")) is None:
-            return
-        if method == acp.TERMINAL_OUTPUT and (output := acp.text(result, "output")) is not None:
-            self._shown_size -= len(found.output or "")
-            found.output = output if self._has_room(len(output)) else None
-            self._shown_size += len(found.output or "")
-            found.truncated = acp.member(result, "truncated") is True
-            found.exit_status = _exit_status(acp.member(result, "exitStatus")) or found.exit_status
-        elif method == acp.TERMINAL_WAIT and isinstance(result, Mapping):
-            found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
+        if session in self.sessions:
+            self._terminals.answered(self.sessions[session].terminals, method, params, result)
 
     def terminal_released(self, session: str, params: object) -> list[Recording]:
         """The last that will be known of it."""
-        id = acp.text(params, "terminalId")
         known = self.sessions.get(session)
-        if known is None or id not in known.terminals or not known.terminals[id].shown:
-            return []
-        return _terminal_notes(session, self._dropped({id: known.terminals.pop(id)}))
+        return self._terminals.released(session, known.terminals, params) if known is not None else []
 
-    def _end_turn(self, session: str, last: list[Recording]) -> list[Recording]:
+    def _end_turn(self, session: str, last: list[Recording], id: RequestId | None) -> list[Recording]:
         known = self.sessions.get(session)
         if known is None:
             return []
-        known.turns = max(0, known.turns - 1)
-        terminals, known.terminals = known.terminals, {}
-        notes = _terminal_notes(session, self._dropped(terminals))
+        answered = next((prompt for prompt in known.prompts if prompt.id == id), None)
+        if answered is not None:
+            known.prompts.remove(answered)
+        notes = self._terminals.noted(session, known.terminals)
         if known.deleted:
             return []
         return [*notes, *last, EndTurn(session)]
@@ -323,23 +343,15 @@ class Notebook:
         """Forget the session that was used longest ago; one in a turn only if all of the oldest are."""
         for _ in range(_SECOND_CHANCES):
             oldest = next(iter(self.sessions))
-            if oldest != needed and not self.sessions[oldest].turns:
+            if oldest != needed and not self.sessions[oldest].prompts:
                 break
             self.sessions.move_to_end(oldest)
         else:
             oldest = next(session for session in self.sessions if session != needed)
         gone = self.sessions.pop(oldest)
         self._size -= gone.size
-        self._dropped(gone.terminals)
+        self._terminals.forget(gone.terminals)
         return [Forget(oldest)] if gone.begun else []
-
-    def _has_room(self, size: int) -> bool:
-        return self._shown_size + size <= SHOWN_LIMIT
-
-    def _dropped(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
-        """These are not kept any more."""
-        self._shown_size -= sum(each.size for each in terminals.values())
-        return terminals
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
@@ -348,33 +360,3 @@ class Notebook:
             if acp.update_kind(update) == acp.SESSION_INFO:
                 self.title_told(session, update)
         return [Keep(session, Peer.AGENT, raw) for raw, _ in waited]
-
-
-def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
-    return [
-        KeepNote(
-            session,
-            {
-                "type": record.TERMINAL,
-                "terminalId": id,
-                "output": found.output,
-                "truncated": found.truncated,
-                "exitStatus": found.exit_status,
-            },
-        )
-        for id, found in terminals.items()
-        if found.shown
-    ]
-
-
-def _exit_status(value: object) -> object:
-    return value if len(jsonrpc.dump(value)) <= _EXIT_STATUS else None
-
-
-def _shown(update: object) -> list[str]:
-    """The terminals that a tool call's content refers to."""
-    content = acp.member(update, "content")
-    if not isinstance(content, list):
-        return []
-    ids = [acp.text(item, "terminalId") for item in content if acp.text(item, "type") == "terminal"]
-    return [id for id in ids if id is not None]

@@ -1,23 +1,15 @@
 """How a request to open a session is served: one table, from what the agent offers, what we have and what is wished.
 
-Pure. Source: design, "Who answers what", "session/load and session/resume", "Handover".
+Pure. docs/transparency.md says who answers what.
 """
 
 import enum
 
 from acp_proxy.core.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
 from acp_proxy.core.events import Found
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
-
-
-class Past(enum.Enum):
-    """What becomes of what the agent tells of the past before it answers."""
-
-    DROPPED = "ours is told"
-    TOLD = "it is what is told; ours only if that is complete, or if there is none of it"
-    WEIGHED = "the fuller of the two is told"
-    IMPORTED = "it passes, and begins the transcript that we lack"
 
 
 class Refused(enum.Enum):
@@ -26,44 +18,46 @@ class Refused(enum.Enum):
 
 
 class Plan(Value):
-    """``sends``: the method that goes to the agent. ``tells``: whether ours is told at all.
-    ``hands_over``: if the agent refuses, the session is handed over."""
+    """``sends``: the method that goes to the agent.
+
+    ``passes``: what the agent tells goes to the client as it comes; else it waits until it is decided whose replay the
+    client sees. ``rule``: that is decided already. ``shows``: the client wants to see a replay at all. ``imports``:
+    what the agent tells begins a transcript. ``renames``: the client keeps its id where the agent answers with another.
+    ``hands_over``: when the agent refuses, the session goes on in a new one:
+    ``auto`` (where the agent does not know it), ``always`` (unless it wants a login) or ``never``.
+    """
 
     sends: str
-    past: Past
-    tells: bool = True
-    hands_over: bool = False
+    passes: bool = False
+    rule: Rule | None = None
+    shows: bool = True
+    imports: bool = False
+    renames: bool = True
+    hands_over: str = NEVER
 
 
-def plan(
-    method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool, moved: bool
-) -> Plan | Refused | None:
-    """What is done about a request to open a session; None: it passes as it came.
+def plan(method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool) -> Plan | Refused | None:
+    """What is done about a request to open a session. None: it is not served.
 
-    ``live``: a turn of it is under way. ``moved``: it was handed over in this process.
+    ``live``: a turn of it is under way.
     """
-    always = modes.handover == ALWAYS and found.held
-    if method == acp.RESUME:
-        wanted = RESUME not in native and modes.resume == STORE
-        return Plan(acp.LOAD, Past.DROPPED, tells=False) if wanted else None
+    hands_over = modes.handover if found.held else NEVER
+    rule = Rule.HANDED_OVER if found.moved else None
+    if method != acp.LOAD:
+        if RESUME in native or modes.resume != STORE or method != acp.RESUME:
+            return Plan(method, passes=True)
+        return Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
     if modes.load == AGENT:
-        return None
-    if moved and found.held:
-        return Plan(acp.NEW, Past.DROPPED)
+        return Plan(acp.LOAD, passes=True)
     if LOAD in native:
-        return _native(found, native, modes, live=live, always=always)
+        if live or found.trouble is not None or not found.held:
+            return Plan(acp.LOAD, passes=True, imports=not found.held and not live and found.trouble is None)
+        if modes.load == STORE and found.complete:
+            sends = acp.RESUME if RESUME in native else acp.LOAD
+            return Plan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
+        return Plan(acp.LOAD, rule=rule, hands_over=hands_over)
     if RESUME in native:
-        return Plan(acp.RESUME, Past.TOLD, hands_over=always)
+        return Plan(acp.RESUME, rule=rule, hands_over=hands_over)
     if modes.handover == NEVER:
         return None
-    return Plan(acp.NEW, Past.DROPPED) if found.held else Refused.NOT_FOUND
-
-
-def _native(found: Found, native: frozenset[str], modes: Modes, *, live: bool, always: bool) -> Plan | None:
-    if live or found.trouble is not None:
-        return None
-    if modes.load == STORE and found.complete:
-        return Plan(acp.RESUME if RESUME in native else acp.LOAD, Past.DROPPED, hands_over=always)
-    if found.complete or always:
-        return Plan(acp.LOAD, Past.WEIGHED, hands_over=always)
-    return None if found.held else Plan(acp.LOAD, Past.IMPORTED)
+    return Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.held else Refused.NOT_FOUND

@@ -4,12 +4,11 @@ Enters requests into the ledger, finds what a response answers, and has the note
 nothing of where lines go.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from acp_proxy.core.effects import Recording
 from acp_proxy.core.ledger import Ledger, Open
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.restoring import Restores
 from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
 
@@ -20,10 +19,11 @@ _SESSION_METHOD = b'"session/'
 
 
 class Scribe:
-    def __init__(self, ledger: Ledger, notebook: Notebook, restores: Restores) -> None:
+    def __init__(self, ledger: Ledger, notebook: Notebook, is_in_question: Callable[[str], bool]) -> None:
+        """``is_in_question``: whether what the agent tells of a session may be its past; then ``Loads`` records it."""
         self._ledger = ledger
         self._notebook = notebook
-        self._restores = restores
+        self._is_in_question = is_in_question
 
     def has_no_use_for(self, lines: bytes) -> bool:
         """Whether whole lines of the client's are nothing but notifications without a meaning here, and answers to
@@ -52,9 +52,11 @@ class Scribe:
                 session, update = acp.session_id(params), acp.member(params, "update")
                 if session is None or self._is_past(session, update):
                     return []
-                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK) or self.is_reopening(session)
+                opening = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)
                 return self._notebook.update(session, raw, update, opening=opening)
             case Notification(method=acp.CANCEL, params=params, raw=raw):
+                if sender is Peer.CLIENT:
+                    self._notebook.cancelled(acp.session_id(params))
                 return self._notebook.keep(acp.session_id(params), sender, raw)
             case Response(id=id) if found := self._ledger.take(sender.other, id):
                 return self.answered(found, message)
@@ -64,8 +66,7 @@ class Scribe:
     def prompt_begins(self, session: str, request: Request) -> list[Recording]:
         """The same of a prompt whose line is kept piece by piece, as it passes."""
         self._ledger.add(Peer.CLIENT, request, session)
-        self._restores.prompted(session)
-        return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"))
+        return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"), request.id)
 
     def _request_recorded(self, sender: Peer, request: Request, method: str, session: str | None) -> list[Recording]:
         if sender is Peer.CLIENT or method == acp.REQUEST_PERMISSION or method in acp.TERMINALS:
@@ -73,8 +74,7 @@ class Scribe:
         if session is None:
             return []
         if method == acp.PROMPT and sender is Peer.CLIENT:
-            self._restores.prompted(session)
-            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"))
+            return self._notebook.prompt(session, request.raw, acp.member(request.params, "prompt"), request.id)
         if method == acp.TERMINAL_RELEASE:
             return self._notebook.terminal_released(session, request.params)
         return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
@@ -93,7 +93,7 @@ class Scribe:
         if session is None:
             return []
         if method == acp.PROMPT:
-            return self._notebook.prompt_answered(session, response.raw)
+            return self._notebook.prompt_answered(session, response.raw, request.id)
         if method == acp.CLOSE and succeeded:
             return self._notebook.closed(session)
         if method in acp.TERMINALS:
@@ -107,9 +107,6 @@ class Scribe:
         """What waited for the answer that would tell whose it is, once no such answer is awaited."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
-    def is_reopening(self, session: str) -> bool:
-        return self._ledger.is_open(Peer.CLIENT, acp.LOAD, acp.RESUME, session=session)
-
     def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
         try:
             id = jsonrpc.request_id(response["id"], line, "id") if "id" in response else None
@@ -118,9 +115,5 @@ class Scribe:
         return id is not None and self._ledger.is_asked(Peer.AGENT, id)
 
     def _is_past(self, session: str, update: object) -> bool:
-        """Whether an update tells again what was: the agent's own replay, which is not recorded a second time."""
-        if self._notebook.is_live(session) or not self.is_reopening(session):
-            return False
-        if (restore := self._restores.holder(session)) is not None and not restore.awaits_past:
-            return False
-        return acp.is_conversation(acp.update_kind(update))
+        """Whether an update may tell again what was. In a batch it passes and is not recorded."""
+        return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))

@@ -14,7 +14,6 @@ from acp_proxy.diagnosis import past
 from acp_proxy.diagnosis.abilities import Ability, abilities
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.replay.fuller import Told
 from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.shell.probe import NoAnswer, Probe
 from acp_proxy.transcripts.commands import command_name, may_run_others
@@ -55,7 +54,7 @@ class _Heard:
     """What it tells of one session, up to what the proxy would hold back to compare it."""
 
     def __init__(self, session: str) -> None:
-        self.told = Told()
+        self.told: list[bytes] = []
         self.size = 0
         self._session = session
 
@@ -63,7 +62,7 @@ class _Heard:
         if message.method == acp.UPDATE and acp.session_id(message.params) == self._session:
             self.size += len(message.raw)
             if self.size <= _HEARD_BYTES:
-                self.told.add(message.raw)
+                self.told.append(message.raw)
 
 
 class Examined(Value):
@@ -79,6 +78,7 @@ class Examined(Value):
     folder: str | None = None
     sessions: int = 0
     load: Load | None = None
+    shown: tuple[past.Shown, ...] = ()
 
 
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
@@ -111,17 +111,18 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
         return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
     offer = read_offer(answer.result)
     able = tuple(abilities(offer, wish.modes, wish.off))
-    folder, sessions, load, todo = None, 0, None, list[Todo]()
+    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[past.Shown, ...]()
     if wish.store is not None:
         name, others = command_name(wish.command), may_run_others(wish.command)
         folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
         try:
             sessions = sum(row.agent == folder for row in wish.store.sessions())
+            shown = past.shown_last(wish.store, folder)
             if LOAD in offer.native and offer.version == acp.VERSION:
                 load, todo = _loaded(probe, wish, wish.store, folder, say)
         except AcpProxyError:  # said of the store
             pass
-    return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load), todo
+    return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 
 
 def _loaded(probe: Probe, wish: Wish, store: Store, folder: str, say: Callable[[str], None]) -> tuple[Load, list[Todo]]:
@@ -139,7 +140,7 @@ def _loaded(probe: Probe, wish: Wish, store: Store, folder: str, say: Callable[[
             return _refused(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
             return Load(UNTRIED, "not compared: it tells more than anybody holds back", row.session), []
-        compared = past.compare(row, reading, theirs.told)
+        compared = past.compare(reading, theirs.told)
     except NoAnswer as problem:
         return Load(SILENT, f"asked for a session, the agent {problem}", row.session), []
     except OSError as problem:

@@ -5,23 +5,25 @@ there, is asked for. Asking costs no tokens, and makes no session: it is what an
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.replay.fuller import Told, ours_is_fuller
-from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.shell.replaying import heard
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.verdict import Rule, verdict
+from acp_proxy.shell.replaying import compare as compared_with
 from acp_proxy.transcripts.index import Listed
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.store import Store
-from acp_proxy.wire import acp
+from acp_proxy.wire import acp, record
 from acp_proxy.wire.value import Value
 
 _MAX_BYTES = 16 * 1024 * 1024
-"""Of a transcript: it is told three times while somebody waits."""
+"""Of a transcript: it is read while somebody waits."""
 _LOOKED_AT = 20
-_SPEAKERS = {acp.USER_CHUNK: "the user's words", acp.AGENT_CHUNK: "the agent's words"}
+_TOLD_OF = 5
+"""Sessions of which it is told whose replay was shown: enough to see a habit of the agent's."""
 
 WHOLE, LOSES, OTHER = "whole", "loses", "other"
 
@@ -31,6 +33,41 @@ class Compared(Value):
 
     outcome: str
     loses: tuple[str, ...] = ()
+
+
+class Shown(Value):
+    """Whose replay the last load of a session showed: ``transcript`` or ``agent``, and why."""
+
+    session: str
+    shown: str
+    why: str
+
+
+def shown_last(store: Store, agent: str) -> tuple[Shown, ...]:
+    """What the last loads of this agent's newest sessions showed, and which rule decided. Raises AcpProxyError."""
+    rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
+    found: list[Shown] = []
+    for row in islice(rows, _LOOKED_AT):
+        with suppress(OSError, AcpProxyError):
+            note = _last_replay(store.open_listed(row))
+            rule = Rule.numbered(note.get("rule"))
+            if rule is not None and len(found) < _TOLD_OF:
+                found.append(
+                    Shown(row.session, acp.text(note, "shown") or "", f"rule {rule.value[0]}: {rule.value[1]}")
+                )
+    return tuple(found)
+
+
+def _last_replay(reading: Reading) -> Mapping[str, object]:
+    """Raises OSError."""
+    last = b""
+    try:
+        for _, _, raw in reading.raw_lines():
+            last = raw if record.REPLAY_MARK in raw else last
+    finally:
+        reading.close()
+    entry = record.decode_entry(last) if last else None
+    return entry.note if entry is not None and entry.note is not None else {}
 
 
 def newest_session(store: Store, agent: str) -> tuple[Listed, Reading] | None:
@@ -58,27 +95,23 @@ def _is_suitable(row: Listed) -> bool:
     return not row.failed and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 
-def compare(row: Listed, reading: Reading, theirs: Told) -> Compared:
-    """Raises OSError."""
-
-    def ours(mode: Mode) -> Told:
-        return heard(reading, Telling(row.session, run="", mode=mode, also=reading.also))
-
-    compact = ours("compact")
-    if ours_is_fuller(compact, theirs) or ours_is_fuller(ours("full"), theirs):
-        return Compared(LOSES, tuple(_losses(compact, theirs)))
-    same = all(_amount(compact, speaker) == _amount(theirs, speaker) for speaker in _SPEAKERS)
-    return Compared(WHOLE if same and len(compact.tools) == len(theirs.tools) else OTHER)
+def compare(reading: Reading, told: list[bytes]) -> Compared:
+    """What the agent told, as update lines, against a transcript. Raises OSError."""
+    comparison = compared_with(reading.streams(), ((line, False) for line in told))
+    rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
+    if comparison is None or rule is not Rule.LESS:
+        return Compared(WHOLE if rule is Rule.SAME else OTHER)
+    return Compared(LOSES, tuple(_losses(comparison)))
 
 
-def _losses(ours: Told, theirs: Told) -> Iterator[str]:
-    for speaker, words in _SPEAKERS.items():
-        if _amount(theirs, speaker) < _amount(ours, speaker):
-            yield f"some of {words}" if _amount(theirs, speaker) else words
-    lost = len(ours.tools) - len(theirs.tools)
+def _losses(comparison: Comparison) -> Iterator[str]:
+    past, told = comparison.past, sum(end - start for start, end in comparison.covered)
+    if comparison.users < len(past.users):
+        yield "some of the user's words" if comparison.users else "the user's words"
+    if told < len(past.words):
+        yield "some of the agent's words" if told else "the agent's words"
+    lost = len(past.calls) - len(comparison.called)
     if lost > 0:
-        yield f"{lost} of {len(ours.tools)} tool call{'s' if len(ours.tools) > 1 else ''}"
-
-
-def _amount(told: Told, speaker: str) -> int:
-    return sum(map(len, told.messages[speaker]))
+        yield f"{lost} of {len(past.calls)} tool call{'s' if len(past.calls) > 1 else ''}"
+    if past.thoughts and not comparison.told_thoughts:
+        yield "the agent's thoughts"

@@ -26,33 +26,21 @@ class Held:
         self.also = reading.also
         self._recorder = recorder
         self._session = session
-        self._lacks_some = False
 
-    def is_complete(self, goes_on: Callable[[], bool] = lambda: True) -> bool:
-        """Whether all that was said is in it, once it is settled. To see that takes as long as to read it.
-
-        ``goes_on``: whether anybody still wants to know; else it is said not to be.
-        """
-        while goes_on() and self.reading.search():
-            pass
-        return not self._lacks_some and goes_on() and self.reading.is_still_complete
-
-    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]], *, searches: bool) -> list[Acting]:
+    def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
         """Do something under the core's lock, when all that was decided is in the transcript: that much of it is told.
 
-        ``act`` is told whether it is complete, if it is to be searched for that. Raises OSError; then the transcript is
-        closed.
+        ``act`` is told whether it is complete. Raises OSError; then the transcript is closed.
         """
         complete = False
 
         def grown() -> None:
             nonlocal complete
             self.reading.measure()
-            self._lacks_some = self._recorder.lacks(self._session)
-            complete = searches and self.is_complete()
+            complete = self.reading.is_still_complete and not self._recorder.lacks(self._session)
 
         try:
-            while searches and self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
+            while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
                 pass  # step by step: much to read is no store that hangs
             return self._recorder.settled(core, grown, lambda: act(complete))
         except OSError:
@@ -68,8 +56,6 @@ def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callabl
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return Found(request, deleted=True)
-        if not wanted.reads:
-            return Found(request)
         try:
             return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
         except FileNotFoundError:

@@ -7,6 +7,7 @@ A bug in deciding is a warning: the lines it was about pass as they came.
 
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
@@ -24,15 +25,17 @@ from acp_proxy.core.effects import (
     KeepUpdates,
     Kept,
     ListSessions,
+    ReadPast,
     ReleaseHeld,
     StartReplay,
     StopReplay,
     ToStderr,
     Warn,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.errors import errno_name
+from acp_proxy.errors import NewerFormat, errno_name
+from acp_proxy.shell.gate import PATIENCE_SECONDS
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
 from acp_proxy.shell.recorder import Recorder
@@ -43,7 +46,7 @@ from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
     from acp_proxy.replay.telling import Mode
-    from acp_proxy.shell.replaying import Ended, Replay
+    from acp_proxy.shell.replaying import Replay
 
 IDLE_SECONDS = 5 * 60.0
 """Without a line either way: nobody is there, or the agent thinks for long."""
@@ -127,9 +130,10 @@ class Relay:
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()
         self._to_client.is_delivered()
-        for effect in self._decide(AgentEnded(how)):
+        effects = deque(self._decide(AgentEnded(how)))
+        while effects:
             self.flush()
-            self.perform(effect)
+            effects.extendleft(self.perform(effects.popleft())[::-1])
         if self._recorder is not None:
             self._recorder.try_again()
         self.flush()
@@ -231,10 +235,12 @@ class Relay:
                 return self._the_serving().delete(session, request)
             case FindSession():
                 return self._find(effect)
-            case DecideNext(lines):
-                return self._decide(Lines(Peer.CLIENT, lines))
-            case StartReplay(request, weigh, brief, if_complete):
-                self._replays[request].start(weigh, brief=brief, if_complete=if_complete)
+            case DecideNext(peer, lines):
+                return self._decide(Lines(peer, lines))
+            case ReadPast():
+                return self._read_past(effect)
+            case StartReplay(request):
+                self._replays[request].start(effect)
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
@@ -253,6 +259,8 @@ class Relay:
         match effect:
             case FindSession(request):
                 return self._decide(Found(request, trouble=trouble))
+            case ReadPast(request):
+                return self._decide(PastRead(request, None))
             case DeleteSession(request=request) if request is not None:
                 return [answers.unreadable(request, trouble)]
             case AmendList(raw):
@@ -324,23 +332,40 @@ class Relay:
                 wanted.session,
                 held.reading,
                 self._to_client,
-                partial(self._end_replay, request),
+                self._end_replay,
                 self._warn,
+                run=recorder.run,
                 telling=telling,
                 title=held.title,
-                is_complete=held.is_complete,
             )
-            return self._decide_locked(Found(request, held=True, complete=complete))
+            alias, moved = held.reading.alias, held.reading.was_handed_over
+            return self._decide_locked(Found(request, held=True, complete=complete, alias=alias, moved=moved))
 
         try:
-            return held.settled(self._core, found, searches=wanted.searches)
+            return held.settled(self._core, found)
         except OSError as problem:
             return self._decide(Found(request, trouble=errno_name(problem)))
 
-    def _end_replay(self, request: RequestId, ended: "Ended") -> None:
+    def _read_past(self, wanted: ReadPast) -> list[Acting]:
+        """Compare what was told behind a request with what is recorded up to now."""
+        from acp_proxy.shell.replaying import compare
+
+        recorder, comparison = self._the_recorder(), None
+        try:
+            reading = recorder.at_store(lambda: recorder.store.read(recorder.agent, wanted.session), PATIENCE_SECONDS)
+            try:
+                comparison = compare(reading.streams(), wanted.told)
+            finally:
+                reading.close()
+        except (OSError, NewerFormat) as problem:
+            if not isinstance(problem, FileNotFoundError):
+                self._warn(f"what the agent told is not recorded: {errno_name(problem)}")
+        return self._decide(PastRead(wanted.request, comparison))
+
+    def _end_replay(self, ended: ReplayEnded) -> None:
         """The last take: called with the client's output held, so that nothing comes before the answer."""
-        effects = self._decide(ReplayEnded(request, ended.states, ended.ours, ended.brief))
-        self._replays.pop(request, None)
+        effects = self._decide(ended)
+        self._replays.pop(ended.request, None)
         self.is_full = False
         self._room.set()
         self._perform_locked(effects)
@@ -354,8 +379,10 @@ class Relay:
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
                 self._to_client.write_locked(effect.data, own=effect.own)
+            elif isinstance(effect, Forward):
+                self._to_agent.post(effect.data, math.inf)  # who has one output does not wait for the other
             else:
-                self.perform(effect)
+                self._perform_locked(self.perform(effect))
 
     # --- small things
 

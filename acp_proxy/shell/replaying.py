@@ -1,4 +1,4 @@
-"""One replay: a thread that tells the client what was recorded.
+"""One replay: a thread that compares what the agent told with the transcript, and tells that where it is to be shown.
 
 It takes the client's output for at most ``TAKE`` bytes of whole lines at a time, so that other sessions flow between.
 ``stop`` is heard between takes: after it returns, a cancelled replay sends nothing more. The last take ends the
@@ -7,31 +7,27 @@ replay (``end``), with the output still held.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from acp_proxy.core import answers
+from acp_proxy.core.effects import StartReplay
+from acp_proxy.core.events import ReplayEnded
 from acp_proxy.errors import errno_name
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.past import Laying
+from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.fuller import Told, ours_is_fuller, told
-from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.transcripts.reading import Line, Lines, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.wire import acp, framing
-from acp_proxy.wire.record import Header
-from acp_proxy.wire.value import Value
+from acp_proxy.wire import acp, framing, jsonrpc
+from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
+from acp_proxy.wire.record import Entry, Header
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005
 """Seconds for which lines wait for more of them: the first are with the editor at once."""
-
-
-class Ended(Value):
-    """How a replay ended. ``ours`` False: the agent's telling is to be told, and nothing was."""
-
-    states: list[bytes]
-    ours: bool
-    brief: str
 
 
 class Replay:
@@ -40,28 +36,23 @@ class Replay:
         session: str,
         reading: Reading,
         client: Output,
-        end: Callable[[Ended], None],
+        end: Callable[[ReplayEnded], None],
         warn: Callable[[str], None],
         *,
+        run: str,
         telling: Callable[..., Telling],
         title: str | None = None,
-        is_complete: Callable[[Callable[[], bool]], bool] = lambda goes_on: False,
     ) -> None:
-        """``telling`` begins a new telling of this session, in the mode that it is given or else the user's.
-
-        ``title``: what the user calls it. ``is_complete``: whether all that was said is in it, asked while somebody
-        waits for it; may raise OSError.
-        """
+        """``run``: this connection. ``telling`` begins a telling of this session. ``title``: what the user calls it."""
         self._session = session
         self._reading = reading
         self._client = client
         self._end = end
         self._warn = warn
+        self._own_run = run
         self._begin_telling = telling
         self._title = title
-        self._is_complete = is_complete
-        self._if_complete = False
-        self._weigh: tuple[bytes, ...] | None = None
+        self._wanted = StartReplay(RequestId("null"))
         self._brief: Brief | None = None
         self._stopped = False
         self._waiting: list[bytes] = []
@@ -69,13 +60,9 @@ class Replay:
         self._taken = 0.0
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
-    def start(self, weigh: tuple[bytes, ...] | None = None, *, brief: bool = False, if_complete: bool = False) -> None:
-        """``weigh``: tell it only if it is fuller than this telling of the agent's. ``brief``: make a record too.
-
-        ``if_complete``: tell it only then.
-        """
-        self._weigh, self._if_complete = weigh, if_complete
-        self._brief = Brief() if brief else None
+    def start(self, wanted: StartReplay) -> None:
+        self._wanted = wanted
+        self._brief = Brief() if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
@@ -93,52 +80,68 @@ class Replay:
         self._thread.join()
 
     def _run(self) -> None:
-        telling = self._begin_telling()
+        wanted, rule = self._wanted, self._wanted.rule or Rule.UNDECIDED
+        telling = self._begin_telling(kinds=wanted.kinds)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
-        ours = False
+        comparison: Comparison | None = None
         try:
-            ours = self._is_to_be_told()
-            if ours and self._reading.size > WIDE:
-                self._client.widen()
-            for line in self._reading.streams() if ours else ():
-                if not self._goes_on():
-                    break
-                if isinstance(line, Line) and line.entry is not None:
-                    summary.add(line.entry)  # of which only title and _meta are told
-                self._tell(_told_of(telling, line))
-                if self._waiting and time.monotonic() - self._taken > _PATIENCE:
-                    self._take()
-            self._tell(telling.end())
-        except OSError as problem:  # what could be read was told; the agent has restored the session
+            if wanted.compares:
+                comparison = compare(self._lines(), wanted.told, self._goes_on)
+            rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
+            if rule.is_ours and (wanted.shows or wanted.record):
+                self._tell_all(telling, summary)
+        except OSError as problem:  # what could be read was told; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
         finally:
             self._reading.close()
-        brief = "" if self._brief is None or self._brief.is_empty else self._brief.text()
+        record = "" if self._brief is None or self._brief.is_empty else self._brief.text()
+        states = self._states(telling, summary) if rule.is_ours and wanted.shows else []
         with self._client.lock:
             self._take_locked()
-            self._end(Ended(self._states(telling, summary) if ours else [], ours, brief))
+            self._end(ReplayEnded(wanted.request, rule, comparison, states, record))
+
+    def _tell_all(self, telling: Telling, summary: Summary) -> None:
+        if self._reading.size > WIDE:
+            self._client.widen()
+        for line in self._lines():
+            if not self._goes_on():
+                return
+            if isinstance(line, Line) and line.entry is not None:
+                summary.add(line.entry)  # of which only title and _meta are told
+            self._tell(_told_of(telling, line))
+            if self._waiting and time.monotonic() - self._taken > _PATIENCE:
+                self._take()
+        self._tell(telling.end())
+
+    def _lines(self) -> Iterable[Line | Lines]:
+        """The transcript, up to the prompt that is sent again."""
+        for line in self._reading.streams():
+            if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
+                return
+            yield line
+
+    def _is_prompt(self, entry: Entry | None) -> bool:
+        if entry is None or entry.peer is not Peer.CLIENT or entry.run != self._own_run or entry.raw is None:
+            return False
+        match jsonrpc.read_message(entry.raw):
+            case Request(method=acp.PROMPT, id=id):
+                return id == self._wanted.before
+            case _:
+                return False
 
     def _states(self, telling: Telling, summary: Summary) -> list[bytes]:
         """The latest state of the session, and the title that a list shows."""
-        info = summary.info() | ({"title": self._title} if self._title is not None else {})
+        info = summary.info()
+        if not self._wanted.titles and summary.agent_title is None:
+            info.pop("title", None)  # the agent's own list has another
+        info |= {"title": self._title} if self._title is not None else {}
         named = [answers.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
         return [*telling.states(), *named]
 
     def _goes_on(self) -> bool:
         return not (self._stopped or self._client.is_gone)
-
-    def _is_to_be_told(self) -> bool:
-        """Of one that is stopped nothing is, of either telling."""
-        if self._if_complete and not self._is_complete(self._goes_on):
-            return not self._goes_on()
-        return self._weigh is None or self._is_fuller(told(self._weigh))
-
-    def _is_fuller(self, theirs: Told) -> bool:
-        """Whether ours has all of theirs, and more: by messages, else by the pieces in which they were streamed."""
-        modes: tuple[Mode, ...] = ("compact", "full")
-        return any(ours_is_fuller(heard(self._reading, self._begin_telling(mode=mode)), theirs) for mode in modes)
 
     def _tell(self, lines: list[bytes]) -> None:
         """Each item one or more whole lines."""
@@ -148,8 +151,9 @@ class Replay:
             if self._brief is not None:
                 for each in framing.cut(line):
                     self._brief.add(each)
-            self._waiting.append(line)
-            self._size += len(line)
+            if self._wanted.shows:
+                self._waiting.append(line)
+                self._size += len(line)
 
     def _take(self) -> None:
         with self._client.lock:
@@ -163,17 +167,31 @@ class Replay:
         self._size = 0
 
 
-def heard(reading: Reading, telling: Telling) -> Told:
-    """What a client would hear of a transcript. Raises OSError."""
-    out = Told()
-    for line in reading.streams():
-        out.take(_one_by_one(_told_of(telling, line)))
-    out.take(_one_by_one(telling.end()))
-    return out
+def compare(
+    transcript: Iterable[Line | Lines],
+    told: Iterable[tuple[bytes, bool]],
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Comparison | None:
+    """What the agent told (updates, and whether each came behind its answer), compared with a transcript.
+
+    None where that was given up. Raises OSError.
+    """
+    laying = Laying()
+    for line in transcript:
+        if not goes_on():
+            return None
+        _lay(laying, line)
+    comparison = Comparison(laying.past())
+    for update, late in told:
+        comparison.add(update, acp.update_of(update), late=late)
+    return comparison
 
 
-def _one_by_one(lines: list[bytes]) -> list[bytes]:
-    return framing.cut(b"".join(lines))
+def _lay(laying: Laying, line: Line | Lines) -> None:
+    if isinstance(line, Lines):
+        laying.go_on(line.stream)
+    elif line.entry is not None:
+        laying.add(line.entry)
 
 
 def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:

@@ -74,12 +74,16 @@ class Reading:
                 raise
             self._fd, self.packed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
         self._read: Callable[[int, int], bytes]
+        self._moved: bytes | None
         self._read = self.packed.read if self.packed is not None else partial(read_at, self._fd)
         found = os.fstat(self._fd)
         self.size = found.st_size if self.packed is None else self.packed.size
         self.inode = found.st_ino
         self._written = found.st_mtime
         self._searched, self._has_gap = 0, False
+        self._moved, self._moved_at = None, 0
+        self.was_handed_over = False
+        """As far as it has been searched: whether it goes on in a new session of the agent, which has got a record."""
         try:
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
@@ -257,17 +261,30 @@ class Reading:
         return self._may_be_complete and not self._has_gap and (self.packed is None or not self.packed.is_damaged)
 
     def search(self) -> bool:
-        """Look for gaps a step further; False when there is no more to look at."""
-        overlap, until = len(record.GAP_MARK) - 1, self._searched + _SEARCH_STEP
-        while self._may_be_complete and not self._has_gap:
+        """Look a step further for gaps, and for other ids that the agent gave the session; False when all was seen."""
+        overlap, until = len(record.MOVED_MARKS[0]) - 1, self._searched + _SEARCH_STEP
+        while data := self._read(_READ_SIZE, self._searched):
             if self._searched >= until:
                 return True
-            data = self._read(_READ_SIZE, self._searched)
+            self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # from behind: faster than ``in``
+            for mark in record.MOVED_MARKS:
+                if (at := data.rfind(mark)) >= 0:
+                    self._move(self._searched + at, mark)
             if len(data) <= overlap:
                 break
-            self._has_gap = data.rfind(record.GAP_MARK) >= 0  # from behind: two to three times as fast as ``in``
             self._searched += len(data) - overlap
         return False
+
+    def _move(self, at: int, mark: bytes) -> None:
+        if at >= self._moved_at:
+            self._moved_at = at
+            self._moved = self._read(_READ_SIZE, at)
+        self.was_handed_over |= mark == record.MOVED_MARKS[0]
+
+    @property
+    def alias(self) -> str | None:
+        """What the agent calls this session by now, if that is another id; as far as it has been searched."""
+        return record.moved_to(self._moved) if self._moved is not None else None
 
     @property
     def _may_be_complete(self) -> bool:

@@ -130,6 +130,9 @@ def _agent(found: Examined) -> Iterator[tuple[str, str]]:
     if found.load is not None:
         about = f" (session {found.load.session})" if found.load.session is not None else ""
         yield "its own load", f"{found.load.text}{about}"
+    for shown in found.shown:
+        whose = "its transcript" if shown.shown == "transcript" else "the agent's replay"
+        yield "last load", f"{shown.session}: {whose} was shown ({shown.why})"
     if found.stray:
         yield "stray lines", "on its stdout, which go to stderr behind acp-proxy; the last: " + found.stray[-1]
 
@@ -186,6 +189,7 @@ def _agent_for_programs(found: Examined) -> dict[str, Any]:
         "abilities": [{"name": each.name, "by": each.by, "why": each.why} for each in found.abilities],
         "keptAs": found.folder,
         "sessions": found.sessions,
+        "lastLoads": [{"sessionId": each.session, "shown": each.shown, "why": each.why} for each in found.shown],
         "load": {
             "outcome": found.load.outcome,
             "text": found.load.text,

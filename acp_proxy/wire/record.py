@@ -18,12 +18,17 @@ VERSION = 1
 RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
-HANDOVER, COPIED = "handover", "copied"
+HANDOVER, ALIAS, REPLAY, COPIED = "handover", "alias", "replay", "copied"
 """What notes are about (their ``type``)."""
 
 HEADER_START = b'{"acp-transcript":'
 GAP_MARK = b'"note":{"type":"gap"'
 """How a note of a gap is written: enough to find one without reading the rest."""
+
+MOVED_MARKS = (b'"from":"proxy","note":{"type":"handover"', b'"from":"proxy","note":{"type":"alias"')
+"""How notes are written that say what the agent calls the session from then on."""
+REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
+_TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 
 # How an entry of ours begins. What stands in it holds, whatever the message behind it says: that is somebody else's.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
@@ -150,6 +155,13 @@ def decode_header(line: bytes) -> Header | None:
     )
 
 
+def moved_to(note: bytes) -> str | None:
+    """The id that such a note names, from its mark on."""
+    found = _TO.search(note)
+    id = jsonrpc.look(found[1]) if found is not None else None
+    return id if isinstance(id, str) else None
+
+
 def decode_header_of(line: bytes) -> tuple[Header | None, int]:
     """The header that a line begins with, and where it ends (0: there is none); entries may be glued to it."""
     header = decode_header(line)
@@ -186,11 +198,23 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
     raw = line[envelope.end() : -1]
     try:
         value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
-    except ValueError:  # keys that we do not know may follow
-        jsonrpc.parse_text(line)
+    except ValueError:
+        try:
+            jsonrpc.parse_text(line)  # keys that we do not know may follow
+        except ValueError:
+            if line.endswith(b"}") and _passed_unread(raw):
+                return Entry(at or "", run or "", Peer(peer), of, raw=raw)
+            raise
         raw = splice.encode(splice.first(splice.decode(line[envelope.end() :])))
         value = jsonrpc.parse_text(raw)
     return Entry(at or "", run or "", Peer(peer), of, raw=raw, value=value)
+
+
+def _passed_unread(raw: bytes) -> bool:
+    """Whether a message that is no JSON was kept as it came: the beginning of an update, and the end of an object, let
+    it pass without being read. Half a line, or another one within it, is damage."""
+    is_like_update = raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}")
+    return is_like_update and b"\0" not in raw and ENTRY_START not in raw
 
 
 def _read(value: object, line: bytes, version: int) -> Entry | None:

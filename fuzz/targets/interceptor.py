@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from acp_proxy.core.capabilities import Modes
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Opaque, Peer, Request, Response
 from fuzz.choices import SESSIONS, Choices
@@ -41,10 +42,11 @@ def happens(choices: Choices, talking: "Talking") -> None:
     talk = talking.talk
     match choices.below(11):
         case 0 if talk.looked_up:
-            talk.finds_by_id(talk.looked_up.pop(0), stored(choices))
+            talk.finds_by_id(next(iter(talk.looked_up)), stored(choices))
         case 1 if talk.replays_running:
             brief = choices.pick(("", "# record"))
-            talk.replay_ends_by_id(choices.pick(talk.replays_running), ours=choices.maybe(), brief=brief)
+            rule = choices.pick((None, *Rule))
+            talk.replay_ends_by_id(choices.pick(talk.replays_running), rule=rule, brief=brief)
         case 2:
             id = f"acp-proxy/{1 + choices.below(3)}"
             answer = {"result": choices.result()} if choices.maybe() else {"error": choices.value(2)}
@@ -90,12 +92,12 @@ class Talking:
         talk = self.talk
         talk.output_is_free()
         while talk.looked_up:
-            talk.finds_by_id(talk.looked_up.pop(0))
+            talk.finds_by_id(next(iter(talk.looked_up)))
         while talk.replays_running:
             talk.replay_ends_by_id(talk.replays_running[0])
         talk.agent_ends()
         while talk.looked_up:
-            talk.finds_by_id(talk.looked_up.pop(0))
+            talk.finds_by_id(next(iter(talk.looked_up)))
         while talk.replays_running:
             talk.replay_ends_by_id(talk.replays_running[0])
         assert talk.replays_left == [], "no transcript stays open"

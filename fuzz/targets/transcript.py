@@ -1,4 +1,7 @@
-"""Any bytes as a transcript: it can be read, told again, and summed up; an intact entry is found behind any damage."""
+"""Any bytes as a transcript: it can be read, told again, compared and summed up.
+
+An intact entry is found behind any damage.
+"""
 
 import json
 import tempfile
@@ -7,13 +10,14 @@ from functools import cache
 from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.history.verdict import verdict
 from acp_proxy.replay.brief import Brief
-from acp_proxy.replay.fuller import ours_is_fuller, told
 from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.shell.replaying import compare
 from acp_proxy.transcripts.index import Index
 from acp_proxy.transcripts.reading import Line, Reading
 from acp_proxy.transcripts.summary import Summary
-from acp_proxy.wire import record
+from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 RECORD = 2000
@@ -75,7 +79,12 @@ def retold(lines: list[Line], header: Header | None) -> None:
             is_an_update(said, session)
             brief.add(said)
         assert len(brief.text().encode("utf-8", "replace")) <= RECORD
-    ours_is_fuller(told(tellings[0]), told(tellings[1]))
+    for one in tellings:
+        told = [said for said in one if acp.is_conversation(acp.update_kind(acp.update_of(said)))]
+        comparison = compare(lines, ((said, number % 2 == 1) for number, said in enumerate(told)))
+        assert comparison is not None
+        verdict(comparison)
+        assert set(comparison.new()) <= set(one), "only what was told can be new"
 
 
 def telling(session: str, lines: list[Line], mode: Mode, limit: int) -> list[bytes]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import Identify, Keep
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     LOADS,
@@ -26,6 +27,7 @@ from tests.conversation import (
     load,
     permission,
     prompt,
+    request,
     result,
     stopped,
 )
@@ -165,9 +167,9 @@ def test_no_talk_brings_the_core_down(
             case Peer():
                 says(talk, what, how)
             case "finds" if talk.looked_up:
-                talk.finds_by_id(talk.looked_up.pop(0), how)
+                talk.finds_by_id(next(iter(talk.looked_up)), how)
             case "replays" if talk.replays_running:
-                talk.replay_ends_by_id(talk.replays_running[0], ours=how, brief="# record")
+                talk.replay_ends_by_id(talk.replays_running[0], rule=Rule.LESS if how else Rule.SAME, brief="# record")
             case "ends":
                 talk.agent_ends()
             case "busy" if how:
@@ -231,7 +233,6 @@ class Loading:
     """One load, as both sides see it."""
 
     session: str
-    is_live: bool
     is_answered: bool = False
 
 
@@ -246,19 +247,19 @@ class Pretender:
     told: dict[str, list[bytes]] = field(default_factory=lambda: {"s": [], "t": []})
     """What the agent said of a session."""
     past: set[bytes] = field(default_factory=set)
-    """Of that, what may be the past, told again: the client may have it or not."""
+    """Of that, what is the past, told again: the client may have it or not, and it is not recorded."""
+    between: set[bytes] = field(default_factory=set)
+    """Of that, what came while a replay ran, and perhaps before a prompt: it is recorded behind that."""
     ids: int = 0
 
     def load(self, session: str) -> None:
         self.ids += 1
-        self.loads[self.ids] = Loading(session, session in self.prompts.values())
+        self.loads[self.ids] = Loading(session)
         self.talk.client(load(self.ids, session))
 
     def prompt(self, session: str) -> None:
         self.ids += 1
         self.prompts[self.ids] = session
-        for loading in self.loads.values():
-            loading.is_live |= loading.session == session
         self.talk.client(prompt(self.ids, session))
 
     def cancel(self, which: int) -> None:
@@ -282,8 +283,11 @@ class Pretender:
         self.ids += 1
         said = line(chunk(session, str(self.ids)))
         self.told[session].append(said)
-        if any(each.session == session and not each.is_answered and not each.is_live for each in self.loads.values()):
+        is_asked = any(each.session == session and not each.is_answered for each in self.loads.values())
+        if is_asked and session not in self.prompts.values():
             self.past.add(said)
+        elif self.talk.replays_running and session not in self.prompts.values():
+            self.between.add(said)
         self.talk.agent(said)
 
     def stand(self, session: str) -> None:
@@ -304,6 +308,8 @@ class Pretender:
             self.answer_prompt(0)
         while self.talk.replays_running:
             self.replay(0)
+        for session in self.told:
+            self.talk.client(request(f"close {session}", "session/close", {"sessionId": session}))
 
 
 DOINGS = st.sampled_from(
@@ -316,9 +322,9 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     opened: bool, doings: list[tuple[str, int]]
 ) -> None:
     talk = Talk().begins(RESUMES)
-    talk.stored.update(s=Stored(), t=Stored())
     if opened:
         talk.opens("s")
+    talk.stored.update({session: Stored(says=(prompt("said", session), chunk(session, "hello"))) for session in "st"})
     before = len(talk.all.to_client)
     pretender = Pretender(talk)
     for doing, which in doings:
@@ -345,10 +351,17 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     assert set(pretender.loads) <= set(answered)
     kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.AGENT]
     for said in pretender.told.values():
-        due = [each for each in said if each not in pretender.past or each in heard]
-        assert [each for each in heard if each in set(said)] == due
+        due = [each for each in said if each not in pretender.past]
+        past = [each for each in said if each in pretender.past and each in heard]
+        assert [each for each in heard if each in set(due)] == due
+        assert [each for each in heard if each in pretender.past and each in set(said)] == past
         spoken = [each for each in due if b"agent_message_chunk" in each]
-        assert [each for each in kept if each in set(said) and b"agent_message_chunk" in each] == spoken
+        told = [each for each in kept if each in set(said) and b"agent_message_chunk" in each]
+        assert len(set(told)) == len(told), "nothing is recorded twice"
+        told = [each for each in told if each not in pretender.past]  # those may be new behind an earlier answer
+        assert sorted(told) == sorted(spoken)
+        in_order = set(spoken) - pretender.between
+        assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
     assert talk.replays_left == []
     assert not talk.core.holds_too_much
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from acp_proxy.core import aliases, notebook, restoring
+from acp_proxy.core import aliases, notebook, terminals, under_way
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import Begin, BeginTurn, Forget, ForgetReplay, Keep, KeepNote, StartReplay
-from acp_proxy.core.restoring import AT_ONCE, HANDOVERS, HELD_LIMIT
+from acp_proxy.core.handovers import AT_MOST as HANDOVERS
+from acp_proxy.core.under_way import AT_ONCE, HELD_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer, read_message
 from tests.conversation import (
@@ -126,7 +127,7 @@ def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
     talk.client(prompt(1, "s"))
     for number in range(6):
         terminal = {"sessionId": "s", "terminalId": f"t{number}"}
-        output = {"output": str(number) * (notebook.SHOWN_LIMIT // 4), "truncated": False}
+        output = {"output": str(number) * (terminals.SHOWN_LIMIT // 4), "truncated": False}
         talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
         talk.client(result("a", {"terminalId": f"t{number}"}))
         talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
@@ -140,7 +141,7 @@ def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
     shown = {"type": "terminal", "terminalId": "t"}
     talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
-    talk.client(result("b", {"output": "x" * (notebook.SHOWN_LIMIT // 4)}))
+    talk.client(result("b", {"output": "x" * (terminals.SHOWN_LIMIT // 4)}))
     [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, KeepNote)]
     assert note["output"] is not None, "what was noted takes no room any more"
 
@@ -200,7 +201,7 @@ def test_the_state_that_an_agent_tells_of_a_load_that_it_never_answers_is_not_he
 
 
 def test_what_all_loads_together_hold_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoring, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
+    monkeypatch.setattr(under_way, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
     talk = Talk().begins(LOADS)
     big = b"x" * (HELD_LIMIT - LONG)
     said = []

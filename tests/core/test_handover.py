@@ -7,6 +7,7 @@ import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
 from acp_proxy.core.effects import Begin, BeginTurn, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -88,12 +89,11 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     assert (step.to_client, step.kept) == (b"", [])
     modes = {"currentModeId": "plan"}
     step = talk.agent(result(OURS, {"sessionId": "n", "modes": modes, "configOptions": [], "x": 1}))
-    assert step.asked == [StartReplay(ONE, brief=True)]
+    assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
     assert step.to_client == b""
     assert step.kept == [
         Begin("s", "/w", [], record.PARTIAL),
         KeepNote("s", opened_note("session/load", modes=modes, configOptions=[])),
-        KeepNote("s", {"type": record.HANDOVER, "to": "n"}),
     ]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
@@ -101,11 +101,12 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     assert notice["params"]["sessionId"] == "s"
     assert notice["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
     assert notice["params"]["update"]["content"]["text"] == (
-        "This conversation continues in a new session of the agent, which has been given the record above."
+        "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
     )
-    assert answer == result(1, {"modes": modes, "configOptions": [], "_meta": {"acp-proxy": {"handover": True}}})
+    handed_over = {"acp-proxy": {"handover": True}}
+    assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
-    assert step.kept == []
+    assert step.kept == [KeepNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
     assert talk.replays_left == []
 
 
@@ -131,7 +132,7 @@ def test_of_a_session_of_which_there_is_nothing_the_agent_is_not_asked() -> None
 
 def test_an_incomplete_record_is_handed_over_too() -> None:
     talk = opening(Stored(complete=False))
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, brief=True)]
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
 
 
 @pytest.mark.parametrize("id", [b"1.0", b'"\\u0031"', b"null", b"12345678901234567890123"])
@@ -247,6 +248,39 @@ def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
     assert BRIEF.encode() not in talk.all.to_client
 
 
+@pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
+def test_that_it_was_handed_over_is_recorded_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
+    talk = handed_over()
+    note = KeepNote("s", {"type": record.HANDOVER, "to": "n"})
+    assert note not in talk.client(prompt(2, "s")).kept
+    assert talk.agent(stopped(2, reason)).kept[0] == note
+    talk.client(prompt(3, "s"))
+    assert note not in talk.agent(stopped(3)).kept
+
+
+def test_the_record_is_kept_until_a_prompt_that_carried_it_has_a_result() -> None:
+    talk = handed_over()
+    for id in (2, 3):
+        assert json.loads(talk.client(prompt(id, "s")).to_agent) == briefed(id, "n")
+        assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
+    talk.client(prompt(4, "s"))
+    talk.agent_ends()
+    assert not [each for each in talk.all.kept if isinstance(each, KeepNote) and each.note["type"] == record.HANDOVER]
+
+
+def test_of_prompts_that_are_queued_the_first_carries_the_record() -> None:
+    talk = handed_over()
+    step = talk.client(prompt(2, "s"), prompt(3, "s"))
+    assert [json.loads(each) for each in step.to_agent.splitlines()] == [briefed(2, "n"), prompt(3, "n")]
+
+
+def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_prompt() -> None:
+    talk = handed_over()
+    assert talk.client(prompt(2, "s", " /model fast")).to_agent == line(prompt(2, "n", " /model fast"))
+    talk.agent(stopped(2))
+    assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
+
+
 def test_every_other_byte_of_a_prompt_with_the_record_stays() -> None:
     said = (
         b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
@@ -315,7 +349,7 @@ def test_a_refused_restore_is_handed_over_where_asked_for(capabilities: Any) -> 
     step = talk.agent(error(1, -32603, "no such session"))
     assert json.loads(step.to_agent) == new(OURS)
     assert (step.to_client, step.kept) == (b"", [])
-    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, brief=True)]
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
     told = heard(talk.replay_ends(1, brief=BRIEF))
     assert [each.get("id") for each in told] == [None, 1]
     assert json.loads(talk.client(prompt(2, "s")).to_agent) == briefed(2, "n")
@@ -337,6 +371,56 @@ def test_a_refused_restore_is_the_agents_error_otherwise(capabilities: Any, hand
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
     assert talk.replays_left == []
+
+
+UNKNOWN = [
+    error(1, -32002, "x"),
+    error(1, -32603, "No previous sessions found for this project"),
+    error(1, -32602, "no rollout found for thread id 7"),
+    {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error", "data": "Session not found"}},
+]
+PASSING = [error(1, -32603, "service failure"), error(1, -32001, "rate limit: not found"), error(1, -32603)]
+
+
+@pytest.mark.parametrize("refusal", UNKNOWN)
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any, refusal: Any) -> None:
+    talk = about_to_load(capabilities=capabilities)
+    talk.client(load(1, "s"))
+    step = talk.agent(refusal)
+    assert json.loads(step.to_agent) == new(OURS)
+    assert step.to_client == b""
+
+
+@pytest.mark.parametrize("refusal", PASSING)
+@pytest.mark.parametrize("capabilities", REFUSING)
+def test_what_may_pass_is_the_agents_error(capabilities: Any, refusal: Any) -> None:
+    talk = about_to_load(capabilities=capabilities)
+    talk.client(load(1, "s"))
+    step = talk.agent(refusal)
+    assert (step.to_agent, step.to_client) == (b"", line(refusal))
+
+
+@pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
+def test_a_prompt_that_the_agent_refuses_since_it_does_not_know_the_session_goes_out_in_a_new_one(refusal: Any) -> None:
+    talk = about_to_load(capabilities=RESUMES)
+    talk.client(load(1, "s"))
+    talk.agent(result(1, {}))
+    talk.replay_ends(1)
+    talk.client(prompt(2, "s"))
+    step = talk.agent(refusal | {"id": 2})
+    assert json.loads(step.to_agent) == new(OURS)
+    assert step.to_client == b""
+    wanted = StartReplay(requested(2), rule=Rule.HANDED_OVER, shows=False, record=True, before=requested(2))
+    assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [wanted]
+    step = talk.replay_ends(2, brief=BRIEF)
+    assert json.loads(step.to_agent) == briefed(2, "n")
+    assert [each.get("id") for each in heard(step)] == [None]
+    step = talk.agent(chunk("n", "a"), stopped(2))
+    assert step.to_client == line(chunk("s", "a"), stopped(2))
+    assert KeepNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
+    asked = [each for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.CLIENT]
+    assert asked == [Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_of_a_session_that_we_lack_the_refusal_is_the_agents() -> None:

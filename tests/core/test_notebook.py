@@ -536,7 +536,14 @@ def test_the_agents_own_replay_is_not_recorded_again_and_what_follows_is(
     step = talk.agent(*told)
     assert (step.kept, step.to_client) == ([], b"".join(told))
     talk.agent(result(1, {}))
-    assert talk.agent(spelling(chunk("s", "live"))).kept == [agent_kept("s", spelling(chunk("s", "live")))]
+    assert talk.agent(spelling(chunk("s", "live"))).kept == []
+    talk.stored["s"] = Stored(says=tuple(told))
+    assert talk.client(prompt(2, "s")).kept == [
+        agent_kept("s", spelling(chunk("s", "live"))),
+        EndTurn("s"),
+        BeginTurn("s"),
+        client_kept("s", prompt(2, "s")),
+    ]
 
 
 def test_how_things_stand_is_recorded_during_the_agents_own_replay() -> None:
@@ -729,12 +736,12 @@ def test_what_waits_of_a_deleted_session_is_not_kept() -> None:
     assert agent_kept("s", chunk("s", "a")) not in talk.client(prompt(3, "s")).kept
 
 
-def test_a_deleted_session_that_the_agent_restores_is_kept_from_its_next_prompt_on_with_its_place() -> None:
+def test_a_session_that_the_agent_deleted_is_not_found_and_kept_from_its_next_prompt_on() -> None:
     talk = Talk().begins({"sessionCapabilities": {"delete": {}, "resume": {}}})
     talk.client(delete(1, "s"))
     talk.agent(result(1, {}))
-    talk.client(resume(2, "s"))
-    assert talk.agent(result(2, {}), chunk("s", "a")).kept == []
+    assert talk.client(resume(2, "s")).refusals == [(2, -32002)]
+    assert talk.agent(chunk("s", "a")).kept == []
     assert talk.client(prompt(3, "s")).kept == [
         begun("s", record.PARTIAL, cwd="/w"),
         BeginTurn("s"),
@@ -749,8 +756,9 @@ def test_a_session_that_gets_a_deleted_ones_id_is_kept(verb: str) -> None:
     step = talk.agent(result(2, {"sessionId": "s"}))
     begin = begun("s") if verb == "new" else Begin("s", "/w", [], record.PARTIAL, parent="parent")
     assert step.kept == [begin, KeepNote("s", opened_note(f"session/{verb}"))]
-    assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
+    talk.agent(chunk("s", "a"))
     assert talk.client(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
+    assert agent_kept("s", chunk("s", "a")) in talk.all.kept
 
 
 def test_an_id_that_the_agent_gives_twice_begins_anew() -> None:

@@ -1,10 +1,11 @@
-"""Who opens a session, and whose telling of the past is sent: the design's table, row by row."""
+"""How a request to open a session is served: the table, row by row."""
 
 import pytest
 
 from acp_proxy.core.capabilities import LOAD, RESUME, Modes
 from acp_proxy.core.events import Found
-from acp_proxy.core.planning import Past, Plan, Refused, plan
+from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from tests.conversation import AS_USUAL, requested
 
@@ -15,65 +16,59 @@ UNKNOWN = Found(ONE)
 UNREADABLE = Found(ONE, trouble="EIO")
 NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
+EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = Plan(acp.NEW, Past.DROPPED)
-WEIGHED, IMPORTED = Plan(acp.LOAD, Past.WEIGHED), Plan(acp.LOAD, Past.IMPORTED)
-RESUMED, HISTORY = Plan(acp.RESUME, Past.DROPPED), Plan(acp.RESUME, Past.TOLD)
-SWALLOWED = Plan(acp.LOAD, Past.DROPPED)
+NEW = Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+COMPARED, HISTORY = Plan(acp.LOAD, hands_over="auto"), Plan(acp.RESUME, hands_over="auto")
+PASSED, IMPORTED = Plan(acp.LOAD, passes=True), Plan(acp.LOAD, passes=True, imports=True)
+OURS = Plan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
-    native: tuple[str, ...],
-    found: Found,
-    modes: Modes = AS_USUAL,
-    method: str = acp.LOAD,
-    *,
-    live: bool = False,
-    moved: bool = False,
+    native: tuple[str, ...], found: Found, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
 ) -> Plan | Refused | None:
-    return plan(method, found, frozenset(native), modes, live=live, moved=moved)
+    return plan(method, found, frozenset(native), modes, live=live)
 
 
 @pytest.mark.parametrize(
     ("native", "found", "expected"),
     [
-        (LOADS, COMPLETE, WEIGHED),
-        (BOTH, COMPLETE, WEIGHED),
-        (LOADS, LOSSY, None),
+        (LOADS, COMPLETE, COMPARED),
+        (BOTH, COMPLETE, COMPARED),
+        (LOADS, LOSSY, COMPARED),
         (LOADS, UNKNOWN, IMPORTED),
         (BOTH, UNKNOWN, IMPORTED),
-        (LOADS, UNREADABLE, None),
+        (LOADS, UNREADABLE, PASSED),
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
-        (RESUMES, UNKNOWN, HISTORY),
+        (RESUMES, UNKNOWN, Plan(acp.RESUME)),
         (NOTHING, COMPLETE, NEW),
         (NOTHING, LOSSY, NEW),
         (NOTHING, UNKNOWN, Refused.NOT_FOUND),
     ],
 )
-def test_by_default_the_fuller_telling_is_sent_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused | None
+def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_over(
+    native: tuple[str, ...], found: Found, expected: Plan | Refused
 ) -> None:
     assert planned(native, found) == expected
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
-@pytest.mark.parametrize("moved", [False, True])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
-@pytest.mark.parametrize("native", [NOTHING, LOADS, RESUMES, BOTH])
-def test_what_is_the_agents_is_never_ours(native: tuple[str, ...], found: Found, moved: bool, handover: str) -> None:
-    assert planned(native, found, Modes(load="agent", handover=handover), moved=moved) is None
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
+@pytest.mark.parametrize("native", EVERY_OFFER)
+def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Found, handover: str) -> None:
+    assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
 
 
 @pytest.mark.parametrize(
     ("native", "found", "expected"),
     [
-        (LOADS, COMPLETE, SWALLOWED),
-        (BOTH, COMPLETE, RESUMED),
-        (LOADS, LOSSY, None),
-        (BOTH, LOSSY, None),
+        (LOADS, COMPLETE, OURS),
+        (BOTH, COMPLETE, OURS.but(sends=acp.RESUME)),
+        (LOADS, LOSSY, COMPARED),
+        (BOTH, LOSSY, COMPARED),
         (LOADS, UNKNOWN, IMPORTED),
-        (LOADS, UNREADABLE, None),
+        (LOADS, UNREADABLE, PASSED),
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
         (NOTHING, COMPLETE, NEW),
@@ -81,36 +76,29 @@ def test_what_is_the_agents_is_never_ours(native: tuple[str, ...], found: Found,
     ],
 )
 def test_ours_is_told_on_request_where_it_is_complete(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused | None
+    native: tuple[str, ...], found: Found, expected: Plan | Refused
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
 
 
 @pytest.mark.parametrize("load", ["auto", "store"])
-@pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN])
+@pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", [LOADS, BOTH])
-def test_during_a_turn_a_native_load_is_the_agents(native: tuple[str, ...], found: Found, load: str) -> None:
-    assert planned(native, found, Modes(load=load), live=True) is None
-
-
-@pytest.mark.parametrize(
-    ("native", "found", "hands_over"),
-    [
-        (LOADS, COMPLETE, True),
-        (LOADS, LOSSY, True),
-        (LOADS, UNKNOWN, False),
-        (RESUMES, COMPLETE, True),
-        (RESUMES, LOSSY, True),
-        (RESUMES, UNKNOWN, False),
-    ],
-)
-def test_a_refused_restore_is_handed_over_where_asked_for_and_we_have_something(
-    native: tuple[str, ...], found: Found, hands_over: bool
+def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
+    native: tuple[str, ...], found: Found, load: str
 ) -> None:
-    for handover in ("auto", "always", "never"):
+    assert planned(native, found, Modes(load=load), live=True) == PASSED
+
+
+@pytest.mark.parametrize("handover", ["auto", "always", "never"])
+@pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
+def test_what_the_agent_refuses_is_handed_over_as_the_user_wishes_where_we_have_something(
+    native: tuple[str, ...], handover: str
+) -> None:
+    for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         made = planned(native, found, Modes(handover=handover))
-        expected = hands_over and handover == "always"
-        assert (isinstance(made, Plan) and made.hands_over) is expected
+        assert isinstance(made, Plan)
+        assert made.hands_over == expected
 
 
 def test_an_agent_that_can_restore_nothing_is_left_alone_where_nothing_is_handed_over() -> None:
@@ -118,26 +106,28 @@ def test_an_agent_that_can_restore_nothing_is_left_alone_where_nothing_is_handed
         assert planned(NOTHING, found, Modes(handover="never")) is None
 
 
-@pytest.mark.parametrize("native", [NOTHING, LOADS, RESUMES, BOTH])
-@pytest.mark.parametrize("live", [False, True])
-def test_what_was_handed_over_here_is_handed_over_again(native: tuple[str, ...], live: bool) -> None:
-    assert planned(native, COMPLETE, live=live, moved=True) == NEW
-    assert planned(native, LOSSY, live=live, moved=True) == NEW
+@pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
+def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
+    moved = stored.but(moved=True)
+    assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
+    assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
+    assert planned(RESUMES, moved) == HISTORY.but(rule=Rule.HANDED_OVER)
+    assert planned(NOTHING, moved) == NEW
 
 
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", Plan(acp.LOAD, Past.DROPPED, tells=False)),
-        (LOADS, "auto", None),
-        (LOADS, "agent", None),
-        (BOTH, "store", None),
-        (RESUMES, "store", None),
-        (RESUMES, "auto", None),
+        (LOADS, "store", Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "auto", Plan(acp.RESUME, passes=True)),
+        (LOADS, "agent", Plan(acp.RESUME, passes=True)),
+        (BOTH, "store", Plan(acp.RESUME, passes=True)),
+        (RESUMES, "store", Plan(acp.RESUME, passes=True)),
+        (RESUMES, "auto", Plan(acp.RESUME, passes=True)),
     ],
 )
-def test_a_resume_is_the_agents_or_on_request_a_load_without_its_telling(
-    native: tuple[str, ...], resume: str, expected: Plan | None
+def test_a_resume_passes_or_is_on_request_a_load_that_shows_nothing(
+    native: tuple[str, ...], resume: str, expected: Plan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected

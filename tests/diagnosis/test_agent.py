@@ -10,16 +10,18 @@ import pytest
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis.abilities import OURS
 from acp_proxy.diagnosis.agent import Examined, Wish, examine
+from acp_proxy.diagnosis.past import Shown
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from tests.agents import asked, offering, python, scripted
-from tests.stored import chunk, store_session
+from tests.stored import EPOCH, chunk, store_session
 
 SECONDS = 20.0
 LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "the tool", "status": "completed"}
-ANSWER = [CALL, chunk("It is "), chunk("mended.")]
+SAID = "It is mended, and all of it was tested."
+ANSWER = [CALL, chunk("It is "), chunk("mended, and all of it was tested.")]
 USER = chunk("Mend it", "user_message_chunk")
 
 
@@ -70,13 +72,13 @@ def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Store) -> None:
 @pytest.mark.parametrize(
     ("past", "expected"),
     [
-        ([USER, CALL, chunk("It is mended.")], ("whole", ())),
+        ([USER, CALL, chunk(SAID)], ("whole", ())),
         ([USER, *ANSWER], ("whole", ())),
-        ([CALL, chunk("It is mended.")], ("loses", ("the user's words",))),
-        ([USER, chunk("It is mended.")], ("loses", ("1 of 1 tool call",))),
-        ([USER, CALL, chunk("mended.")], ("loses", ("some of the agent's words",))),
+        ([CALL, chunk(SAID)], ("loses", ("the user's words",))),
+        ([USER, chunk(SAID)], ("loses", ("1 of 1 tool call",))),
+        ([USER, CALL, chunk("and all of it was tested.")], ("loses", ("some of the agent's words",))),
         ([], ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))),
-        ([USER, CALL, chunk("It is mended. And more.")], ("other", ())),
+        ([USER, CALL, chunk(f"{SAID} And more.")], ("other", ())),
     ],
 )
 def test_its_load_is_compared_with_what_was_recorded(
@@ -143,6 +145,30 @@ print('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities"
 input(), input()
 """
     assert outcome(looked_at(python(source), store)[0]) == ("no answer", ())
+
+
+def replay_note(shown: str, rule: int) -> dict[str, Any]:
+    return {"type": record.REPLAY, "shown": shown, "rule": rule}
+
+
+def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(tmp_path: Path, store: Store) -> None:
+    turn = ("Mend it", ANSWER)
+    notes = [replay_note("agent", 5), replay_note("transcript", 4)]
+    store_session(store, "old", turn, agent="scripted", at=EPOCH, notes=notes)
+    store_session(store, "new", turn, agent="scripted", at=EPOCH + 1, notes=[replay_note("agent", 2)])
+    store_session(store, "never", turn, agent="scripted", at=EPOCH + 2)
+    store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
+    store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
+    assert loaded(tmp_path, store, []).shown == (
+        Shown("new", "agent", "rule 2: the agent tells what the transcript lacks"),
+        Shown("old", "transcript", "rule 4: the agent's replay lacks something"),
+    )
+
+
+def test_what_was_said_about_a_replay_is_none(tmp_path: Path, store: Store) -> None:
+    words = record.REPLAY_MARK.decode() + ',"shown":"agent","rule":5}'
+    store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
+    assert loaded(tmp_path, store, []).shown == ()
 
 
 def test_without_a_store_it_is_still_asked_what_it_offers(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.end_to_end.proxied import (
 )
 
 NOTHING = ("--capabilities", "none")
-CLOSING = "This conversation continues in a new session of the agent, which has been given the record above."
+CLOSING = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
 
 
@@ -93,14 +93,15 @@ def test_a_session_that_is_handed_over_is_shown_whole_and_the_user_is_told(proxi
         assert "sessionId" not in loaded.answer["result"]
 
 
-def test_the_new_sessions_modes_and_options_are_in_the_answer(proxied: Proxied) -> None:
+def test_all_that_the_new_sessions_answer_had_is_in_the_answer(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
     options = [{"id": "o", "name": "O", "type": "select", "currentValue": "v", "options": []}]
     new = {"methods": {"session/new": {"result": {"modes": modes, "configOptions": options, "x": 1}}}}
     with proxied.started(new, agent=NOTHING) as editor:
         result = editor.load(session).answer["result"]
-    assert result == {"modes": modes, "configOptions": options, "_meta": {"acp-proxy": {"handover": True}}}
+    told = {"modes": modes, "configOptions": options, "x": 1}
+    assert result == told | {"_meta": {"acp-proxy": {"handover": True}}}
 
 
 def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(proxied: Proxied) -> None:
@@ -129,6 +130,47 @@ def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(
     [new] = [one["id"] for one in remembered(proxied) if one["id"] != session]
     assert note == {"type": "handover", "to": new}
     assert len(proxied.transcripts()) == 1
+
+
+def test_a_slash_command_goes_out_unchanged_and_the_record_follows_with_the_next_prompt(proxied: Proxied) -> None:
+    session, _ = recorded(proxied, "mend it")
+    with proxied.started(agent=NOTHING) as editor:
+        editor.load(session)
+        editor.prompt(session, "/help me")
+        assert given(proxied, session) == ["/help me"]
+        assert notes(proxied.transcript(session), "handover") == []
+        editor.prompt(session, "go on")
+        assert editor.end() == 0
+    command, after = given(proxied, session)
+    assert command == "/help me"
+    assert after.startswith(INTRODUCTION)
+    assert after.endswith(f"{END}\n\ngo on")
+    assert len(notes(proxied.transcript(session), "handover")) == 1
+    assert user_words(proxied.transcript(session)) == ["mend it", "/help me", "go on"]
+
+
+def test_a_login_and_then_a_crash_before_the_record_was_delivered_lose_nothing(proxied: Proxied) -> None:
+    session, seen = recorded(proxied, "mend it", script=ANSWERS)
+    login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
+    with proxied.started({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
+        editor.load(session)
+        assert editor.answer_of(editor.start_prompt(session, "log me in"))["error"] == login
+        assert editor.answer_of(editor.start_prompt(session, "once more"))["error"]["code"] == INTERNAL_ERROR
+        assert editor.wait() == 17
+    assert [words.startswith(INTRODUCTION) for words in given(proxied, session)] == [True, True]
+    assert notes(proxied.transcript(session), "handover") == []
+    with proxied.started(ANSWERS, agent=NOTHING) as editor:
+        loaded = editor.load(session)
+        unanswered = [Told("user", "log me in"), Told("user", "once more")]
+        assert tell(loaded.updates) == [*tell(seen), *unanswered, Told("agent", CLOSING)]
+        editor.prompt(session, "go on")
+        assert editor.end() == 0
+    delivered = given(proxied, session)[-1]
+    assert delivered.startswith(INTRODUCTION)
+    for words in ["mend it", "This is my answer.", "log me in", "once more"]:
+        assert f"\n> {words}" in delivered
+    assert user_words(proxied.transcript(session)) == ["mend it", "log me in", "once more", "go on"]
+    assert len(notes(proxied.transcript(session), "handover")) == 1
 
 
 def test_blocks_of_the_user_follow_the_record_as_they_came(proxied: Proxied) -> None:
@@ -346,12 +388,71 @@ def test_a_login_that_the_agent_wants_is_no_reason_to_hand_over(proxied: Proxied
     assert len(remembered(proxied)) == 1
 
 
-def test_without_always_the_agents_refusal_is_the_answer(proxied: Proxied) -> None:
-    agent = ("--capabilities", "resume")
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_without_always_the_agents_refusal_is_the_answer_behind_what_it_told(proxied: Proxied, can: str) -> None:
+    agent = ("--capabilities", can)
     session, _ = recorded(proxied, "mend it", agent=agent)
-    with proxied.started(refusing("session/resume"), agent=agent) as editor:
+    with proxied.started(refusing(f"session/{can}"), agent=agent) as editor:
         loaded = editor.load(session)
-        assert (loaded.told, loaded.answer["error"]) == ([], REFUSED)
+        assert (texts(loaded.updates), loaded.answer["error"]) == (["half of the past"], REFUSED)
+        assert editor.end() == 0
+    assert b"half of the past" not in proxied.transcript(session).read_bytes()
+    assert len(remembered(proxied)) == 1
+
+
+UNKNOWN = [
+    {"code": NOT_FOUND, "message": "gone"},
+    {"code": INTERNAL_ERROR, "message": "No previous sessions found for this project"},
+]
+
+
+@pytest.mark.parametrize("error", UNKNOWN, ids=["its code says so", "its words say so"])
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_what_the_agent_does_not_know_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
+    agent = ("--capabilities", can)
+    session, seen = recorded(proxied, "mend it", agent=agent)
+    with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert is_handed_over(loaded)
+        seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
+        seen += editor.prompt(session, "go on")
+        assert editor.end() == 0
+    with proxied.started(agent=agent) as editor:  # it knows the new one, and is asked for that
+        loaded = editor.load(session)
+        assert tell(loaded.updates) == tell(seen)
+        assert not is_handed_over(loaded)
+        editor.prompt(session, "and on")
+        assert editor.end() == 0
+    assert given(proxied, session)[1:] == ["and on"]
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
+    assert len(remembered(proxied)) == 2
+
+
+@pytest.mark.parametrize("can", ["resume", "load"])
+def test_a_prompt_that_is_refused_behind_a_load_goes_out_in_a_new_session_and_is_answered_once(
+    proxied: Proxied, can: str
+) -> None:
+    agent = ("--capabilities", can)
+    session, seen = recorded(proxied, "mend it", agent=agent)
+    unknown = {"error": {"code": INTERNAL_ERROR, "message": "Session not found"}}
+    forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the session that it has forgotten
+    with proxied.started(forgetful, agent=agent) as editor:
+        assert tell(editor.load(session).updates) == tell(seen)
+        since, pending = editor.mark(), editor.start_prompt(session, "go on")
+        assert editor.result_of(pending) == {"stopReason": "end_turn"}
+        assert texts(editor.updates(session, since)) == [CLOSING, "As you wish."]
+        later = editor.answer_of(editor.start_prompt(session, "and on"))
+        assert later["error"] == unknown["error"]  # only the first behind a load is sent again
+        assert editor.end() == 0
+        assert len(editor.answers_to(pending)) == 1
+    first, second = given(proxied, session)
+    assert first.startswith(INTRODUCTION)
+    assert first.endswith(f"{END}\n\ngo on")
+    assert first.count("go on") == 1
+    assert second == "and on"
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
+    assert len(notes(proxied.transcript(session), "handover")) == 1
 
 
 def test_never_leaves_load_to_the_agent(proxied: Proxied) -> None:
@@ -387,5 +488,9 @@ def test_a_session_that_the_agent_calls_by_another_id_keeps_its_own(proxied: Pro
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
     assert given(proxied, session) == ["go on"]
-    with proxied.started(script) as editor:
+    with proxied.started() as editor:  # and it is asked for the copy from then on
         assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it", "go on"]
+        editor.prompt(session, "and on")
+        assert editor.end() == 0
+    assert given(proxied, session) == ["go on", "and on"]
+    assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]

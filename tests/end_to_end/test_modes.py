@@ -22,9 +22,16 @@ from tests.end_to_end.proxied import (
 
 Offered = dict[str, Any]
 
+ANSWER = "All of it is mended now."
 TELLS: list[dict[str, Any]] = [
-    {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "told by the agent"}}},
-    say("by the agent as well"),
+    {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "mend it"}}},
+    say("All of it is "),
+    say("mended now."),
+]
+"""What was said, in the agent's own pieces."""
+ELSEWHERE: list[dict[str, Any]] = [
+    {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "from another client"}}},
+    say("Done there as well."),
 ]
 COMMANDS: dict[str, Any] = {
     "sessionUpdate": "available_commands_update",
@@ -50,7 +57,7 @@ def with_options(proxied: Proxied, *options: str, can: str, script: Any = None) 
 
 
 def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:
-    with with_options(proxied, can=can) as editor:
+    with with_options(proxied, can=can, script={"turns": [[say(ANSWER)]]}) as editor:
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
         assert editor.end() == 0
@@ -135,7 +142,26 @@ def test_load_of_the_store_swallows_what_an_agent_that_can_only_load_tells(proxi
     assert f"heard load of {session} in {proxied.project}" in editor.stderr()
     after = proxied.transcript(session).read_bytes()
     assert after.startswith(before)
-    assert b"by the agent" not in after[len(before) :]
+    assert b"message_chunk" not in after[len(before) :]
+
+
+@pytest.mark.parametrize("mode", ["load", "resume"])
+def test_a_turn_that_was_made_elsewhere_is_told_and_recorded_whatever_is_asked_of_the_store(
+    proxied: Proxied, mode: str
+) -> None:
+    session, _ = recorded(proxied, "load")
+    script = {"methods": {"session/load": {"before": [*TELLS, *ELSEWHERE], "result": {}}}}
+    with with_options(proxied, f"--{mode}", "store", can="load", script=script) as editor:
+        editor.request(f"session/{mode}", editor.place(session))
+        assert texts(editor.updates(session))[-1] == "Done there as well."
+        assert texts(editor.updates(session), "user_message_chunk")[-1] == "from another client"
+        assert editor.end() == 0
+    with with_options(proxied, can="load", script=script) as editor:
+        loaded = editor.load(session)
+        assert texts(loaded.updates) == ["All of it is ", "mended now.", "Done there as well."]
+        assert editor.end() == 0
+    told = proxied.transcript(session).read_bytes()
+    assert [told.count(words) for words in (b"from another client", b"Done there", b"mended now")] == [1, 1, 1]
 
 
 def test_load_of_the_store_leaves_what_is_not_complete_to_the_agent(proxied: Proxied) -> None:
@@ -144,17 +170,17 @@ def test_load_of_the_store_leaves_what_is_not_complete_to_the_agent(proxied: Pro
     path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
     editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
     loaded = editor.load(session)
-    assert texts(loaded.updates) == ["by the agent as well"]
+    assert texts(loaded.updates) == ["All of it is ", "mended now."]
     assert loaded.answer["result"] == {"x": 1.0}
 
 
-def test_an_error_of_the_agent_passes_under_load_of_the_store(proxied: Proxied) -> None:
+def test_an_error_of_the_agent_passes_under_load_of_the_store_behind_what_it_told(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load")
     refused = {"code": INTERNAL_ERROR, "message": "no"}
     script = {"methods": {"session/load": {"before": TELLS, "error": refused}}}
     with with_options(proxied, "--load", "store", can="load", script=script) as editor:
         loaded = editor.load(session)
-        assert (loaded.told, loaded.answer["error"]) == ([], refused)
+        assert (texts(loaded.updates), loaded.answer["error"]) == (["All of it is ", "mended now."], refused)
 
 
 # --list.
@@ -221,12 +247,14 @@ def test_resume_of_the_store_is_a_load_that_is_not_told(proxied: Proxied) -> Non
     assert editor.request("session/resume", editor.place(session)) == {"x": 1.0}
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "go on"))
     assert texts(editor.updates(session), "user_message_chunk") == []
+    assert "mended now." not in texts(editor.updates(session))
     assert COMMANDS in editor.updates(session)
     assert editor.end() == 0
     assert f"heard load of {session} in {proxied.project}" in editor.stderr()
     path = proxied.transcript(session)
     assert path.read_bytes().startswith(before)
-    assert b"by the agent" not in path.read_bytes()[len(before) :]
+    assert b"user_message_chunk" not in path.read_bytes()[len(before) :]
+    assert path.read_bytes().count(b"mended now.") == 1
     methods = [entry["note"]["method"] for entry in entries(path) if entry.get("note", {}).get("type") == "opened"]
     assert methods == ["session/new", "session/resume"]
 

@@ -1,17 +1,23 @@
-"""Real agents, offline: after they and the proxy were killed, a load behind the proxy shows what was said.
+"""Real agents, offline: after they and the proxy were killed, a load behind the proxy shows what was said, once.
 
 ``docs/agents.md`` has more of them. These are light, and no two restore alike: opencode restores all, copilot loses the
 thoughts, pydanticacp answers a load and shows nothing, deepagents cannot load.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from scripts.agents_checks import AGAIN, Past, checked, joined, loaded
+from scripts.findings import Finding, told
+from scripts.histories import recorded
 from scripts.real_agents import PROMPTS, Bench, Lived, Reopened
 
-LiveTwice = Callable[[str], tuple[Lived, Reopened]]
+AGENTS = ("opencode", "copilot", "pydanticacp", "deepagents")
+
+LiveTwice = Callable[[str], tuple[Bench, Lived, Reopened]]
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +27,18 @@ def live_twice(
     """A conversation with an agent, everyone's death, and its return in new processes; once for each agent."""
 
     @cache
-    def live(name: str) -> tuple[Lived, Reopened]:
+    def live(name: str) -> tuple[Bench, Lived, Reopened]:
         need_agent(name)
         bench = Bench(tmp_path_factory.mktemp(name), name, stand_in_model)
         lived = bench.talk()
-        return lived, bench.reopen(lived.session)
+        return bench, lived, bench.reopen(lived.session)
 
     return live
 
 
-@pytest.mark.parametrize("name", ["opencode", "copilot", "pydanticacp", "deepagents"])
+@pytest.mark.parametrize("name", AGENTS)
 def test_after_everyone_was_killed_a_load_shows_all_words_and_tool_calls(name: str, live_twice: LiveTwice) -> None:
-    lived, found = live_twice(name)
+    _, lived, found = live_twice(name)
     assert lived.shown.tools
     assert found.error is None
     assert found.shown is not None
@@ -44,7 +50,28 @@ def test_after_everyone_was_killed_a_load_shows_all_words_and_tool_calls(name: s
 
 @pytest.mark.parametrize("name", ["opencode", "copilot", "deepagents"])
 def test_what_was_loaded_is_in_the_list_and_goes_on(name: str, live_twice: LiveTwice) -> None:
-    _, found = live_twice(name)
+    _, _, found = live_twice(name)
     assert found.listed
     assert found.next_turn is not None
     assert found.next_turn.words("agent")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_after_one_more_turn_the_next_process_shows_all_of_it_once_and_so_does_the_transcript(
+    name: str, live_twice: LiveTwice
+) -> None:
+    bench, lived, found = live_twice(name)
+    assert found.next_turn is not None, found.next_error
+    before = Past(lived.session, joined(lived.shown, found.next_turn), recorded(bench.store))
+    assert not wrong(loaded(bench, before, "", often=AGAIN))
+
+
+def test_a_fork_that_shows_its_history_before_it_is_answered_shows_it_once_ever_after(
+    tmp_path: Path, stand_in_model: int, need_agent: Callable[[str], None]
+) -> None:
+    need_agent("opencode")
+    assert not wrong(checked("fork", Bench(tmp_path / "bench", "opencode", stand_in_model)))
+
+
+def wrong(found: Iterable[Finding]) -> list[str]:
+    return list(told([one for one in found if one.is_wrong]))

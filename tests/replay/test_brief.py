@@ -9,8 +9,23 @@ from hypothesis import strategies as st
 
 from acp_proxy.replay.brief import AGENT, END, INTRODUCTION, LIMIT, TOOL, USER, Brief, brief
 from tests.replay.test_compact import held_by
-from tests.replay.test_fuller import line, said, tool, user
 from tests.strategies import messages, one_line, values
+
+
+def line(update: object) -> bytes:
+    return json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": update}}).encode() + b"\n"
+
+
+def user(text: str) -> bytes:
+    return line({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}})
+
+
+def said(text: str, kind: str = "agent_message_chunk") -> bytes:
+    return line({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+
+
+def tool(id: str, title: str | None = None, kind: str = "tool_call") -> bytes:
+    return line({"sessionUpdate": kind, "toolCallId": id, "title": title})
 
 
 def test_who_said_what_is_told_in_order_behind_a_word_on_what_it_is() -> None:

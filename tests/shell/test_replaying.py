@@ -1,24 +1,33 @@
-"""A replay of streamed messages: weighed and made a record of line by line, however many lines are read at once."""
+"""A replay of streamed messages: compared, told and made a record of, however many lines are read at once."""
 
+import json
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from acp_proxy.core.effects import StartReplay
+from acp_proxy.core.events import ReplayEnded
+from acp_proxy.history.verdict import Rule
 from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.shell.replaying import Ended, Replay
+from acp_proxy.shell.replaying import Replay
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import RequestId
 from tests.pipes import held_by, make_hold, needs_wide_pipes
 from tests.transcripts import talk
 
 SECONDS = 20.0
+OWN_RUN = "run002"
+WANTED = StartReplay(RequestId("1"))
 WORDS = [f" word{number}" for number in range(300)]
 ANSWER = [talk.said(word) for word in WORDS]
 TERMINAL = talk.update("tool_call", toolCallId="t", title="T", content=[{"type": "terminal", "terminalId": "1"}])
+LACKED = talk.update("agent_message_chunk", content={"type": "text", "text": "What we lack."}, messageId="m")
 
 
 @pytest.fixture
@@ -26,9 +35,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
+def replay_of(path: Path, mode: Mode, writes: int, ended: list[ReplayEnded], warnings: list[str]) -> Replay:
+    telling = partial(Telling, talk.SESSION, run=OWN_RUN, mode=mode)
+    to_client = Output(writes, lambda: None)
+    return Replay(talk.SESSION, Reading(path), to_client, ended.append, warnings.append, run=OWN_RUN, telling=telling)
+
+
 def replayed(
-    path: Path, lines: list[bytes], mode: Mode, weigh: list[bytes] | None = None, *, brief: bool = False
-) -> tuple[list[bytes], Ended]:
+    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED
+) -> tuple[list[bytes], ReplayEnded]:
     path.write_bytes(record.encode_header(talk.header()) + b"".join(lines))
     reads, writes = os.pipe()
     heard: list[bytes] = []
@@ -40,15 +55,9 @@ def replayed(
     listening = threading.Thread(target=listen, daemon=True)
     listening.start()
     warnings: list[str] = []
-    ended: list[Ended] = []
-
-    def telling(mode: Mode = mode) -> Telling:
-        return Telling(talk.SESSION, run="run002", mode=mode)
-
-    replay = Replay(
-        talk.SESSION, Reading(path), Output(writes, lambda: None), ended.append, warnings.append, telling=telling
-    )
-    replay.start(None if weigh is None else tuple(weigh), brief=brief)
+    ended: list[ReplayEnded] = []
+    replay = replay_of(path, mode, writes, ended, warnings)
+    replay.start(wanted)
     replay.join()
     os.close(writes)
     listening.join(SECONDS)
@@ -61,28 +70,74 @@ def messages(lines: list[bytes]) -> list[bytes]:
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := record.decode_entry(line)) is not None]
 
 
+def compared_with(theirs: list[bytes]) -> StartReplay:
+    return WANTED.but(told=tuple((line, False) for line in theirs), compares=True)
+
+
 def test_every_update_is_told_with_its_own_bytes(path: Path) -> None:
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], "full")
     assert heard[1:] == messages(ANSWER)
-    assert ended.ours
+    assert ended.rule is Rule.LESS
 
 
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_what_the_agent_tells_of_it_in_pieces_is_found_in_ours(path: Path, mode: Mode, before: list[bytes]) -> None:
-    theirs = messages([ANSWER[3], ANSWER[200]])
     ours = [talk.prompt("q"), *before, *ANSWER, talk.answer()]
-    heard, ended = replayed(path, ours, mode, theirs)
-    assert ended.ours
-    assert (heard, ended) == replayed(path, ours, mode)
-    assert replayed(path, ours, mode, [*theirs, *messages([talk.said("else")])]) == ([], Ended([], False, ""))
+    heard, _ = replayed(path, ours, mode)
+    again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
+    assert (again, ended.rule) == (heard, Rule.LESS)
+    theirs = messages([talk.update("user_message_chunk", content={"type": "text", "text": "q"}), *before, *ANSWER])
+    again, ended = replayed(path, ours, mode, compared_with(theirs))
+    assert (again, ended.rule) == ([], Rule.SAME)
+    again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
+    assert (again, ended.rule) == ([], Rule.MORE)
+
+
+def test_what_was_decided_already_is_not_decided_again(path: Path) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    wanted = compared_with(messages([LACKED, *ANSWER])).but(rule=Rule.ASKED_FOR)
+    heard, ended = replayed(path, ours, "full", wanted)
+    assert (heard[1:], ended.rule) == (messages(ANSWER), Rule.ASKED_FOR)
+
+
+@pytest.mark.parametrize("mode", ["full", "compact"])
+def test_what_nobody_wants_to_see_is_compared_all_the_same(path: Path, mode: Mode) -> None:
+    new = messages([LACKED])
+    wanted = compared_with(messages(ANSWER) + new).but(shows=False, rule=Rule.ASKED_FOR)
+    heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
+    assert (heard, ended.states) == ([], [])
+    assert ended.comparison is not None
+    assert ended.comparison.tail_lines()[0] == new
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
 def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
-    heard, ended = replayed(path, [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()], mode, brief=True)
-    assert "".join(WORDS) in ended.brief
-    assert ended.brief == brief(heard)
+    ours = [talk.prompt("q"), TERMINAL, *ANSWER, talk.answer()]
+    heard, ended = replayed(path, ours, mode, WANTED.but(record=True, rule=Rule.HANDED_OVER))
+    assert "".join(WORDS) in ended.record
+    assert ended.record == brief(heard)
+
+
+def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
+    """Of another process a prompt may have the same id."""
+    ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
+    wanted = WANTED.but(record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
+    heard, ended = replayed(path, ours, "compact", wanted)
+    assert heard == []
+    assert "".join(WORDS) in ended.record
+    assert "again" not in ended.record
+    assert "never said" not in ended.record
+
+
+@pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
+def test_the_title_that_prompts_make_is_told_where_the_list_shows_it(
+    path: Path, *, titles: bool, told: list[str]
+) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    _, ended = replayed(path, ours, "compact", WANTED.but(titles=titles))
+    updates = [json.loads(state)["params"]["update"] for state in ended.states]
+    assert [update["title"] for update in updates if "title" in update] == told
 
 
 @needs_wide_pipes
@@ -92,15 +147,8 @@ def test_what_is_long_is_told_through_a_pipe_that_holds_more(path: Path, words: 
     reads, writes = os.pipe()
     make_hold(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:
-        replay = Replay(
-            talk.SESSION,
-            Reading(path),
-            Output(writes, lambda: None),
-            lambda ended: None,
-            lambda warning: None,
-            telling=lambda: Telling(talk.SESSION, run="run002", mode="compact"),
-        )
-        replay.start()
+        replay = replay_of(path, "compact", writes, [], [])
+        replay.start(WANTED)
         replay.join()  # joined, all of it is one line that fits into any pipe
         assert held_by(writes) == (WIDE if is_widened else before)
         os.close(writes)

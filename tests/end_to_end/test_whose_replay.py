@@ -1,10 +1,12 @@
-"""Agents that load by themselves: their telling passes byte for byte, unless ours has all of it and more."""
+"""Agents that load by themselves: their replay is shown as it came, unless the transcript has all of it and more."""
 
 import json
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from acp_proxy.cli.app import app
 from acp_proxy.demo.telling import Told, tell
 from tests.end_to_end.proxied import (
     ASK,
@@ -52,7 +54,7 @@ def call(number: int, id: str | None = None) -> dict[str, Any]:
 
 
 def turn(number: int) -> Steps:
-    return [user(WORDS[number - 1]), say("I have mended it."), call(number), say("All is well.")]
+    return [user(WORDS[number - 1]), THOUGHT, say("I have mended it."), call(number), say("All is well.")]
 
 
 def kind_of(step: dict[str, Any]) -> str:
@@ -114,6 +116,7 @@ LOSSY: dict[str, Steps] = {
     "without the tool calls": [step for step in EVERYTHING if kind_of(step) != "tool_call"],
     "the last message alone": EVERYTHING[-1:],
     "the last turn alone": turn(2),
+    "without the thoughts": [step for step in EVERYTHING if step != THOUGHT],
     "without one call": [step for step in EVERYTHING if step != call(1)],
     "nothing": [],
     "nothing but how things stand": [COMMANDS],
@@ -145,31 +148,46 @@ def is_prompt(entry: dict[str, Any]) -> bool:
     return bool(entry.get("message", {}).get("method") == "session/prompt")
 
 
+ELSEWHERE = [user("elsewhere"), say("Done there.")]
 AS_GOOD: dict[str, Steps] = {
     "all that ours has": EVERYTHING,
-    "all of it, in one piece for each speaker": [
-        user(WORDS[0]), user(WORDS[1]), say("I have mended it. All is well. I have mended it. All is well."),
-        call(1), call(2),
+    "all of it, joined for each turn": [
+        user(WORDS[0]), THOUGHT, call(1), say("I have mended it. All is well."),
+        user(WORDS[1]), call(2), say("I have mended it."), say("All is well."),
     ],
-    "a turn that was made elsewhere": [*EVERYTHING, user("elsewhere"), say("Done there.")],
-    "a turn made elsewhere, and one of ours lost": [*turn(2), user("elsewhere"), say("Done there.")],
-    "a call that is not among ours": [*turn(2), call(3)],
-    "other words for the same": [user("mend it"), say("I mended this.")],
+    "a turn that was made elsewhere": [*EVERYTHING, *ELSEWHERE],
+    "a turn made elsewhere, and one of ours lost": [*turn(2), *ELSEWHERE],
+    "a call that is not among ours": [*turn(1), call(3), *turn(2)],
+    "words that are not among ours": [*turn(1)[:-1], say("Said otherwise."), *turn(2)],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("telling_of", AS_GOOD)
-def test_a_load_that_ours_cannot_better_passes_byte_for_byte(proxied: Proxied, telling_of: str) -> None:
+@pytest.mark.parametrize("replay", AS_GOOD)
+def test_a_replay_that_ours_cannot_better_passes_byte_for_byte_and_again_so(proxied: Proxied, replay: str) -> None:
     session = recorded(proxied)
-    script = telling([COMMANDS, *AS_GOOD[telling_of], COMMANDS], result={"x": [1.0]})
+    script = telling([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
+    *conversation, commands, answer = direct_load(proxied, script, session)
     before = proxied.transcript(session).read_bytes()
-    with proxied.started(script, agent=LOADS) as editor:
-        assert raw_load(editor, session) == direct_load(proxied, script, session)
-        assert editor.end() == 0
+    for _ in range(3):
+        with proxied.started(script, agent=LOADS) as editor:
+            since = editor.mark()
+            assert raw_load(editor, session) == [*conversation, answer]
+            editor.sessions()
+            assert [line.raw for line in editor.update_lines(session, since)] == [*conversation, commands]
+            assert editor.end() == 0
     after = proxied.transcript(session).read_bytes()
     assert after.startswith(before)
-    assert b"told again" not in after
-    assert after.count(b"agent_message_chunk") == before.count(b"agent_message_chunk")
+    new = [words for words in (b"Done there.", b"elsewhere") if words in after[len(before) :]]
+    assert len(new) == (2 if ELSEWHERE[0] in AS_GOOD[replay] else 0)
+    assert [after.count(words) for words in new] == [1 for _ in new]
+    chunks, added = before.count(b"agent_message_chunk"), 1 if new else 0
+    assert after.count(b"agent_message_chunk") == chunks + added
+
+
+def test_what_is_new_in_a_replay_that_lacks_something_passes_behind_ours(proxied: Proxied) -> None:
+    session = recorded(proxied)
+    with proxied.started(telling([*turn(2), call(3)]), agent=LOADS) as editor:
+        assert shown(editor.load(session).updates) == [*ALL_OF_IT, ("tool call", "Mend number 3 (completed)")]
 
 
 def test_a_load_that_fails_comes_with_what_was_told_before_and_its_error(proxied: Proxied) -> None:
@@ -195,25 +213,37 @@ def test_an_agent_that_dies_while_it_loads_is_heard_to_the_end(proxied: Proxied)
     assert editor.wait() == 17
 
 
-def test_an_incomplete_transcript_does_not_take_the_place_of_the_agents_telling(proxied: Proxied) -> None:
+def test_a_transcript_that_began_in_the_middle_is_shown_where_it_has_all_that_the_agent_tells(proxied: Proxied) -> None:
     session = recorded(proxied)
     path = proxied.transcript(session)
     path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
-    script = telling(turn(2))
-    with proxied.started(script, agent=LOADS) as editor:
-        assert raw_load(editor, session) == direct_load(proxied, script, session)
+    with proxied.started(telling(turn(2)), agent=LOADS) as editor:
+        assert shown(editor.load(session).updates) == ALL_OF_IT
 
 
 def test_a_cancelled_load_of_the_agents_own_is_answered_at_once_and_told_nothing(proxied: Proxied) -> None:
     session = recorded(proxied)
-    editor = proxied.started(telling([*turn(1), ASK, {"wait_cancel": True}]), agent=LOADS)
+    of_another = {**say("of another session"), "session": "another"}  # which does not wait
+    editor = proxied.started(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
     pending = editor.start_load(session)
-    editor.wait_for_method("session/request_permission")  # which comes behind what it tells
+    editor.wait_for_text("of another session")
     editor.notify("$/cancel_request", {"requestId": pending})
     assert editor.answer_of(pending)["error"]["code"] == CANCELLED
     editor.prompt(session, "go on")
     assert len(editor.answers_to(pending)) == 1
     assert texts(editor.updates(session), "user_message_chunk") == []
+
+
+def test_an_agent_that_asks_something_before_it_answers_a_load_is_heard_as_without_us(proxied: Proxied) -> None:
+    session = recorded(proxied)
+    editor = proxied.started(telling([*turn(1), ASK, *turn(2)], result={"x": 1}), agent=LOADS)
+    since, pending = editor.mark(), editor.start_load(session)
+    editor.wait_for_method("session/request_permission")  # which comes behind what it tells
+    assert texts(editor.updates(session, since), "user_message_chunk") == WORDS[:1]
+    loaded = editor.loaded(session, pending, since)
+    assert shown(loaded.updates) == ALL_OF_IT
+    assert loaded.answer["result"] == {"x": 1}
+    assert len(editor.answers_to(pending)) == 1
 
 
 def test_a_native_load_is_not_claimed_as_ours(proxied: Proxied) -> None:
@@ -231,7 +261,7 @@ def test_a_turn_told_live_is_told_whole_by_a_load_in_the_same_process(proxied: P
 
 
 def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Proxied) -> None:
-    """While a turn is under way nobody can tell what of the agent's words is the past."""
+    """What it tells in a turn is the turn's."""
     waits: dict[str, Any] = {**telling([say("told again")]), "turns": [[say("before"), {"wait_cancel": True}]]}
     editor = proxied.started(waits, agent=LOADS)
     session = editor.new_session()
@@ -240,3 +270,18 @@ def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Pr
     assert texts(editor.load(session).updates) == ["told again"]
     editor.notify("session/cancel", {"sessionId": session})
     assert editor.result_of(pending)["stopReason"] == "cancelled"
+
+
+def test_the_doctor_tells_whose_replay_was_shown_last_and_which_rule_decided(proxied: Proxied) -> None:
+    session = recorded(proxied)
+    for steps, said in [
+        (turn(1), "its transcript was shown (rule 4: the agent's replay lacks something)"),
+        (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
+        ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent tells what the transcript"),
+    ]:
+        agent = proxied.bare_agent(telling(steps), LOADS)
+        with proxied.started(telling(steps), agent=LOADS) as editor:
+            editor.load(session)
+            assert editor.end() == 0
+        told = CliRunner().invoke(app, ["doctor", "--store", str(proxied.store), "--", *agent]).stdout
+        assert f"{session}: {said}" in told

@@ -1,0 +1,324 @@
+"""What is done as requests to open sessions go through their lives (``load.LIFE``): lines that go out or wait, what is
+recorded, what the shell is asked for.
+
+It is ``Loads``' and ``Opening``'s, and called by them alone.
+"""
+
+from typing import assert_never
+
+from acp_proxy.core import handover
+from acp_proxy.core.aliases import Aliases
+from acp_proxy.core.answers import refusal
+from acp_proxy.core.effects import (
+    Effect,
+    EndTurn,
+    ForgetReplay,
+    Forward,
+    ReadPast,
+    ReleaseHeld,
+    StartReplay,
+    StopReplay,
+    Warn,
+)
+from acp_proxy.core.events import ReplayEnded
+from acp_proxy.core.handovers import Handovers
+from acp_proxy.core.load import Do, Happens, Load, State
+from acp_proxy.core.notebook import Notebook
+from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
+from acp_proxy.history.late import InTurn
+from acp_proxy.history.once import told_once
+from acp_proxy.history.verdict import Rule
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
+
+_TOO_MANY_HANDOVERS = "Too many sessions continue in new ones of the agent. Restart the agent to open this one."
+
+
+class Life:
+    def __init__(self, under_way: UnderWay, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
+        self.titles = True
+        """Whether the title that prompts make is told: not where the agent's own list shows another."""
+        self.kinds: frozenset[str] = frozenset()
+        """Optional kinds of updates that the client understands."""
+        self.resent: dict[RequestId, tuple[Request, bytes]] = {}
+        """Prompts that are sent again in a new session, and the agent's refusal."""
+        self.is_over = False
+        """The agent is gone."""
+        self.under_way = under_way
+        self._notebook = notebook
+        self._names = names
+        self._handovers = handovers
+
+    def happens(self, load: Load, event: Happens, said: object = None) -> list[Effect]:
+        effects: list[Effect] = []
+        for do in load.steps(event):
+            effects += self._do(load, do, said)
+        if load.state is State.OPEN and load in self.under_way.all():
+            self.under_way.answered(load)
+            if not self._notebook.is_deleted(load.session):
+                self.under_way.in_question[load.session] = load
+                effects += self._bounded()
+            effects += self.goes_on(load)
+            effects += self._next(load.session)
+        elif load.state is State.OVER:
+            self.under_way.leave(load)
+            self.under_way.settled(load)
+            effects += self._next(load.session)
+        return effects
+
+    def goes_on(self, load: Load) -> list[Effect]:
+        """What has happened already when the client gets its answer: a prompt, another request, the agent's end."""
+        is_live = self._notebook.is_live(load.session)
+        later = [other for other in self.under_way.of_session(load.session) if other.number > load.number]
+        is_last_word = self.is_over or bool(later)
+        is_open = load.state is State.OPEN and self.under_way.in_question.get(load.session) is load
+        if not is_open or not (is_live or is_last_word):
+            return []
+        if unread := self.unread(load.session):
+            return unread
+        effects = self.happens(load, Happens.PROMPTED) if is_live else []
+        return effects + (self.happens(load, Happens.ENDED) if is_last_word else [])
+
+    def hand_over(self, load: Load) -> list[Effect]:
+        """Ask the agent for a new session, under an id of our own."""
+        load.plan = load.plan.but(sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never")
+        id = load.request.id
+        try:
+            if not self._handovers.are_too_many:
+                return [self._handovers.ask(load)]
+            load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_HANDOVERS)
+        except (ValueError, KeyError) as problem:
+            load.response = jsonrpc.error(id, jsonrpc.INVALID_PARAMS, f"params: {problem}")
+        return self.happens(load, Happens.REFUSED)
+
+    def unread(self, session: str | None) -> list[Effect]:
+        """What has to be read before a prompt, a close or another request for this session can be decided on."""
+        load = self.under_way.in_question.get(session) if session is not None else None
+        if load is None or load.comparison is not None or not load.told or load.state is not State.OPEN:
+            return []
+        _, is_late = load.told[-1]
+        if load.is_imported and not is_late:  # all of it is recorded
+            return []
+        return [self.reads(load)]
+
+    def closed(self, session: str | None) -> list[Effect]:
+        """It is closed, or opened once more: what was told until now is settled."""
+        load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
+        return self.happens(load, Happens.CLOSED) if load is not None else []
+
+    def _do(self, load: Load, do: Do, said: object) -> list[Effect]:
+        match do:
+            case Do.NOTE:
+                return self._written_down(load, said)
+            case Do.WAIT_IN_LINE:
+                return self._next(load.session)
+            case Do.TELL:
+                return self._told(load)
+            case Do.FORGET:
+                return [ForgetReplay(load.request.id)]
+            case Do.STOP:
+                return [StopReplay(load.request.id)]
+            case Do.TAKE_OUTPUT:
+                return [ReleaseHeld(load.request.id)]
+            case Do.LET_GO:
+                told, load.told = load.told, [(line, late) for line, late in load.told if load.state is State.PASSING]
+                return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
+            case Do.DROP:
+                load.told.clear()
+                return []
+            case Do.HAND_BACK:
+                return self._handed_back(load)
+            case Do.ANSWER | Do.SAY_ENDED:
+                return self._answer(load, load.response)
+            case Do.ANSWER_TOLD:
+                return self._answer_told(load, said)
+            case Do.SAY_CANCELLED:
+                return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
+            case Do.OPEN_ANEW:
+                load.held.clear()
+                load.states.clear()
+                load.size = load.states_size = 0
+                return self.hand_over(load)
+            case Do.SETTLE:
+                return self._settled(load)
+            case Do.END_TURN:
+                return self.told_in_turn(load, load.turn.rest()) if load.turn is not None else []
+            case _:
+                assert_never(do)
+
+    def _answer(self, load: Load, line: bytes) -> list[Effect]:
+        prompt = self.resent.pop(load.request.id, None)
+        return [Forward(Peer.CLIENT, prompt[1] if prompt is not None else line)] if line else []
+
+    def _written_down(self, load: Load, said: object) -> list[Effect]:
+        """What is recorded now that the agent has agreed."""
+        request, session = load.request, load.session
+        result = said.result if isinstance(said, Response) else None
+        if load.plan.imports and not self._notebook.has_begun(session):
+            load.is_imported = True
+            told = [line.removesuffix(b"\n") for line in told_once([line for line, _ in load.told])]
+            return [*self._notebook.imported(session, request.params, result, told, load.states), EndTurn(session)]
+        effects: list[Effect] = [*self._notebook.opened(session, request.method, request.params, result)]
+        if load.alias is not None:
+            effects += self._notebook.renamed(session, load.alias)
+        for state in load.states:
+            effects += self._notebook.keep(session, Peer.AGENT, state)
+        return effects
+
+    def _told(self, load: Load) -> list[Effect]:
+        """Its turn: the shell compares and replays; or what the agent told and its answer are all there is."""
+        if not load.held_here:
+            name = jsonrpc.printable(load.session)
+            warning = Warn(f"session {name} was not recorded here; it opens without its history")
+            return [*([] if load.told else [warning]), *self.happens(load, Happens.TOLD)]
+        resent = self.resent.get(load.request.id)
+        return [
+            StartReplay(
+                load.request.id,
+                tuple(load.told),
+                bool(load.told) or (load.plan.sends == acp.LOAD and load.plan.rule is None),
+                load.plan.rule,
+                shows=load.plan.shows and resent is None,
+                record=load.is_handed_over,
+                before=resent[0].id if resent is not None else None,
+                titles=self.titles,
+                kinds=self.kinds,
+            )
+        ]
+
+    def _answer_told(self, load: Load, ended: object) -> list[Effect]:
+        """The end of what is told of the past: of ours what nobody has in the transcript, or what the agent told."""
+        told, states = [line for line, _ in load.told] if load.plan.shows else [], list[bytes]()
+        if isinstance(ended, ReplayEnded):
+            load.told, states = [], ended.states
+            if ended.rule.is_ours:
+                told = (
+                    ended.comparison.tail_lines()[0] if load.sieve is not None and ended.comparison is not None else []
+                )
+        if load.is_handed_over and not self._notebook.is_deleted(load.session):
+            told.append(handover.notice(load.session))
+        effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule)]
+        resent = self.resent.pop(load.request.id, None)
+        if resent is None:
+            return [*effects, Forward(Peer.CLIENT, b"".join((*told, load.response, *states)))]
+        prompt, _ = resent
+        line = self._handovers.carried(prompt.raw + b"\n", prompt, load.session)
+        again = self._names.to_agent(line, jsonrpc.read_message(line))
+        return [*effects, Forward(Peer.CLIENT, b"".join(told)), Forward(Peer.AGENT, again)]
+
+    def _settled(self, load: Load) -> list[Effect]:
+        """What is new is recorded; what still waits is known, or goes out."""
+        effects = self.rest(load)
+        comparison = load.comparison
+        if comparison is None:
+            return effects
+        told = told_once(comparison.new()) if comparison.past.is_empty else comparison.new()
+        new = [line.removesuffix(b"\n") for line in told]
+        for raw in new:
+            if raw in load.recorded_since:
+                load.recorded_since.remove(raw)
+                continue
+            message = jsonrpc.read_message(raw)
+            effects += self._notebook.update(load.session, raw, _update(message), opening=False)
+        for other in self.under_way.of_session(load.session):
+            other.recorded_since += new if other.number > load.number else []
+        if new:
+            effects.append(EndTurn(load.session))
+        load.turn = load.turn or InTurn(comparison, ours=load.is_ours)
+        return effects
+
+    def told_in_turn(self, load: Load, told: list[tuple[bytes, bool]], line: bytes | None = None) -> list[Effect]:
+        """Lines of a turn: what is new is recorded; what is told again goes only to a client that has not seen it, as
+        it comes (``line``)."""
+        effects: list[Effect] = []
+        if line is not None and not load.is_ours:
+            effects += self.behind_what_waits(load, line)
+        for each, is_new in told:
+            if is_new:
+                message = jsonrpc.read_message(each)
+                effects += self._notebook.update(load.session, message.raw, _update(message), opening=False)
+                effects += self.behind_what_waits(load, each) if load.is_ours else []
+        return effects
+
+    def behind_what_waits(self, load: Load, line: bytes) -> list[Effect]:
+        """An update goes out, or waits for the answer to another load of its session."""
+        holder = self.under_way.holder(load.session)
+        if holder is None:
+            return [Forward(Peer.CLIENT, line)]
+        holder.held.append((line, None))
+        return self.waits(holder, line)
+
+    def rest(self, load: Load) -> list[Effect]:
+        if load.state is State.TURN and load.turn is not None:
+            return []
+        return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
+
+    def reads(self, load: Load) -> Effect:
+        return ReadPast(load.request.id, load.session, tuple(load.told))
+
+    def remembered(self, load: Load, line: bytes, *, late: bool) -> list[Effect]:
+        """What passes is compared only when the next prompt comes."""
+        load.size += len(line)
+        if load.size <= HELD_LIMIT and not self.under_way.is_full:
+            load.told.append((line, late))
+        else:  # nothing can be said of it any more
+            load.told.clear()
+            load.plan = load.plan.but(imports=False)
+        return []
+
+    def released(self, load: Load) -> list[Effect]:
+        """What waited, for the client."""
+        held = self.under_way.held(load)
+        told_late = any(update is not None for _, update in held)
+        if told_late and load.is_ours and load.sieve is None and load.held_here:
+            load.held = held
+            return [self.reads(load)]
+        return self._let_out(load, held)
+
+    def heard_since(self, load: Load) -> list[Effect]:
+        """What waited until it could be compared."""
+        held, load.held = load.held, []
+        return self._let_out(load, held)
+
+    def _let_out(self, load: Load, held: list[tuple[bytes, object]]) -> list[Effect]:
+        out: list[bytes] = []
+        for line, update in held:
+            if update is not None and load.sieve is None:
+                self.remembered(load, line, late=True)
+            out += load.sieve.add(line, update) if update is not None and load.sieve is not None else [line]
+        return [Forward(Peer.CLIENT, b"".join(out))] if out else []
+
+    def _handed_back(self, load: Load) -> list[Effect]:
+        """What it held goes out, or waits for the request for the same session before it, where there is one."""
+        return [] if self.under_way.held_back(load) else self.released(load)
+
+    def waits(self, load: Load, line: bytes) -> list[Effect]:
+        """One more line waits; too many do so no longer."""
+        load.size += len(line)
+        if load.state is not State.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
+            return []
+        if load.plan.rule is not None and load.told:  # ours is shown, whatever it tells
+            load.size -= sum(len(told) for told, _ in load.told)
+            load.told.clear()
+            return []
+        return self.happens(load, Happens.FLOODED)
+
+    def _bounded(self) -> list[Effect]:
+        """Of very many sessions that were opened and not prompted, the oldest is settled."""
+        if len(self.under_way.in_question) <= IN_QUESTION:
+            return []
+        oldest = next(iter(self.under_way.in_question))
+        self.under_way.in_question[oldest].told.clear()
+        return self.closed(oldest)
+
+    def _next(self, session: str) -> list[Effect]:
+        """The next replay of a session, once none is running."""
+        others = self.under_way.of_session(session)
+        if any(other.state in (State.TELLING, State.STOPPING) for other in others):
+            return []
+        queued = next((other for other in others if other.state is State.QUEUED), None)
+        return self.happens(queued, Happens.NEXT) if queued is not None else []
+
+
+def _update(message: object) -> object:
+    return acp.member(message.params, "update") if isinstance(message, Notification) else None

@@ -1,0 +1,288 @@
+"""Requests to open sessions (load, resume, fork), from when the agent is asked until nothing is in question any more.
+
+``Loads`` says what happens to each ``Load``: what the agent tells, what the client does, what the shell has found. What
+is done about it is ``Life``'s. It is the interceptor's, and called by it alone.
+"""
+
+from typing import assert_never
+
+from acp_proxy.core import aliases, handover
+from acp_proxy.core.aliases import Aliases
+from acp_proxy.core.effects import (
+    DecideNext,
+    Effect,
+    Forward,
+    StopReplay,
+)
+from acp_proxy.core.events import PastRead, ReplayEnded
+from acp_proxy.core.handovers import Handovers
+from acp_proxy.core.life import Life
+from acp_proxy.core.load import AWAITING, Happens, Load, State
+from acp_proxy.core.notebook import Notebook
+from acp_proxy.core.planning import Plan
+from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
+from acp_proxy.history.late import InTurn
+from acp_proxy.history.past import block_letters
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
+
+
+class Loads:
+    def __init__(self, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
+        self.under_way = UnderWay()
+        self.life = Life(self.under_way, notebook, names, handovers)
+        self._notebook = notebook
+        self._names = names
+        self._handovers = handovers
+
+    def is_plain(self, session: str, data: bytes) -> bool:
+        """Whether these updates pass unread: nothing is in question, or a turn in which no replay is running."""
+        if not self.under_way:
+            return True
+        load = self.under_way.current(session)
+        if load is None:
+            return True
+        is_running = load.turn is not None and load.turn.is_running
+        return load.state is State.TURN and not is_running and acp.USER_CHUNK.encode() not in data
+
+    def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """An update of a session that is in question."""
+        update = acp.member(message.params, "update")
+        if not acp.is_conversation(acp.update_kind(update)):
+            return self._state_told(load, line, message)
+        if self._notebook.is_live(load.session):
+            return self._told_in_turn(load, line, message.raw, update)
+        match load.state:
+            case State.ASKED:
+                load.told.append((line, self.under_way.follows(load)))
+                return self.life.waits(load, line)
+            case State.PASSING:
+                return [*self.life.remembered(load, line, late=False), *self.life.behind_what_waits(load, line)]
+            case State.GIVEN_UP | State.CANCELLED:
+                return []
+            case State.QUEUED | State.TELLING | State.STOPPING:
+                load.held.append((line, update))
+                return self.life.waits(load, line)
+            case State.OPEN | State.TURN:
+                return self._told_late(load, line, update)
+            case State.OVER:
+                return [Forward(Peer.CLIENT, line)]
+            case _:
+                assert_never(load.state)
+
+    def to_client(self, session: str | None, line: bytes) -> list[Effect]:
+        """A line that tells nothing of the past: it waits where updates of its session wait, and cannot overtake."""
+        holder = self.under_way.holder(session) if session is not None else None
+        if holder is not None:
+            holder.held.append((line, None))
+            return self.life.waits(holder, line)
+        load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
+        return [*(self.life.rest(load) if load is not None else []), Forward(Peer.CLIENT, line)]
+
+    def question(self, session: str | None, line: bytes) -> list[Effect]:
+        """A request of the agent. Before it answers that is not held, since it may need the answer to give its own;
+        what waits goes before it."""
+        load = self.under_way.holder(session) if session is not None else None
+        if load is None or load.state is not State.ASKED:
+            return self.to_client(session, line)
+        waited = self.life.happens(load, Happens.FLOODED) if load.told else self.life.released(load)
+        return [*waited, Forward(Peer.CLIENT, line)]
+
+    def _state_told(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
+        """How things stand: recorded, but before the agent's answer only once that has come."""
+        if load.state not in AWAITING or self._notebook.is_live(load.session):
+            effects: list[Effect] = [*self._notebook.update(load.session, message.raw, _update(message), opening=False)]
+        else:
+            effects = []
+            if load.states_size + len(line) <= HELD_LIMIT:
+                load.states.append(message.raw)
+                load.states_size += len(line)
+        if self.under_way.holder(load.session) is None:
+            return [Forward(Peer.CLIENT, line, first=True), *effects]
+        return [*effects, *self.to_client(load.session, line)]
+
+    def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
+        if load.sieve is not None:
+            return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
+        if load.is_ours and load.held_here:  # nothing was told before its answer, so nothing was compared
+            if load.held:
+                load.held.append((line, update))
+                return []
+            return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+        return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
+
+    def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
+        """While a turn is under way all is new, but a replay that is still running, or begins now."""
+        if load.turn is None:
+            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.held_here
+            said = block_letters(acp.member(update, "content")) if is_user else ""
+            if said and not any(prompt.startswith(said) for prompt in load.prompts):
+                return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+            return self.life.told_in_turn(load, [(line, True)], line)
+        return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
+
+    def prompted(self, session: str, prompt: Request | None) -> list[Effect]:
+        """What was told until now is settled; from here on it may be new. ``prompt``: if it is held whole."""
+        effects: list[Effect] = []
+        for load in self.under_way.of_session(session):
+            _sent(load, prompt)
+            if load.state is State.ASKED and load.told:
+                effects += self.life.happens(load, Happens.PROMPTED)
+            if load.state is State.PASSING:
+                load.told.clear()
+                load.plan = load.plan.but(imports=False)
+        opened = self.under_way.in_question.get(session)
+        if opened is not None:
+            _sent(opened, prompt)
+            if prompt is not None and opened.state is State.OPEN:
+                self._handovers.prompted_first(opened, prompt)
+            effects += self.life.happens(opened, Happens.PROMPTED)
+        return effects
+
+    def turn_ends(self, session: str) -> list[Effect]:
+        """A prompt is about to be answered: what waits in the turn goes before that."""
+        load = self.under_way.in_question.get(session) if self.under_way.in_question else None
+        return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
+
+    def turn_ended(self, session: str) -> list[Effect]:
+        load = self.under_way.in_question.get(session) if self.under_way.in_question else None
+        if load is None or self._notebook.is_live(session):
+            return []
+        return self.life.happens(load, Happens.TURN_ENDED)
+
+    def forked(self, request: Request, session: str, told: list[bytes]) -> None:
+        """A fork: what the agent told of it before its answer is its parent's past, or new."""
+        load = Load(request, session, _FORK, held_here=True)
+        load.state = State.OPEN
+        load.told = [(line + b"\n", False) for line in told]
+        self.under_way.in_question[session] = load
+
+    def cancelled(self, message: Notification) -> list[Effect]:
+        """``$/cancel_request``: answered at once; the agent's late answer is swallowed."""
+        params = message.params
+        if not isinstance(params, dict) or "requestId" not in params:
+            return []
+        try:
+            id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
+        except ValueError:  # nested too deeply: no load's
+            return []
+        load = self.under_way.get(id)
+        return self.life.happens(load, Happens.GAVE_UP) if load is not None and id not in self.life.resent else []
+
+    def stopped(self, session: str) -> list[Effect]:
+        """Nothing more of it is told: it was deleted."""
+        self._handovers.drop(session)
+        self.under_way.in_question.pop(session, None)
+        return [StopReplay(load.request.id) for load in self.under_way.of_session(session)]
+
+    def answered(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to what stands for the load."""
+        load.response = line.removesuffix(b"\n") + b"\n"
+        if message.error is not None:
+            return self.life.happens(load, Happens.UNKNOWN if self._can_go_on(load, message) else Happens.REFUSED)
+        opened = acp.session_id(message.result)
+        if opened not in (None, load.session) and load.plan.renames:  # older agents fork: the client keeps its id
+            load.alias = opened if self._names.client_of(opened) != load.session else None
+            self._names.add(load.session, opened)
+            load.response = aliases.renamed_result(load.response, load.session)
+        if not load.plan.passes:
+            load.response = _with_object(load.response, message)
+        return self.life.happens(load, Happens.AGREED, message)
+
+    def _can_go_on(self, load: Load, message: Response) -> bool:
+        hands_over = load.plan.hands_over
+        if hands_over == "never" or load.state is not State.ASKED or self._notebook.is_live(load.session):
+            return False
+        if handover.wants_login(message.error):
+            return False
+        return hands_over == "always" or handover.is_unknown(message.error)
+
+    def opened_anew(self, load: Load, line: bytes, message: Response) -> list[Effect]:
+        """The agent's answer to our own request for a new session, in which this one goes on."""
+        id, opened = load.request.id, acp.session_id(message.result)
+        if load.state in (State.GIVEN_UP, State.CANCELLED):
+            self._handovers.unwanted |= {opened} if opened is not None else set()
+            return self.life.happens(load, Happens.REFUSED)
+        if message.error is not None or opened is None:
+            try:
+                load.response = handover.refused(id, line)
+            except (ValueError, KeyError):
+                load.response = jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, "The agent opened no new session")
+            return self.life.happens(load, Happens.REFUSED)
+        self._names.add(load.session, opened)
+        self._handovers.opened(load.session, opened)
+        load.is_handed_over = True
+        load.response = handover.answer(id, message.result)
+        return self.life.happens(load, Happens.AGREED, message)
+
+    def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
+        load = self.under_way.get(ended.request)
+        if load is None or load.state not in (State.TELLING, State.STOPPING):  # of an id that was used again
+            return []
+        load.rule = ended.rule
+        if ended.comparison is not None and not load.is_handed_over:
+            load.compared(ended.comparison, ours=ended.rule.is_ours)
+        load.is_ours = ended.rule.is_ours
+        if load.is_handed_over and not self._notebook.is_deleted(load.session):
+            self._handovers.keep(load.session, ended.record)
+        return self.life.happens(load, Happens.TOLD, ended)
+
+    def past_read(self, read: PastRead) -> list[Effect]:
+        for load in [*self.under_way.in_question.values(), *self.under_way.all()]:
+            if load.request.id == read.request and load.comparison is None:
+                load.told.clear()
+                if read.comparison is None:
+                    load.held_here = False  # it is not read again
+                else:
+                    load.compared(read.comparison, ours=load.is_ours)
+                    if self._notebook.is_live(load.session):
+                        load.turn = InTurn(read.comparison, ours=load.is_ours)
+                return [*self.life.heard_since(load), *self.life.goes_on(load)]
+        return []
+
+    def released(self, request: RequestId) -> list[Effect]:
+        """The client's output is ours: a cancelled load is answered, unless that was done meanwhile."""
+        load = self.under_way.get(request)
+        return self.life.happens(load, Happens.RELEASED) if load is not None else []
+
+    def failed(self, how: str) -> list[Effect]:
+        """The agent is gone: whatever it has not answered is answered, behind what it told."""
+        self.life.is_over = True
+        effects: list[Effect] = []
+        for load in self.under_way.all():
+            if load.state in AWAITING:
+                load.response = jsonrpc.error(load.request.id, jsonrpc.INTERNAL_ERROR, how)
+                effects += self.life.happens(load, Happens.ENDED)
+        for load in list(self.under_way.in_question.values()):
+            effects += self.life.goes_on(load) or self.life.happens(load, Happens.ENDED)
+        self._handovers.nobody_answers()
+        return effects
+
+    def send_again(self, load: Load, prompt: Request, refusal: bytes) -> None:
+        """This load opens a new session for a prompt, which the agent has refused so."""
+        self.under_way.add(load)
+        self.life.resent[load.request.id] = prompt, refusal
+
+
+def _update(message: object) -> object:
+    return acp.member(message.params, "update") if isinstance(message, Notification) else None
+
+
+def _sent(load: Load, prompt: Request | None) -> None:
+    blocks = acp.member(prompt.params, "prompt") if prompt is not None else None
+    said = "".join(map(block_letters, blocks)) if isinstance(blocks, list) else ""
+    if said:
+        load.prompts.append(said)
+
+
+def _with_object(line: bytes, message: Response) -> bytes:
+    """Clients that decode the result into an object fail on null."""
+    if message.result is not None:
+        return line
+    try:
+        return acp.with_result(line, "{}")
+    except (ValueError, KeyError):
+        return line
+
+
+_FORK = Plan(acp.FORK, passes=True)

@@ -1,0 +1,202 @@
+"""What the agent still tells of the past behind its answer: what of it the client has seen, and what is new.
+
+``Sieve`` is for the time between the answer and the next prompt, ``InTurn`` for the turn behind that, where all is new
+but a replay that is still running. Lines wait only as long as they equal what was shown already.
+"""
+
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.messages import Span
+from acp_proxy.history.past import CALLS, PLAN, block_letters, digest, shown_by
+from acp_proxy.wire import acp
+
+WAITING_LIMIT = 1024 * 1024
+"""Bytes that wait for what the agent says next."""
+_CERTAIN = 16
+"""Letters that nobody says twice by chance, where nothing else tells that a replay is running."""
+
+
+class Sieve:
+    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
+        """``ours``: the client has seen all of the transcript; else what the agent told of it."""
+        self._comparison = comparison
+        self._ours = ours
+        self._waiting: list[bytes] = comparison.tail_lines()[1] if ours else []
+        self._size = 0
+
+    def add(self, line: bytes, update: object) -> list[bytes]:
+        """One update of the conversation; the lines that go to the client now, in order."""
+        comparison, kind = self._comparison, acp.update_kind(update)
+        run = comparison.run
+        before = run
+        number = comparison.add(line, update, late=True)
+        run = comparison.run
+        if before is not None and run is not before and before.kind == acp.AGENT_CHUNK and not before.is_new:
+            self._drop()  # a message that was shown already, and what was told with it
+        self._waiting.append(line)
+        self._size += len(line)
+        if self._size > WAITING_LIMIT:
+            return self._let_go()
+        if kind in (acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN):
+            return []
+        if kind in CALLS or shown_by(update) is not None:
+            return self._let_go() if number is None or not self._was_shown_call(number) else self._drop()
+        if kind == acp.AGENT_CHUNK and run is not None:
+            if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
+                return []
+            run.is_new = True
+            return self._let_go()
+        is_known = digest(update) in comparison.past.others
+        return self._drop() if is_known and self._ours else self._let_go()
+
+    def rest(self) -> list[bytes]:
+        """Nothing more comes: what waits is known, or goes out now."""
+        run = self._comparison.run
+        is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
+        self._comparison.end_message()
+        is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user's message that nobody answered
+        return self._drop() if is_shown or is_alone else self._let_go()
+
+    def _was_shown(self, span: Span) -> bool:
+        return self._ours or self._comparison.was_told(span)
+
+    def _was_shown_call(self, number: int) -> bool:
+        """Of a call that has ended meanwhile the end is new."""
+        return (self._ours or self._comparison.repeats) and not self._comparison.completes
+
+    def _drop(self) -> list[bytes]:
+        self._waiting, self._size = [], 0
+        return []
+
+    def _let_go(self) -> list[bytes]:
+        waiting = self._waiting
+        self._drop()
+        return waiting
+
+
+class InTurn:
+    """A replay that is still running when the client prompts, or that begins behind that."""
+
+    def __init__(self, comparison: Comparison, *, ours: bool) -> None:
+        self.ours = ours
+        """Whether the client has seen the transcript: then what is told again is not for it."""
+        self._past = comparison.past
+        self._at, self._user = comparison.at, comparison.user
+        is_at_end = self._at >= len(self._past.words) and self._user >= len(self._past.users)
+        self.is_running = comparison.told_anything and not is_at_end
+        self._is_certain = comparison.awaits_answer
+        """The last that was told is a message of the user's that stands in the transcript."""
+        self._calls: set[str] = set()
+        self._held: list[bytes] = []
+        self._said = ""
+        self._run: tuple[str, str | None] | None = None
+
+    def add(self, line: bytes, update: object, prompts: list[str]) -> list[tuple[bytes, bool]]:
+        """One update in a turn: lines in order, and whether each is new; what waits comes with a later one.
+
+        ``prompts``: the letters of those that are open and not echoed yet; an echo is taken out.
+        """
+        kind = acp.update_kind(update) or ""
+        run = (kind, acp.text(update, "messageId"))
+        out = self._ended(kind) if run != self._run else []
+        self._run = run
+        if kind == acp.USER_CHUNK:
+            return out + self._user_said(line, block_letters(acp.member(update, "content")), prompts)
+        if not self.is_running:
+            return [*out, (line, True)]
+        if (shown := shown_by(update)) is not None:
+            return [*out, (line, not self._is_told_again(acp.TOOL_CALL, shown))]
+        if kind == acp.AGENT_CHUNK:
+            return out + self._agent_said(line, block_letters(acp.member(update, "content")))
+        return [*out, (line, not self._is_told_again(kind, update))]
+
+    def rest(self) -> list[tuple[bytes, bool]]:
+        """The turn is over."""
+        return self._ended("")
+
+    def _user_said(self, line: bytes, said: str, prompts: list[str]) -> list[tuple[bytes, bool]]:
+        self._said += said
+        self._held.append(line)
+        echoed = next((prompt for prompt in prompts if prompt.startswith(self._said)), None)
+        if echoed is not None:
+            if echoed == self._said:
+                prompts.remove(echoed)
+            return self._let_go(is_new=True, ends=False)
+        number = self._past.next_user(self._said, self._user)
+        if number is None:
+            number = self._past.next_user(self._said, 0)
+        if number is not None:
+            self.is_running = self._is_certain = True
+            self._at, self._user = self._past.users[number].start, number + 1
+            return self._let_go(is_new=False, ends=False)
+        if self._is_certain:
+            return []  # perhaps with context around it: what the agent says next tells
+        following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]
+        if any(form.startswith(self._said) for user in following for form in user.forms):
+            return []
+        self.is_running = False
+        return self._let_go(is_new=True)
+
+    def _agent_said(self, line: bytes, said: str) -> list[tuple[bytes, bool]]:
+        told = self._said
+        self._said += said
+        if self._place() is not None:
+            self._held.append(line)
+            return []
+        out: list[tuple[bytes, bool]] = []
+        self._said = told
+        if told and self._is_whole():  # what is new follows at once
+            out = self._ended(acp.AGENT_CHUNK)
+            self._said = said
+            if self._place() is not None:
+                self._held.append(line)
+                return out
+        self._held.append(line)
+        self.is_running = False
+        return out + self._let_go(is_new=True)
+
+    def _is_whole(self) -> bool:
+        """Whether a message of the transcript ends where these words end."""
+        place = self._place()
+        return place is not None and self._past.ends_message(place + len(self._said))
+
+    def _place(self) -> int | None:
+        """Where in the transcript's turn these words begin, if they go on with what was told."""
+        words = self._past.words
+        if words.startswith(self._said, self._at):
+            return self._at
+        if not self._is_certain:
+            return None
+        end = self._past.span(self._user)[1] if self._user else 0
+        found = words.find(self._said, self._at, end)
+        return found if found >= 0 else None
+
+    def _ended(self, following: str) -> list[tuple[bytes, bool]]:
+        """A message is whole: told again if nobody says that by chance. ``following``: the kind of what comes now."""
+        was_user = self._run is not None and self._run[0] == acp.USER_CHUNK
+        if was_user and self._held and self.is_running and following == acp.AGENT_CHUNK:
+            self._said = ""
+            return []  # it shares the fate of the agent's words
+        place = self._place() if self._held and self.is_running and not was_user and self._said else None
+        if place is not None and (self._is_certain or len(self._said) >= _CERTAIN):
+            self._at = place + len(self._said)
+            return self._let_go(is_new=False)
+        return self._let_go(is_new=True)
+
+    def _is_told_again(self, kind: str, update: object) -> bool:
+        if kind in CALLS:
+            id = acp.text(update, "toolCallId") or ""
+            if id in self._past.calls_by_id:
+                self._calls.add(id)
+                self._is_certain = True
+            else:
+                self.is_running = False
+            return id in self._calls
+        if kind == acp.THOUGHT_CHUNK:
+            return block_letters(acp.member(update, "content")) in self._past.thoughts
+        return kind == PLAN or digest(update) in self._past.others
+
+    def _let_go(self, *, is_new: bool, ends: bool = True) -> list[tuple[bytes, bool]]:
+        held, self._held = self._held, []
+        if ends:
+            self._said = ""
+        return [(line, is_new) for line in held]

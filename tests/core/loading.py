@@ -1,0 +1,94 @@
+"""Sessions that are being loaded, and what their transcripts say."""
+
+from typing import Any
+
+from acp_proxy.core.effects import (
+    Begin,
+    Keep,
+    KeepNote,
+)
+from acp_proxy.history.verdict import Rule
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import (
+    RESUMES,
+    Said,
+    Step,
+    Stored,
+    Talk,
+    chunk,
+    load,
+    opened_note,
+    prompt,
+    raw,
+    requested,
+    result,
+    stopped,
+)
+
+ONE = requested(1)
+DEEP = 1000
+"""Levels that can be read, but not measured."""
+ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
+"""What no encoder would write again."""
+CONVERSATION = [
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "tool_call",
+    "tool_call_update",
+    "plan",
+    "compaction_update",
+    "a_kind_nobody_knows",
+]
+KEPT_OPENING = [Begin("s", "/w", [], record.PARTIAL), KeepNote("s", opened_note("session/load"))]
+PAST: tuple[dict[str, Any], ...] = (
+    prompt(90, "s", "mend it"),
+    chunk("s", "It is mended now, all of it."),
+    stopped(90),
+    prompt(91, "s", "and test it"),
+    chunk("s", "All the tests have passed."),
+    stopped(91),
+)
+"""What a transcript says."""
+TURN_ONE: list[Said] = [chunk("s", "mend it", "user_message_chunk"), PAST[1]]
+TURN_TWO: list[Said] = [chunk("s", "and test it", "user_message_chunk"), PAST[4]]
+"""How an agent tells the same."""
+GREETING = chunk("s", "Welcome back! Something was updated.")
+"""What no transcript says."""
+
+
+def about_to_load(stored: Stored | None = None, capabilities: object = None) -> Talk:
+    talk = Talk().begins(capabilities or RESUMES)
+    talk.stored["s"] = stored or Stored()
+    return talk
+
+
+def loading(stored: Stored | None = None) -> Talk:
+    """The agent was asked and has not answered."""
+    talk = about_to_load(stored)
+    talk.client(load(1, "s"))
+    return talk
+
+
+def replaying(stored: Stored | None = None) -> Talk:
+    talk = loading(stored)
+    talk.agent(result(1, {}))
+    assert talk.replays_running == [ONE]
+    return talk
+
+
+def agent_kept(session: str, said: Said, of: str | None = None) -> Keep:
+    return Keep(session, Peer.AGENT, raw(said), of)
+
+
+def client_kept(said: Said) -> Keep:
+    return Keep("s", Peer.CLIENT, raw(said))
+
+
+def kept_lines(step: Step) -> list[Keep]:
+    return [each for each in step.kept if isinstance(each, Keep)]
+
+
+def shown(whose: str, rule: Rule) -> KeepNote:
+    return KeepNote("s", {"type": record.REPLAY, "shown": whose, "rule": rule.value[0]})

@@ -1,0 +1,492 @@
+"""Loads that the agent serves itself: compared, imported, left to the transcript on request, or passed."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.capabilities import STORE, Modes
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    EndTurn,
+    FindSession,
+    ForgetReplay,
+    Keep,
+    KeepNote,
+    ReleaseHeld,
+    StartReplay,
+    StopReplay,
+)
+from acp_proxy.core.under_way import HELD_LIMIT
+from acp_proxy.history.verdict import Rule
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.conversation import (
+    AS_USUAL,
+    LOADS,
+    RESUMES,
+    Said,
+    Step,
+    Stored,
+    Talk,
+    cancel,
+    chunk,
+    commands,
+    delete,
+    error,
+    heard,
+    line,
+    load,
+    notification,
+    opened_note,
+    permission,
+    prompt,
+    raw,
+    request,
+    requested,
+    result,
+    resume,
+    spaced,
+    stopped,
+    update,
+)
+from tests.core.loading import (
+    GREETING,
+    KEPT_OPENING,
+    ONE,
+    PAST,
+    TURN_ONE,
+    TURN_TWO,
+    agent_kept,
+    client_kept,
+    kept_lines,
+    shown,
+)
+
+TOLD: list[Said] = [
+    chunk("s", "a", "user_message_chunk"),
+    spaced(chunk("s", "b")),
+    commands("s", "x"),
+    update("s", "plan"),
+]
+
+
+def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities: object = None) -> Talk:
+    talk = Talk(modes=modes).begins(capabilities or LOADS)
+    talk.stored["s"] = stored or Stored(says=PAST)
+    talk.client(load(1, "s"))
+    return talk
+
+
+# Compared.
+
+
+def test_what_the_agent_tells_is_held_and_compared_once_it_has_answered() -> None:
+    talk = Talk().begins(LOADS)
+    talk.stored["s"] = Stored()
+    step = talk.client(spaced(load(1, "s")))
+    assert step.asked == [FindSession(ONE, "s", only_here=False)]
+    assert step.to_agent == spaced(load(1, "s"))
+    for said in TOLD:
+        assert talk.agent(said).to_client == b""
+    step = talk.agent(result(1, {}))
+    conversation = heard(*(said for said in TOLD if b"available_commands" not in line(said)))
+    assert (step.to_client, step.asked) == (b"", [StartReplay(ONE, conversation, compares=True)])
+    assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
+
+
+def test_a_replay_that_lacks_nothing_is_sent_as_it_came_with_states_and_what_follows_behind_the_answer() -> None:
+    talk = loading()
+    told = [*map(spaced, TURN_ONE), commands("s", "x"), *TURN_TWO]
+    talk.agent(*told, result(1, {"x": 1.0}), chunk("s", "live"))
+    step = talk.replay_ends(1)
+    assert step.to_client == line(*told[:2], *TURN_TWO, result(1, {"x": 1.0}), commands("s", "x"), chunk("s", "live"))
+    assert step.kept == [shown("agent", Rule.SAME)]
+    assert talk.replays_left == []
+
+
+def test_where_ours_is_shown_its_tail_the_answer_and_the_states_follow_it() -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, commands("s", "x"), GREETING, result(1, {"x": 1.0}), chunk("s", "live"))
+    talk.tells(1, *PAST)
+    step = talk.replay_ends(1, commands("s", "stored"))
+    assert step.to_client == line(
+        GREETING, result(1, {"x": 1.0}), commands("s", "stored"), commands("s", "x"), chunk("s", "live")
+    )
+    assert step.kept == [shown("transcript", Rule.LESS)]
+
+
+def test_an_agent_that_tells_nothing_before_its_answer_has_lost_everything() -> None:
+    talk = loading()
+    assert talk.agent(result(1, {})).asked == [StartReplay(ONE, compares=True)]
+    assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
+
+
+def test_what_the_agent_tells_behind_its_answer_is_shown_where_it_is_new_and_recorded_once() -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, result(1, {}))
+    talk.tells(1, *PAST)
+    talk.replay_ends(1)
+    assert talk.agent(*TURN_TWO).to_client == b"", "it is with the client already"
+    assert talk.agent(GREETING).to_client == line(GREETING)
+    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+
+
+def test_a_turn_that_was_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
+    talk = loading()
+    elsewhere = [chunk("s", "and commit it", "user_message_chunk"), chunk("s", "It is committed.")]
+    told = [*TURN_ONE, *TURN_TWO, *elsewhere]
+    talk.agent(*told, result(1, {}))
+    assert talk.replay_ends(1).to_client == line(*told, result(1, {}))
+    step = talk.client(prompt(2, "s"))
+    assert step.kept == [
+        *(agent_kept("s", said) for said in elsewhere),
+        EndTurn("s"),
+        BeginTurn("s"),
+        client_kept(prompt(2, "s")),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["close", "load", "end"])
+def test_what_is_new_is_recorded_with_a_close_another_load_or_the_end_too(ending: str) -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
+    talk.replay_ends(1)
+    talk.agent(GREETING)
+    if ending == "end":
+        step = talk.agent_ends()
+    else:
+        step = talk.client(load(2, "s") if ending == "load" else request(2, "session/close", {"sessionId": "s"}))
+    assert kept_lines(step) == [agent_kept("s", GREETING)]
+
+
+def test_what_is_new_is_recorded_where_the_agent_ends_before_the_replay_does() -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    assert kept_lines(talk.agent_ends()) == []
+    step = talk.replay_ends(1)
+    assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    assert kept_lines(step) == [agent_kept("s", GREETING)]
+
+
+def test_a_replay_that_is_still_running_when_the_client_prompts_is_not_recorded() -> None:
+    talk = loading()
+    talk.agent(TURN_ONE[0], result(1, {}))
+    talk.tells(1, *PAST)
+    talk.replay_ends(1)
+    talk.client(prompt(2, "s", "once more"))
+    new = [chunk("s", "once more", "user_message_chunk"), chunk("s", "As you like.")]
+    step = talk.agent(TURN_ONE[1], *TURN_TWO, *new)
+    step.add(talk.agent(stopped(2)))
+    assert step.to_client == line(*new, stopped(2))
+    assert kept_lines(step) == [*(agent_kept("s", said) for said in new), agent_kept("s", stopped(2), "session/prompt")]
+
+
+def test_the_answer_of_a_native_load_is_an_object_and_every_other_byte_stays() -> None:
+    talk = loading()
+    talk.agent(b' {"result":null,"id":1 ,"n":1.0}\r\n')
+    assert talk.replay_ends(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
+
+
+def test_an_error_follows_what_was_held() -> None:
+    talk = loading()
+    talk.agent(*TOLD)
+    step = talk.agent(error(1, -32603))
+    assert (step.to_client, step.kept) == (line(TOLD[0], TOLD[1], TOLD[3], TOLD[2], error(1, -32603)), [])
+    assert talk.replays_left == []
+
+
+def test_what_was_held_is_not_lost_with_the_agent() -> None:
+    talk = loading()
+    talk.agent(*TOLD)
+    step = talk.agent_ends()
+    held = line(TOLD[0], TOLD[1], TOLD[3], TOLD[2])
+    assert step.to_client.startswith(held)
+    told = json.loads(step.to_client.removeprefix(held))
+    assert (told["id"], told["error"]["code"]) == (1, -32603)
+    assert talk.replays_left == []
+
+
+def test_too_much_is_let_go_and_is_the_agents_replay() -> None:
+    talk = loading()
+    big = line(update("s", "plan", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 4))
+    for each in (commands("s", "x"), big, big, big):
+        assert talk.agent(each).to_client == b""
+    assert talk.agent(big).to_client == big * 4 + line(commands("s", "x"))
+    assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
+    step = talk.agent(result(1, {}))
+    assert (step.to_client, step.asked) == (line(result(1, {})), [ForgetReplay(ONE)])
+    assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
+
+
+def test_where_ours_cannot_be_read_the_load_passes() -> None:
+    talk = loading(Stored(trouble="EIO"))
+    assert talk.all.to_agent.endswith(line(load(1, "s")))
+    assert talk.agent(*TOLD).to_client == line(*TOLD)
+    assert talk.agent(result(1, None)).to_client == line(result(1, None))
+    assert talk.replays_left == []
+
+
+def test_a_load_during_a_turn_passes_at_once() -> None:
+    talk = Talk().begins(LOADS).opens("s")
+    talk.client(prompt(5, "s"), load(1, "s"))
+    said: list[Said] = [chunk("s", "a"), permission(0, "s"), result(1, {}), chunk("s", "b")]
+    assert talk.agent(*said).to_client == line(*said)
+    assert agent_kept("s", chunk("s", "a")) in talk.all.kept
+    assert talk.replays_left == []
+
+
+def test_a_cancelled_prompt_that_is_never_answered_does_not_keep_a_load_from_being_compared() -> None:
+    talk = Talk().begins(LOADS).opens("s")
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
+    assert talk.agent(*TURN_ONE, *TURN_TWO).to_client == b""
+    talk.agent(result(1, {}))
+    assert kept_lines(talk.replay_ends(1)) == []
+    assert kept_lines(talk.client(prompt(6, "s"))) == [client_kept(prompt(6, "s"))]
+
+
+def test_a_cancel_is_answered_at_once_and_the_rest_is_swallowed() -> None:
+    talk = loading()
+    talk.agent(chunk("s", "a"))
+    assert talk.client(cancel(1)).refusals == [(1, -32800)]
+    assert talk.agent(chunk("s", "b"), result(1, {})).to_client == b""
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
+    step = talk.client(cancel(1))
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReleaseHeld(ONE)], [(1, -32800)])
+    assert talk.replay_ends(1).to_client == b""
+
+
+def test_what_is_new_behind_a_load_that_is_cancelled_while_it_is_told_is_recorded() -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    assert talk.client(cancel(1)).to_client.endswith(line(GREETING))
+    assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
+
+
+@pytest.mark.parametrize("ending", ["told", "cancelled"])
+def test_what_is_new_behind_a_load_is_recorded_although_the_client_prompts_before_it_is_told(ending: str) -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    talk.client(prompt(2, "s"))
+    step = talk.replay_ends(1) if ending == "told" else talk.client(cancel(1))
+    assert kept_lines(step) == [agent_kept("s", GREETING)]
+    assert step.to_client.endswith(line(GREETING))
+    steered = [chunk("s", "mind the tests", "user_message_chunk"), chunk("s", "I do.")]
+    assert kept_lines(talk.agent(*steered)) == [agent_kept("s", said) for said in steered]
+
+
+def test_what_a_cancelled_load_was_told_is_not_the_next_ones() -> None:
+    talk = loading()
+    talk.client(cancel(1), load(2, "s"))
+    assert talk.agent(*TURN_ONE).to_client == b""
+    step = talk.agent(result(1, {}), *TURN_ONE, *TURN_TWO, result(2, {}))
+    assert step.asked == [StartReplay(requested(2), heard(*TURN_ONE, *TURN_TWO, late=True), compares=True)]
+    assert talk.replay_ends(2).to_client == line(*TURN_ONE, *TURN_TWO, result(2, {}))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+def test_of_two_loads_at_once_each_gets_one_replay() -> None:
+    talk = loading()
+    talk.client(load(2, "s"))
+    told = [*TURN_ONE, *TURN_TWO]
+    talk.agent(*told, result(1, {}), *told, result(2, {}))
+    assert talk.replay_ends(1).to_client == line(*told, result(1, {}))
+    assert talk.replay_ends(2).to_client == line(*told, result(2, {}))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
+
+
+def test_what_is_new_behind_one_load_is_recorded_although_the_next_is_asked_for_before_it_is_told() -> None:
+    talk = loading()
+    talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
+    talk.client(load(2, "s"))
+    talk.replay_ends(1)
+    talk.stored["s"] = Stored(says=(*PAST, GREETING))
+    told = [*TURN_ONE, *TURN_TWO, GREETING]
+    talk.agent(*told, result(2, {}))
+    assert talk.replay_ends(2).to_client == line(*told, result(2, {}))
+    talk.client(prompt(3, "s"))
+    assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
+
+
+def test_loading_again_and_again_records_nothing_twice() -> None:
+    talk = Talk().begins(LOADS).opens("s")
+    talk.stored["s"] = Stored(says=PAST)
+    for id in (1, 2, 3):
+        talk.client(load(id, "s"))
+        talk.agent(TURN_ONE[0], result(id, {}), TURN_ONE[1], *TURN_TWO)
+        talk.replay_ends(id)
+    talk.client(prompt(4, "s"))
+    assert kept_lines(talk.all) == [client_kept(prompt(4, "s"))]
+
+
+def test_a_load_without_a_session_passes() -> None:
+    talk = Talk().begins(LOADS)
+    said = request(1, "session/load", {"sessionId": 5})
+    assert talk.client(said).to_agent == line(said)
+
+
+def test_a_deleted_session_is_not_asked_for() -> None:
+    talk = Talk().begins(LOADS)
+    talk.client(delete(2, "s"))
+    step = talk.client(load(1, "s"))
+    assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
+
+
+# Forked.
+
+
+def test_what_a_fork_tells_of_its_parent_is_not_recorded_again() -> None:
+    talk = Talk().begins(LOADS).opens("s")
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w"}))
+    told = [json.loads(line(said).replace(b'"s"', b'"f"')) for said in (*TURN_ONE, *TURN_TWO)]
+    assert talk.agent(*told[:2]).to_client == line(*told[:2])
+    step = talk.agent(result(1, {"sessionId": "f"}), *told[2:])
+    assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
+    step = talk.client(prompt(2, "f"))
+    assert kept_lines(step) == [Keep("f", Peer.CLIENT, raw(prompt(2, "f")))]
+
+
+# Imported.
+
+
+def importing() -> Talk:
+    return loading(Stored(held=False))
+
+
+def test_the_telling_of_a_session_that_we_lack_passes_at_once_and_begins_its_transcript() -> None:
+    talk = importing()
+    for said in TOLD:
+        step = talk.agent(said)
+        assert (step.to_client, step.kept) == (line(said), [])
+    step = talk.agent(result(1, None))
+    assert (step.to_client, step.warnings) == (line(result(1, None)), [])
+    assert step.kept == [
+        Begin("s", "/w", [], record.IMPORTED),
+        *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
+        KeepNote("s", opened_note("session/load")),
+        EndTurn("s"),
+    ]
+    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+
+
+def test_a_session_is_imported_once() -> None:
+    talk = importing()
+    talk.agent(*TOLD, result(1, {}))
+    before = len(talk.all.kept)
+    talk.stored["s"] = Stored(complete=False, says=tuple(TOLD))
+    talk.client(load(2, "s"))
+    assert talk.agent(*TOLD).to_client == b""
+    talk.agent(result(2, {}))
+    assert talk.replay_ends(2).to_client == line(TOLD[0], TOLD[1], TOLD[3], result(2, {}), TOLD[2])
+    talk.client(prompt(3, "s"))
+    assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept(prompt(3, "s"))]
+
+
+def test_what_follows_the_answer_belongs_to_what_is_imported() -> None:
+    talk = importing()
+    late = [chunk("s", "hm", "agent_thought_chunk"), chunk("s", "b"), *TURN_ONE]
+    talk.agent(TOLD[0], result(1, {}), *late)
+    talk.stored["s"] = Stored(complete=False, says=(TOLD[0],))
+    kept = kept_lines(talk.client(prompt(2, "s")))
+    assert kept == [*(agent_kept("s", said) for said in late), client_kept(prompt(2, "s"))]
+
+
+@pytest.mark.parametrize("capabilities", [RESUMES, LOADS])
+@pytest.mark.parametrize("told", [[GREETING, *TURN_ONE], [*TURN_ONE, GREETING], [TURN_ONE[1], *TURN_TWO]])
+def test_a_whole_replay_begins_a_transcript_wherever_the_answer_stands_in_it(capabilities: Any, told: Any) -> None:
+    for number in range(len(told) + 1):
+        talk = loading(Stored(held=False), capabilities=capabilities)
+        talk.agent(*told[:number], result(1, {}))
+        before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
+        talk.stored["s"] = Stored(complete=False, says=before)
+        talk.agent(*told[number:])
+        talk.client(prompt(2, "s"))
+        assert kept_lines(talk.all) == [*(agent_kept("s", said) for said in told), client_kept(prompt(2, "s"))]
+
+
+def test_an_error_imports_nothing() -> None:
+    talk = importing()
+    talk.agent(*TOLD)
+    step = talk.agent(error(1, -32603))
+    assert (step.to_client, talk.all.kept[1:]) == (line(error(1, -32603)), [])
+
+
+def test_a_turn_behind_a_load_is_not_put_before_what_is_imported() -> None:
+    talk = importing()
+    talk.agent(TOLD[0])
+    talk.client(prompt(2, "s"))
+    talk.agent(chunk("s", "live"), result(1, {}))
+    kept = [each for each in talk.all.kept if isinstance(each, Keep)]
+    assert kept == [Keep("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
+
+
+# The store's, on request.
+
+
+def test_of_a_native_load_only_what_is_new_passes_where_ours_is_wanted() -> None:
+    talk = loading(modes=Modes(load=STORE))
+    told = [*TURN_ONE, *TURN_TWO]
+    assert talk.agent(*told, commands("s", "x"), GREETING).to_client == b""
+    asked = StartReplay(ONE, heard(*told, GREETING), compares=True, rule=Rule.ASKED_FOR)
+    assert talk.agent(result(1, None)).asked == [asked]
+    assert talk.replay_ends(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
+
+
+def test_of_what_is_not_shown_nothing_is_too_much() -> None:
+    talk = loading(modes=Modes(load=STORE))
+    big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 8))
+    for _ in range(9):
+        assert talk.agent(big).to_client == b""
+    (asked,) = talk.agent(result(1, {})).asked
+    assert isinstance(asked, StartReplay)
+    assert asked.rule is Rule.ASKED_FOR
+
+
+def test_where_ours_is_wanted_a_resume_is_preferred() -> None:
+    both = LOADS | RESUMES
+    assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
+
+
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+def test_a_resume_on_top_of_a_load_tells_nothing(stored: Stored) -> None:
+    talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
+    talk.stored["s"] = replace(stored, says=tuple(TOLD))
+    assert talk.client(resume(1, "s")).to_agent == line(load(1, "s"))
+    assert talk.agent(*TOLD).to_client == b""
+    step = talk.agent(result(1, None))
+    if stored.held:
+        conversation = heard(TOLD[0], TOLD[1], TOLD[3])
+        assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows=False)]
+        step = talk.replay_ends(1)
+    assert step.to_client == line(result(1, {}), TOLD[2])
+    assert (step.warnings, talk.replays_left) == ([], [])
+
+
+def test_list_and_delete_of_an_agent_that_has_both_are_the_stores_on_request() -> None:
+    capabilities: dict[str, Any] = {"sessionCapabilities": {"list": {}, "delete": {}}}
+    talk = Talk(modes=Modes(list=STORE, delete=STORE)).begins(capabilities)
+    for asked in (request(1, "session/list"), delete(2, "s")):
+        step = talk.client(asked)
+        assert step.to_agent == b""
+        assert b'"result"' in step.to_client
+
+
+# Ids that change.
+
+
+def test_a_session_that_is_restored_under_another_id_keeps_the_one_that_the_client_knows() -> None:
+    talk = Talk().begins(RESUMES)
+    talk.stored["s"] = Stored()
+    talk.client(load(1, "s"))
+    talk.agent(b'{"id":1,"result":{"sessionId":"n","n":1.0}}\n')
+    assert talk.replay_ends(1).to_client == b'{"id":1,"result":{"sessionId":"s","n":1.0}}\n'
+    assert talk.client(prompt(2, "s")).to_agent == line(prompt(2, "n"))
+    step = talk.agent(chunk("n", "a"), stopped(2))
+    assert step.to_client == line(chunk("s", "a"), stopped(2))
+    assert step.kept[0] == agent_kept("s", chunk("s", "a"))
+    assert talk.client(load(3, "s")).to_agent == line(resume(3, "n"))

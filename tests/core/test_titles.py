@@ -1,0 +1,89 @@
+"""The title that prompts make: when the client hears of it."""
+
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.capabilities import STORE, Modes
+from acp_proxy.core.effects import (
+    Keep,
+)
+from tests.conversation import (
+    Talk,
+    chunk,
+    line,
+    new,
+    prompt,
+    request,
+    result,
+    spaced,
+    stopped,
+    titled,
+    update,
+)
+
+
+def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s", "/go\nmend it"))
+    talk.agent(chunk("s", "a"))
+    step = talk.agent(stopped(1))
+    assert step.to_client == line(titled("s", "/go"), stopped(1))
+    assert not any(isinstance(each, Keep) and b"session_info_update" in each.raw for each in step.kept)
+    talk.client(prompt(2, "s", "and that"))
+    assert talk.agent(stopped(2)).to_client == line(stopped(2))
+
+
+@pytest.mark.parametrize("spelling", [line, spaced])
+@pytest.mark.parametrize("when", ["before the answer to new", "before the prompt", "in the turn"])
+def test_a_title_of_the_agents_own_is_not_talked_over(when: str, spelling: Any) -> None:
+    own = spelling(update("s", "session_info_update", title="Its own"))
+    talk = Talk().begins()
+    talk.client(new(0))
+    moments = {
+        "before the answer to new": result(0, {"sessionId": "s"}),
+        "before the prompt": None,
+        "in the turn": None,
+    }
+    for moment, said in moments.items():
+        if moment == "in the turn":
+            talk.client(prompt(1, "s"))
+        if moment == when:
+            talk.agent(own)
+        if said is not None:
+            talk.agent(said)
+    assert talk.agent(stopped(1)).to_client == line(stopped(1))
+
+
+def test_an_update_without_a_title_does_not_keep_ours_back() -> None:
+    talk = Talk().begins().opens("s")
+    talk.client(prompt(1, "s"))
+    talk.agent(update("s", "session_info_update", title=None), update("s", "session_info_update", updatedAt="x"))
+    assert talk.agent(stopped(1)).to_client == line(titled("s"), stopped(1))
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        lambda: Talk().begins({"sessionCapabilities": {"list": {}}}),
+        lambda: Talk(serves=False).begins(),
+        lambda: Talk(records=False).begins(),
+        lambda: Talk(modes=Modes(list="agent")).begins(),
+    ],
+)
+def test_no_title_is_announced_where_the_list_is_not_ours(talk: Any) -> None:
+    begun = talk().opens("s")
+    begun.client(prompt(1, "s"))
+    assert begun.agent(stopped(1)).to_client == line(stopped(1))
+
+
+def test_a_native_list_that_is_the_stores_on_request_has_our_titles() -> None:
+    talk = Talk(modes=Modes(list=STORE)).begins({"sessionCapabilities": {"list": {}}}).opens("s")
+    talk.client(prompt(1, "s"))
+    assert talk.agent(stopped(1)).to_client == line(titled("s"), stopped(1))
+
+
+def test_a_session_that_is_not_new_or_without_words_is_not_named() -> None:
+    talk = Talk().begins().opens("t")
+    talk.client(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
+    assert talk.agent(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))

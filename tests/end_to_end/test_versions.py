@@ -1,0 +1,73 @@
+"""Agents that speak another version of the protocol, or none: they pass, nothing is recorded, and that is said."""
+
+import json
+from typing import Any
+
+import pytest
+
+from acp_proxy.demo.client import Client
+from tests.agents import python
+from tests.end_to_end.proxied import PROXY, Proxied, entries, prompt
+
+# Each initialize is answered with the next of the results that it is given.
+AGENT = """
+import json, sys
+results, about = json.loads(sys.argv[1]), {"name": "versions", "version": "1"}
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "initialize":
+            result = {"agentInfo": about, "agentCapabilities": {}, **results.pop(0)}
+        case "session/new":
+            result = {"sessionId": "s"}
+        case _:
+            result = {"stopReason": "end_turn"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+def in_front_of(proxied: Proxied, *results: dict[str, Any]) -> Client:
+    return Client([*PROXY, "run", "--store", str(proxied.store), "--", *python(AGENT, json.dumps(results))])
+
+
+def talked(proxied: Proxied, client: Client, version: object = 1) -> list[str]:
+    """What the client is offered, after a turn."""
+    offered = client.request("initialize", {"protocolVersion": version, "clientCapabilities": {}})
+    client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})
+    assert client.request("session/prompt", prompt("s", "mend it")) == {"stopReason": "end_turn"}
+    serves: list[str] = offered["agentCapabilities"].get("_meta", {}).get("acp-proxy", {}).get("serves", [])
+    return serves
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ({}, "none"),
+        ({"protocolVersion": None}, "none"),
+        ({"protocolVersion": "1"}, '"1"'),
+        ({"protocolVersion": 7}, "7"),
+    ],
+)
+def test_a_version_that_is_not_ours_is_recorded_nowhere_and_one_line_says_so(
+    proxied: Proxied, result: dict[str, Any], said: str
+) -> None:
+    with in_front_of(proxied, result) as client:
+        assert talked(proxied, client) == []
+        client.close_stdin()
+        assert client.wait() == 0
+        [warning] = client.stderr().splitlines()
+    assert warning.startswith("acp-proxy: nothing is recorded")
+    assert f"protocolVersion is {said}," in warning
+    assert proxied.transcripts() == []
+
+
+def test_what_follows_a_second_initialize_that_is_answered_with_our_version_is_recorded(proxied: Proxied) -> None:
+    with in_front_of(proxied, {"protocolVersion": 2}, {"protocolVersion": 1}) as client:
+        assert talked(proxied, client, 2) == []
+        assert talked(proxied, client) == ["list", "delete", "load"]
+        [listed] = client.request("session/list", {})["sessions"]
+        assert (listed["sessionId"], listed["title"]) == ("s", "mend it")
+        client.close_stdin()
+        assert client.wait() == 0
+    methods = [entry.get("message", {}).get("method") for entry in entries(proxied.transcript("s"))]
+    assert methods.count("session/prompt") == 1

@@ -1,0 +1,110 @@
+"""Transcripts and what an agent tells of them, in a few words each.
+
+past = laid("> mend it", "It is mended.", "> thanks", "You are welcome.")
+rule = verdict(told(past, "> mend it", "It is mended."))
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.past import Laying, Past
+from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+
+Update = dict[str, Any]
+
+
+def agent(text: str, **more: object) -> Update:
+    return chunk("agent_message_chunk", text, **more)
+
+
+def user(text: str, **more: object) -> Update:
+    return chunk("user_message_chunk", text, **more)
+
+
+def thought(text: str, **more: object) -> Update:
+    return chunk("agent_thought_chunk", text, **more)
+
+
+def chunk(kind: str, text: str, **more: object) -> Update:
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **more}
+
+
+def call(id: str, title: str | None = None, status: str | None = "completed", kind: str = "tool_call") -> Update:
+    """A tool call, or what became of it."""
+    update = {"sessionUpdate": kind, "toolCallId": id, "title": title, "status": status}
+    return {key: value for key, value in update.items() if value is not None}
+
+
+def line(update: Update) -> bytes:
+    return jsonrpc.notification(acp.UPDATE, {"sessionId": "s", "update": update})
+
+
+def told_by(said: str | Update) -> Update:
+    """What an agent tells for short: ``> x`` is a message of the user's, ``~ x`` a thought, the rest the agent's."""
+    if not isinstance(said, str):
+        return said
+    if said.startswith("> "):
+        return user(said[2:])
+    return thought(said[2:]) if said.startswith("~ ") else agent(said)
+
+
+def laid(*said: str | Update, answered: bool = True) -> Past:
+    """The transcript of a talk: ``> x`` is a prompt, and the answer to it stands before the next one."""
+    laying, prompts = Laying(), 0
+    for each in said:
+        if isinstance(each, str) and each.startswith("> "):
+            if prompts:
+                laying.add(answer())
+            prompts += 1
+            laying.add(prompt(each[2:]))
+        else:
+            laying.add(updated(told_by(each)))
+    if prompts and answered:
+        laying.add(answer())
+    return laying.past()
+
+
+def prompt(*texts: str) -> Entry:
+    blocks = [{"type": "text", "text": text} for text in texts]
+    return _entry(Peer.CLIENT, {"id": 1, "method": acp.PROMPT, "params": {"sessionId": "s", "prompt": blocks}})
+
+
+def answer() -> Entry:
+    return _entry(Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, acp.PROMPT)
+
+
+def updated(update: Update) -> Entry:
+    return _entry(Peer.AGENT, {"method": acp.UPDATE, "params": {"sessionId": "s", "update": update}})
+
+
+def opened() -> Entry:
+    """The note of a load."""
+    return Entry("", "", None, note={"type": record.OPENED, "method": acp.LOAD})
+
+
+def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
+    return Entry("", "", peer, of, json.dumps(message).encode(), message)
+
+
+def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
+    """``late``: what comes behind the answer to the request."""
+    comparison = Comparison(past)
+    for is_late, all_said in ((False, said), (True, late)):
+        for each in all_said:
+            update = told_by(each)
+            comparison.add(line(update), update, late=is_late)
+    comparison.end_message()
+    return comparison
+
+
+def new(comparison: Comparison) -> list[Update]:
+    """What of it is to be recorded."""
+    return updates(comparison.new())
+
+
+def updates(lines: Iterable[bytes]) -> list[Update]:
+    return [json.loads(each)["params"]["update"] for each in lines]

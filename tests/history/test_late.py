@@ -1,0 +1,234 @@
+"""What the agent tells of the past behind its answer, and in the turn behind that."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.history.comparison import Comparison
+from acp_proxy.history.late import WAITING_LIMIT, InTurn, Sieve
+from acp_proxy.history.past import Past, letters
+from tests.history.telling import Update, agent, call, laid, line, new, thought, told, told_by, updates, user
+
+TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
+ONE, TWO = TALK[:2], TALK[2:]
+GREETING = "Welcome back! There is a new release."
+
+
+class Late:
+    """A sieve, and the comparison that it shares."""
+
+    def __init__(self, past: Past, *before: str | Update, ours: bool) -> None:
+        self.comparison: Comparison = told(past, *before)
+        self.sieve = Sieve(self.comparison, ours=ours)
+
+    def told(self, *said: str | Update) -> list[Update]:
+        """What goes to the client meanwhile."""
+        return updates(out for update in map(told_by, said) for out in self.sieve.add(line(update), update))
+
+    def rest(self) -> list[Update]:
+        return updates(self.sieve.rest())
+
+
+def expected(said: Iterable[str | Update]) -> list[Update]:
+    return list(map(told_by, said))
+
+
+# Between the answer and the next prompt, where the client has seen the transcript.
+
+
+@pytest.mark.parametrize("before", [[], ONE[:1], ONE, [*ONE, "> thanks"]])
+def test_what_the_client_has_seen_is_dropped(before: list[str | Update]) -> None:
+    late = Late(laid(*TALK), *before, ours=True)
+    assert late.told(*TALK[len(before) :]) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_what_is_new_goes_out_at_once_and_is_recorded() -> None:
+    late = Late(laid(*TALK), *TALK, ours=True)
+    assert late.told(GREETING) == expected([GREETING])
+    assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
+
+
+def test_a_greeting_right_behind_a_known_message_without_an_id_goes_out_alone() -> None:
+    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
+    assert late.told("You are ", "welcome, any time.") == []
+    assert late.told(GREETING) == expected([GREETING])
+    assert new(late.comparison) == expected([GREETING])
+
+
+def test_an_agents_text_waits_only_while_it_equals_ours() -> None:
+    late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
+    assert late.told("You are ") == []
+    pieces = ["not ", "alone."]
+    assert late.told(pieces[0]) == expected(["You are ", "not "])
+    assert late.told(pieces[1]) == expected(["alone."])
+
+
+@pytest.mark.parametrize("answer", ["known", "new"])
+def test_a_message_of_the_users_shares_the_fate_of_what_the_agent_says_next(answer: str) -> None:
+    late = Late(laid(*TALK), *ONE, ours=True)
+    if answer == "known":
+        assert late.told(*TWO) == []
+        assert late.rest() == []
+    else:
+        assert late.told(*TWO, "> and test it", "~ hm") == []
+        assert late.told("All the tests pass.") == expected(["> and test it", "~ hm", "All the tests pass."])
+        assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
+
+
+def test_a_message_of_the_users_that_nobody_answers_goes_out_only_where_the_agents_replay_is_shown() -> None:
+    for ours, out in ((True, []), (False, expected(["> and test it"]))):
+        late = Late(laid(*TALK), *TALK, ours=ours)
+        assert late.told("> and test it") == []
+        assert (late.rest(), new(late.comparison)) == (out, [])
+
+
+def test_what_waited_at_the_answer_goes_out_with_what_the_agent_says_next() -> None:
+    late = Late(laid(*TALK), *TALK, "> and test it", ours=True)
+    assert late.told("All the tests pass.") == expected(["> and test it", "All the tests pass."])
+
+
+def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_is_not() -> None:
+    past = laid("> a", call("1", "look"), call("2", "mend", "pending"), answered=False)
+    late = Late(past, "> a", ours=True)
+    assert late.told(call("1", "look"), call("2", "mend", "pending")) == []
+    end = call("2", status="completed", kind="tool_call_update")
+    assert late.told(end) == [end]
+    assert new(late.comparison) == [end]
+
+
+def test_another_kind_is_dropped_only_if_it_is_equal() -> None:
+    odd = {"sessionUpdate": "odd", "n": 1}
+    late = Late(laid(*TALK, odd), *TALK, ours=True)
+    assert late.told(odd) == []
+    assert late.told(odd | {"n": 2}) == [odd | {"n": 2}]
+
+
+# Where the client has seen what the agent told.
+
+
+def test_what_the_agent_goes_on_to_tell_is_shown_once() -> None:
+    late = Late(laid(*TALK), *ONE, ours=False)
+    assert [*late.told(*TWO), *late.rest()] == expected(TWO)
+    assert late.told(*TALK) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_too_much_that_waits_goes_out() -> None:
+    text = "word " * (WAITING_LIMIT // 16)
+    late = Late(laid("> a", text * 5), "> a", ours=True)
+    out = late.told(*[agent(text)] * 5)
+    assert out
+    assert len(out) < 5
+
+
+# In the turn behind it.
+
+
+class Turn:
+    """A turn behind a request, with what the agent had told until the prompt."""
+
+    def __init__(self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",)) -> None:
+        self.prompts = [letters(prompt) for prompt in prompts]
+        self.turn = InTurn(told(past, *before), ours=True)
+
+    def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
+        """What is new, and what is told again."""
+        updates = map(told_by, said)
+        return _parted(out for update in updates for out in self.turn.add(line(update), update, self.prompts))
+
+    def rest(self) -> tuple[list[Update], list[Update]]:
+        return _parted(self.turn.rest())
+
+
+def _parted(told: Iterable[tuple[bytes, bool]]) -> tuple[list[Update], list[Update]]:
+    parted: tuple[list[Update], list[Update]] = ([], [])
+    for each, is_new in told:
+        parted[not is_new].append(json.loads(each)["params"]["update"])
+    return parted
+
+
+@pytest.mark.parametrize("before", [[], TALK])
+def test_in_a_turn_all_is_new(before: list[str | Update]) -> None:
+    said: list[str | Update] = [
+        "> go on",
+        "~ hm",
+        call("9", "look"),
+        "As you like, it is done.",
+        {"sessionUpdate": "odd"},
+    ]
+    turn = Turn(laid(*TALK), *before)
+    assert (turn.told(*said), turn.rest()) == ((expected(said), []), ([], []))
+    assert turn.prompts == []
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_replay_that_is_still_running_is_told_again_and_the_turn_behind_it_is_new(number: int) -> None:
+    turn = Turn(laid(*TALK), *TALK[:number])
+    again = turn.told(*TALK[number:])
+    said = ["> go on", "As you like."]
+    then, rest = turn.told(*said), turn.rest()
+    assert [*again[0], *then[0], *rest[0]] == expected(said)
+    assert [*again[1], *then[1], *rest[1]] == expected(TALK[number:])
+
+
+@pytest.mark.parametrize("before", [[], TALK])
+def test_a_replay_that_begins_in_the_turn_with_the_first_prompt_is_told_again(before: list[str | Update]) -> None:
+    turn = Turn(laid(*TALK), *before)
+    again, then = turn.told(*TALK), turn.told("> go on", "As you like.")
+    rest = turn.rest()
+    assert [*again[0], *then[0], *rest[0]] == expected(["> go on", "As you like."])
+    assert [*again[1], *then[1], *rest[1]] == expected(TALK)
+
+
+def test_an_echo_that_equals_the_first_prompt_begins_no_replay() -> None:
+    turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
+    assert turn.told("> mend it", "It is mended, all of it.") == (expected(ONE), [])
+    assert turn.prompts == []
+
+
+def test_an_echo_in_pieces_is_new() -> None:
+    turn = Turn(laid(*TALK), *TALK)
+    assert turn.told(user("go "), user("on"), "Well.") == (expected([user("go "), user("on"), "Well."]), [])
+
+
+def test_known_thoughts_and_calls_of_a_running_replay_are_told_again() -> None:
+    said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
+    turn = Turn(laid(*said, *TWO), "> a")
+    assert turn.told(thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update"))[0] == []
+    assert turn.told(call("9", "look"))[0] == [call("9", "look")]
+
+
+def test_short_words_behind_a_known_call_are_told_again() -> None:
+    turn = Turn(laid("> a", "Some words of it.", call("1", "look"), "ok", *TWO), "> a", "Some words of it.")
+    again, rest = turn.told(call("1", "look"), "ok"), turn.rest()
+    assert ([*again[0], *rest[0]], [*again[1], *rest[1]]) == ([], [call("1", "look"), agent("ok")])
+
+
+def test_what_follows_at_once_behind_a_message_that_is_told_again_is_new() -> None:
+    turn = Turn(laid(*TALK), *ONE, "> thanks")
+    assert turn.told("You are welcome, any time.") == ([], [])
+    again = turn.told("As you like, it goes on.")
+    rest = turn.rest()
+    assert [*again[0], *rest[0]] == expected(["As you like, it goes on."])
+    assert [*again[1], *rest[1]] == expected(["You are welcome, any time."])
+
+
+@given(st.lists(st.sampled_from([*TALK, "> go on", "~ hm", GREETING, "As you like."]), max_size=12), st.integers(0, 4))
+def test_nothing_is_lost_or_doubled_or_leaves_its_order(said: list[str], number: int) -> None:
+    turn = Turn(laid(*TALK), *TALK[:number])
+    out: list[tuple[bytes, bool]] = []
+    for update in map(told_by, said):
+        out += turn.turn.add(line(update), update, turn.prompts)
+    out += turn.turn.rest()
+    assert updates(each for each, _ in out) == expected(said)
+    late = Late(laid(*TALK), *TALK[:number], ours=True)
+    passed = [*late.told(*said), *late.rest()]
+    left = iter(expected(said))
+    assert all(each in left for each in passed), "in order, each at most once"
+    assert all(each in passed for each in expected(said) if each == told_by(GREETING))
