@@ -1,0 +1,78 @@
+"""Habits of agents: what they offer, remember, echo, refuse, and when they tell the past again.
+
+Each was seen with an agent that people use. The defaults are those of an agent that does everything right.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+REFUSALS: dict[str, tuple[int, str]] = {
+    "not found": (-32002, "Resource not found"),
+    "invalid": (-32602, "No previous sessions found for this project"),
+    "internal": (-32603, "no rollout found for this thread"),
+    "service failure": (-32603, "service failure"),
+    "login": (-32000, "Authentication required"),
+}
+UNKNOWING = ("not found", "invalid", "internal")
+"""Refusals that say that the agent does not know the session."""
+
+
+@dataclass(frozen=True, repr=False)
+class Habits:
+    offers: frozenset[str] = frozenset({"load"})
+    """Of: load, resume, fork, list, close."""
+    tells: str = "before"
+    """When a load is told: before its answer, after, split (the first message before), or never."""
+    times: int = 1
+    """How often."""
+    tells_resumed: str = "never"
+    tells_forked: str = "never"
+    forgets: frozenset[str] = frozenset()
+    """What does not survive the process, of: calls, users, thoughts, turns (all but the last), all."""
+    rewords: bool = False
+    """What survives is told in other words, but for the last."""
+    pieces: str = "said"
+    """How words are told again: as they were said, joined, or split."""
+    injects: bool = False
+    """A message of the user's that nobody typed is told first."""
+    echoes: str = "never"
+    """Of: never, plain, expanded, chunks, id."""
+    refuses: str = ""
+    """How a session of an earlier process is refused; empty: it is not."""
+    refuses_prompt: bool = False
+    """The first prompt to a session of an earlier process is refused instead, and the session is lost."""
+    renames: bool = False
+    """Resume goes on under another id."""
+    warns: str = "never"
+    """In every process. Of: never, first (before the past), last (behind it), after (the answer)."""
+    greets: bool = False
+    """Behind the answer to new, load and resume, each time in other words."""
+    commands: bool = False
+    """It understands /undo, /clear and /compact."""
+    forgets_commands: bool = False
+    """The turn of such a command is not remembered."""
+    never_answers: frozenset[str] = frozenset()
+    """Of: prompts, loads. Those that were cancelled."""
+    answers_cancelled: bool = False
+    """A load that was cancelled is told and answered all the same."""
+    finishes: bool = False
+    """What is left of a turn when its process ends is remembered as if it had been said."""
+    equal: bool = False
+    """It always says the same."""
+    remembers_remarks: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        return self.tells in ("after", "split")
+
+    def __repr__(self) -> str:
+        """Those that are not the usual ones, so that a failure shows what matters."""
+        odd = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
+        return f"Habits({', '.join(f'{name}={_plain(value)}' for name, value in odd.items())})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def _plain(value: object) -> str:
+    return f"frozenset({sorted(value)})" if isinstance(value, frozenset) else repr(value)

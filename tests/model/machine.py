@@ -1,0 +1,284 @@
+"""The promise, held to random conversations: any agent, any editor, several proxies over one store.
+
+    MODEL_EXAMPLES=5000 pytest tests/model/machine.py      # long, and other conversations each time
+    MODEL_ONLY=tells,kill pytest tests/model/machine.py    # plain agents and editors, but for these features
+    MODEL_WITHOUT=echoes pytest tests/model/machine.py     # everything but these
+
+A feature is a habit of agents (a field of ``Habits``) or a rule of ``Conversations`` that is marked as one. A failure
+shows the conversation, the transcripts, and what was broken.
+"""
+
+import faulthandler
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.model.habits import REFUSALS, Habits
+from tests.model.promise import Session
+from tests.model.proxies import Proxied
+from tests.model.stage import Stage
+
+_EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
+_USUAL_EXAMPLES = 200
+"""Takes some twenty seconds."""
+_STEPS = 30
+_PROXIES = 2
+"""At once. More would only be slower."""
+_SESSIONS = 4
+_ODD = 6
+"""Habits of one agent that are not the usual ones."""
+
+_ONLY = {name for name in os.environ.get("MODEL_ONLY", "").split(",") if name}
+_WITHOUT = {name for name in os.environ.get("MODEL_WITHOUT", "").split(",") if name}
+
+
+def _is_on(feature: str) -> bool:
+    return feature not in _WITHOUT and (not _ONLY or feature in _ONLY)
+
+
+def _some(*names: str) -> st.SearchStrategy[frozenset[str]]:
+    return st.frozensets(st.sampled_from(names))
+
+
+_WHEN = st.sampled_from(["before", "after", "split", "never"])
+_HABITS: dict[str, st.SearchStrategy[Any]] = {
+    "offers": _some("load", "resume", "fork", "list", "close"),
+    "tells": _WHEN,
+    "times": st.just(1),  # what is told twice has tests of its own: in a turn its second half may be recorded
+    "tells_resumed": _WHEN,
+    "tells_forked": _WHEN,
+    "forgets": _some("calls", "users", "thoughts", "turns", "all"),
+    "rewords": st.booleans(),
+    "pieces": st.sampled_from(["said", "joined", "split"]),
+    "injects": st.booleans(),
+    "echoes": st.sampled_from(["never", "plain", "expanded", "chunks", "id"]),
+    "refuses": st.sampled_from(["", "", *REFUSALS]),
+    "refuses_prompt": st.booleans(),
+    "renames": st.booleans(),
+    "warns": st.sampled_from(["never", "first", "last", "after"]),
+    "greets": st.booleans(),
+    "commands": st.booleans(),
+    "forgets_commands": st.booleans(),
+    "never_answers": _some("prompts", "loads"),
+    "answers_cancelled": st.booleans(),
+    "finishes": st.booleans(),
+    "equal": st.booleans(),
+    "remembers_remarks": st.booleans(),
+}
+
+
+@st.composite
+def _habits(draw: st.DrawFn) -> Habits:
+    """Some of the habits are odd, so that what each does alone is seen."""
+    names = [name for name in sorted(_HABITS) if _is_on(name)]
+    odd = draw(st.lists(st.sampled_from(names), min_size=1, max_size=_ODD, unique=True)) if names else []
+    return Habits(**{name: draw(_HABITS[name]) for name in sorted(odd)})
+
+
+_turns = st.sampled_from(["s", "s", "scs", "tsc", "c", "ss", ""])
+_which = st.integers(0, 7)
+
+
+def feature(name: str) -> Callable[[Any], Any]:
+    """A rule that can be left out."""
+    return precondition(lambda self: _is_on(name))
+
+
+class Conversations(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        faulthandler.cancel_dump_traceback_later()  # every wait here has its own limit, and a failure is made smaller
+        self._root = Path(tempfile.mkdtemp(prefix="model-"))
+
+    @initialize(habits=_habits())
+    def begins(self, habits: Habits) -> None:
+        self.stage = Stage(self._root / "store", habits)
+        proxy = self.stage.start()
+        self.stage.prompt(self.stage.new(proxy))
+
+    def teardown(self) -> None:
+        if hasattr(self, "stage"):
+            self.stage.close_all()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    # --- what there is
+
+    def _pick(self, which: int, *fit: Callable[[Session], bool]) -> Session | None:
+        found = [session for session in self.stage.sessions if all(each(session) for each in fit)]
+        return found[which % len(found)] if found else None
+
+    def _proxy(self, which: int) -> Proxied:
+        return self.stage.proxies[which % len(self.stage.proxies)]
+
+    def _loadable(self, which: int, at: int) -> tuple[Session, Proxied] | None:
+        """A session that may be loaded, and by whom: who has it, or else anybody."""
+        session = self._pick(which, _is_quiet)
+        if session is None or not self.stage.proxies:
+            return None
+        if not self.stage.loads(session):
+            return None
+        return session, session.proxy or self._proxy(at)
+
+    # --- rules: conversation
+
+    @precondition(lambda self: self.stage.proxies and len(self.stage.sessions) < _SESSIONS)
+    @rule(which=_which)
+    def new(self, which: int) -> None:
+        self.stage.new(self._proxy(which))
+
+    @rule(which=_which, turn=_turns)
+    def prompt(self, which: int, turn: str) -> None:
+        if session := self._pick(which, _is_open, _is_quiet):
+            self.stage.prompt(session, turn)
+
+    @rule(which=_which, turn=_turns, later=_turns)
+    def prompt_of_a_long_turn(self, which: int, turn: str, later: str) -> None:
+        """One that goes on later; during a turn it is queued."""
+        if session := self._pick(which, _is_open):
+            self.stage.prompt(session, turn, later or "s")
+
+    @rule(which=_which)
+    def go_on(self, which: int) -> None:
+        if session := self._pick(which, _is_open, _is_busy):
+            self.stage.go_on(session)
+
+    @rule(which=_which)
+    def cancel(self, which: int) -> None:
+        if session := self._pick(which, _is_open, _is_busy):
+            self.stage.cancel(session)
+
+    @precondition(lambda self: self.stage.habits.commands)
+    @rule(which=_which, command=st.sampled_from(["/undo", "/clear", "/compact"]), turn=st.sampled_from(["", "s"]))
+    def command(self, which: int, command: str, turn: str) -> None:
+        if session := self._pick(which, _is_open, _is_quiet):
+            self.stage.prompt(session, turn, text=command)
+
+    @feature("remark")
+    @rule(which=_which)
+    def remark(self, which: int) -> None:
+        if session := self._pick(which, _is_open, _is_quiet):
+            self.stage.remark(session)
+
+    @feature("elsewhere")
+    @rule(which=_which)
+    def elsewhere(self, which: int) -> None:
+        if session := self._pick(which, _is_quiet, lambda session: not session.handed_over):
+            self.stage.elsewhere(session)
+
+    # --- rules: the past
+
+    @rule(which=_which, at=_which)
+    def load(self, which: int, at: int) -> None:
+        if found := self._loadable(which, at):
+            self.stage.load(*found)
+
+    @rule(which=_which, at=_which)
+    def load_twice(self, which: int, at: int) -> None:
+        """One behind the other."""
+        if found := self._loadable(which, at):
+            self.stage.load(*found)
+            self.stage.load(*found)
+
+    @feature("loads at once")
+    @rule(which=_which, at=_which, while_told=st.booleans())
+    def two_loads_at_once(self, which: int, at: int, while_told: bool) -> None:
+        if found := self._loadable(which, at):
+            self.stage.load(*found, again=True, while_told=while_told)
+
+    @feature("cancelled loads")
+    @rule(which=_which, at=_which, while_told=st.booleans(), again=st.booleans())
+    def cancel_a_load(self, which: int, at: int, while_told: bool, again: bool) -> None:
+        if found := self._loadable(which, at):
+            self.stage.load(*found, cancel=True, again=again, while_told=while_told)
+
+    @feature("prompt at once")
+    @rule(which=_which, at=_which, turn=_turns, come=st.integers(0, 3))
+    def load_and_prompt_at_once(self, which: int, at: int, turn: str, come: int) -> None:
+        if (found := self._loadable(which, at)) and not self.stage.habits.equal:
+            self.stage.load(*found, then=turn, told_until_then=come)
+
+    @feature("load in a turn")
+    @rule(which=_which)
+    def load_in_a_turn(self, which: int) -> None:
+        if (session := self._pick(which, _is_open, _is_busy)) and not self.stage.habits.equal:
+            self.stage.load(session)
+
+    @feature("resume")
+    @precondition(lambda self: "resume" in self.stage.habits.offers)
+    @rule(which=_which, at=_which)
+    def resume(self, which: int, at: int) -> None:
+        if (found := self._loadable(which, at)) and found[0].has_transcript:
+            self.stage.resume(*found)
+
+    @feature("fork")
+    @precondition(lambda self: "fork" in self.stage.habits.offers and len(self.stage.sessions) < _SESSIONS)
+    @rule(which=_which)
+    def fork(self, which: int) -> None:
+        if session := self._pick(which, _is_open, _is_quiet, lambda session: not session.handed_over):
+            self.stage.fork(session)
+
+    @feature("import")
+    @precondition(lambda self: "load" in self.stage.habits.offers and len(self.stage.sessions) < _SESSIONS)
+    @rule()
+    def known_to_the_agent_alone(self) -> None:
+        self.stage.known_to_agent_alone()
+
+    @precondition(lambda self: "close" in self.stage.habits.offers)
+    @rule(which=_which)
+    def close(self, which: int) -> None:
+        if session := self._pick(which, _is_open, _is_quiet):
+            self.stage.close(session)
+
+    # --- rules: processes
+
+    @precondition(lambda self: len(self.stage.proxies) < _PROXIES)
+    @rule()
+    def start(self) -> None:
+        self.stage.start()
+
+    @precondition(lambda self: self.stage.proxies)
+    @rule(which=_which)
+    def end(self, which: int) -> None:
+        self.stage.end(self._proxy(which))
+
+    @feature("kill")
+    @precondition(lambda self: self.stage.proxies)
+    @rule(which=_which)
+    def kill(self, which: int) -> None:
+        self.stage.kill(self._proxy(which))
+
+    @precondition(lambda self: self.stage.proxies)
+    @rule(which=_which)
+    def list_sessions(self, which: int) -> None:
+        self.stage.list_sessions(self._proxy(which))
+
+
+def _is_open(session: Session) -> bool:
+    return session.proxy is not None
+
+
+def _is_busy(session: Session) -> bool:
+    return session.has_turn
+
+
+def _is_quiet(session: Session) -> bool:
+    return not session.has_turn
+
+
+Conversations.TestCase.settings = settings(
+    max_examples=_EXAMPLES or _USUAL_EXAMPLES,
+    stateful_step_count=_STEPS,
+    derandomize=not _EXAMPLES,
+    deadline=None,
+    print_blob=False,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+TestConversations = Conversations.TestCase

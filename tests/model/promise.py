@@ -1,0 +1,151 @@
+"""The promise: what must hold whatever was said, and how it is said that it does not."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+from tests.model import views, world
+from tests.model.proxies import Proxied
+from tests.model.views import Before, Opening
+from tests.model.world import Line, Telling, Token, Update, normal
+
+_SHOWN = 6
+"""Views that might have been seen: more are not read."""
+
+
+class Broken(AssertionError):
+    """The promise was broken."""
+
+
+@dataclass
+class Session:
+    """``id`` is the client's. ``said``: what the transcript must have. ``pending``: what it may have, and must have
+    when the next prompt settles it. ``asks``: whether what the agent tells has still to be compared."""
+
+    id: str
+    agent_id: str
+    proxy: Proxied | None = None
+    said: list[Line] = field(default_factory=list)
+    pending: list[Line] = field(default_factory=list)
+    in_question: bool = False
+    handed_over: bool = False
+    has_turn: bool = False
+    has_transcript: bool = True
+    last: views.Showing | None = None
+    """What the last load showed, if nothing was said since."""
+
+
+class Promise:
+    def __init__(self, store: Store, sessions: list[Session], journal: list[str]) -> None:
+        """``sessions`` and ``journal`` grow as the conversation goes on."""
+        self.folder = ""
+        """Where the store keeps this agent's."""
+        self._store = store
+        self._sessions = sessions
+        self._journal = journal
+
+    def without_live(self, session: Session, heard: list[Update], live: Sequence[Update]) -> list[Update]:
+        """What was heard beside what is new; that must be there, in order."""
+        rest = list(heard)
+        at = 0
+        for update in live:
+            if update not in rest[at:]:
+                raise self.broken("4: nothing new is lost on its way", f"{session.id}: {world.shown_update(update)}")
+            at = rest.index(update, at)
+            del rest[at]
+        return rest
+
+    def check_shown(
+        self,
+        session: Session,
+        openings: Sequence[Opening],
+        before: Before,
+        tellings: Sequence[Telling],
+        rest: list[Update],
+    ) -> None:
+        seen = normal(world.tokens(rest))
+        plain = world.without_warnings(seen)
+        late_words = views.has_foreign_words_late(before.whole, tellings)
+        ours = before.readings(session.said)
+        allowed = views.may_be_shown(openings, tellings, ours, handed_over=session.handed_over)
+        if plain not in allowed and not late_words:
+            wanted = "\nor     ".join(sorted({_in_a_line(view) for view in allowed}, key=len)[:_SHOWN])
+            raise self.broken("2: a load shows what the promise says", f"seen   {_in_a_line(plain)}\nwanted {wanted}")
+        if len(openings) == 1 and openings[0].kind == "load" and not openings[0].is_refused:
+            self._check_same_again(session, before, tellings, seen)
+
+    def _check_same_again(
+        self, session: Session, before: Before, tellings: Sequence[Telling], seen: list[Token]
+    ) -> None:
+        told = tellings[-1] if tellings else Telling()
+        ours = normal([*world.told_by_us(before.whole), *world.seen_of(world.tail_of(before.whole, told))])
+        theirs = normal(world.tokens(update for update, _ in told.lines))
+        unheard = told.late and world.is_explained(before.whole)
+        last, session.last = session.last, views.Showing(ours, theirs, seen, unheard)
+        if last is not None and last.should_show_the_same(session.last) and last.seen != seen:
+            raise self.broken(
+                "3: the same load shows the same", f"first {_in_a_line(last.seen)}\nnow   {_in_a_line(seen)}"
+            )
+
+    def check_transcripts(self) -> None:
+        for session in self._sessions:
+            actual = self._transcript(session)
+            waiting = [replace(line, must=False) for line in session.pending]
+            found = world.matched([*session.said, *waiting], actual)
+            if found is None:
+                wanted = _shown_lines([*session.said, *waiting])
+                raise self.broken("1: the transcript holds everything once", f"{session.id} wanted{wanted}")
+            count = len(session.said)
+            last = max((at - count for at in found if at >= count), default=-1)
+            early = [session.pending[at - count] for at in found if at >= count]
+            session.said = [replace(session.said[at], must=True) for at in found if at < count] + early
+            session.pending = session.pending[last + 1 :]
+            session.has_transcript = session.has_transcript or bool(actual)
+
+    def _transcript(self, session: Session) -> list[Update]:
+        """What it has of the conversation, in order."""
+        try:
+            reading = self._store.read(self.folder, session.id)
+        except FileNotFoundError:
+            return []
+        try:
+            return [update for line in reading.lines() if line.entry and (update := _told(line.entry))]
+        finally:
+            reading.close()
+
+    def broken(self, which: str, how: str) -> Broken:
+        transcripts = "".join(
+            f"\nThe transcript of {session.id}:{_shown_lines([Line(u, None) for u in self._transcript(session)])}"
+            for session in self._sessions
+        )
+        journal = "\n".join(self._journal)
+        return Broken(f"\n{journal}\n{transcripts}\n\nBroken: {which}\n{how}")
+
+
+def _told(entry: Entry) -> Update | None:
+    """A prompt or an update, if it is part of the conversation."""
+    value: Any = entry.value
+    if not isinstance(value, dict):
+        return None
+    params = value.get("params") or {}
+    if entry.peer is Peer.CLIENT and value.get("method") == "session/prompt":
+        return {"prompt": "".join(block["text"] for block in params["prompt"])}
+    if entry.peer is Peer.AGENT and value.get("method") == "session/update":
+        update: Update = params["update"]
+        return update if world.is_conversation(update) else None
+    return None
+
+
+def _in_a_line(view: Sequence[Token]) -> str:
+    return " · ".join(f"{kind}:{text}" for kind, text in view) or "nothing"
+
+
+def shown(updates: Iterable[Update]) -> str:
+    return "; ".join(world.shown_update(update) for update in updates)
+
+
+def _shown_lines(lines: Sequence[Line]) -> str:
+    return "".join(f"\n    {world.shown_update(line.value)}{'' if line.must else ' (perhaps)'}" for line in lines)

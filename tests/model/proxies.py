@@ -1,0 +1,227 @@
+"""One proxy between an editor and an agent that the test plays, on the test's own thread.
+
+Nothing is waited for by time. The editor asks ``_sync``, and the agent hears what came before only then, all at once;
+its answer to ``_sync`` goes out behind what it said. Since lines keep their order, everything has passed when that
+answer is back. A replay comes from a thread, but it ends with the load's answer: so no request may be left open that
+the agent has answered.
+"""
+
+import json
+import os
+import select
+from collections.abc import Callable
+from typing import Any
+
+from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.replay.telling import TOOL_LIMIT
+from acp_proxy.shell.recorder import Recorder
+from acp_proxy.shell.relay import Relay, ReplayOptions
+from acp_proxy.transcripts.store import Store
+from tests.model.agents import Agent, Message, Said
+from tests.model.world import shown
+
+SECONDS = 30.0
+"""For any one wait: far more than a busy machine needs."""
+_READ_SIZE = 65536
+_SYNC = "_sync"
+_OPENING = ("session/load", "session/resume", "session/fork")
+"""After the answers to these, more may come."""
+COMMAND = ["model-agent"]
+"""Whose folder of the store is used."""
+
+
+class Stuck(AssertionError):
+    """Something that had to come did not."""
+
+
+class _Patient(Recorder):
+    def stall(self, since: float, go_on: Callable[[int], None]) -> None:
+        """A busy machine is no store that hangs."""
+
+
+class Proxied:
+    def __init__(self, store: Store, agent: Agent, name: str, note: Callable[[str], None]) -> None:
+        """``note`` is told every line that passes one of the ends."""
+        self.agent = agent
+        self.name = name
+        self.heard: list[Message] = []
+        """What the editor was told since it was last taken."""
+        self.answers: dict[Any, list[Message]] = {}
+        self.said: list[Said] = []
+        """What the agent said since it was last taken."""
+        self.warnings: list[str] = []
+        self.recorder = _Patient(store, COMMAND, None, "never", self.warnings.append)
+        self._note = note
+        self._asked: dict[Any, str] = {}
+        self._next = 0
+        self._synced = 0
+        self._opens = False
+        self._inbox: list[Message] = []
+        self._from_client, self._editor_writes = os.pipe()
+        self._editor_reads, self._to_client = os.pipe()
+        self._from_agent, self._agent_writes = os.pipe()
+        self._agent_reads, self._to_agent = os.pipe()
+        self._begun = {self._editor_reads: b"", self._agent_reads: b""}
+        self._relay = Relay(
+            Interceptor(Settings(records=True, serves=True, release="0")),
+            self.recorder,
+            from_client=self._from_client,
+            to_client=self._to_client,
+            from_agent=self._from_agent,
+            to_agent=self._to_agent,
+            warn=self.warnings.append,
+            replay=ReplayOptions("compact", TOOL_LIMIT),
+        )
+        self._relay.start()
+
+    # --- what the editor does
+
+    def ask(self, method: str, **params: Any) -> int:
+        """Send a request; its id."""
+        self._next += 1
+        self._asked[self._next] = method
+        self._opens = self._opens or method in _OPENING
+        self.tell(method, id=self._next, **params)
+        return self._next
+
+    def tell(self, method: str, id: int | None = None, **params: Any) -> None:
+        """Send a notification, or a request with this id."""
+        numbered = {} if id is None else {"id": id}
+        message = {"jsonrpc": "2.0", **numbered, "method": method, "params": params}
+        self._note(f"editor {self.name} → {shown(message)}")
+        self._write(self._editor_writes, message)
+
+    def settle(self) -> None:
+        """Until everything has passed. Then each request has one answer, but for those that the agent leaves open."""
+        while True:
+            before = len(self.answers)
+            self._sync()
+            seen = len(self.answers) > before + 1
+            if self.agent.backlog:
+                self.agent.flush()
+                self._agent_says()
+            elif open := self._open():
+                self._wait_for_more(open)
+            elif not (seen and self._opens):
+                self._opens = False
+                return  # nothing but what a replay holds back can still be on its way
+
+    def say(self) -> None:
+        """What the agent was made to say goes out."""
+        self._agent_says()
+
+    def answer(self, id: int) -> Message:
+        """The one answer to a request. It must be there."""
+        found = self.answers.get(id, [])
+        if len(found) != 1:
+            raise Stuck(f"{len(found)} answers to {self._named({id})}")
+        return found[0]
+
+    def wait_for(self, id: int) -> Message:
+        """The answer to a request; the agent hears what has been sent to it, and what is left of a replay stays."""
+        self._sync()
+        while id not in self.answers:
+            self._wait_for_more({id})
+            self._sync()
+        return self.answer(id)
+
+    def pass_on(self) -> None:
+        """The agent hears what has been sent to it, and says what it has to say at once."""
+        self._sync()
+
+    # --- ends
+
+    def end(self) -> None:
+        """The editor ends its side, then the agent does; the proxy puts everything away."""
+        self._close_inputs()
+        self._relay.finish("exited with status 0")
+        self._close()
+
+    def kill(self) -> None:
+        """Nothing is put away that was not yet."""
+        self._close_inputs()
+        self._close()
+
+    def _close_inputs(self) -> None:
+        for end, pump in ((self._editor_writes, self._relay.client), (self._agent_writes, self._relay.agent)):
+            os.close(end)
+            if not pump.ended.wait(SECONDS):
+                raise Stuck("the proxy has not read to the end")
+
+    def _close(self) -> None:
+        self._relay.finish_work(SECONDS)
+        for known in self.recorder._sessions.values():  # a process that ends closes what it has open
+            self.recorder._sessions.files.close(known)
+        os.close(self._to_client)
+        os.close(self._to_agent)
+        while self._read(self._editor_reads):
+            pass
+        for each in (self._editor_reads, self._agent_reads, self._from_client, self._from_agent):
+            os.close(each)
+
+    # --- passing lines
+
+    def _sync(self) -> None:
+        self._synced += 1
+        id = f"{_SYNC}-{self._synced}"
+        self._write(self._editor_writes, {"jsonrpc": "2.0", "id": id, "method": _SYNC, "params": {}})
+        self._wait(lambda: id in self.answers, "an answer to _sync")
+
+    def _wait_for_more(self, open: set[Any]) -> None:
+        """Until one of these is answered, or the agent has something to hear that the proxy asks on its own."""
+        there = len(self.answers)
+        self._wait(lambda: bool(self._inbox) or len(self.answers) > there, f"an answer to {self._named(open)}")
+
+    def _open(self) -> set[Any]:
+        return {id for id in self._asked if id not in self.answers and not self.agent.holds(id)}
+
+    def _named(self, ids: set[Any]) -> str:
+        return ", ".join(f"{self._asked.get(id)} #{id}" for id in sorted(ids))
+
+    def _wait(self, is_there: Callable[[], bool], what: str) -> None:
+        while not is_there():
+            ready, _, _ = select.select([self._editor_reads, self._agent_reads], [], [], SECONDS)
+            if not ready:
+                raise Stuck(f"{what} did not come")
+            if self._agent_reads in ready:
+                self._read(self._agent_reads)
+            if self._editor_reads in ready:
+                self._read(self._editor_reads)
+
+    def _read(self, end: int) -> bool:
+        data = os.read(end, _READ_SIZE)
+        *lines, self._begun[end] = (self._begun[end] + data).split(b"\n")
+        for line in lines:
+            (self._editor_hears if end == self._editor_reads else self._agent_hears)(json.loads(line))
+        return bool(data)
+
+    def _editor_hears(self, message: Message) -> None:
+        id = message.get("id")
+        if "method" not in message:
+            self.answers.setdefault(id, []).append(message)
+            if len(self.answers[id]) > 1 or not (id in self._asked or str(id).startswith(_SYNC)):
+                raise Stuck(f"an answer that nobody waits for: {shown(message)}")
+        if not str(id).startswith(_SYNC):
+            self._note(f"editor {self.name} ← {shown(message)}")
+            self.heard.append(message)
+
+    def _agent_hears(self, message: Message) -> None:
+        """What reached it, it hears at ``_sync``; what the proxy asks on its own, at the next."""
+        if message.get("method") != _SYNC:
+            self._note(f"    agent {self.name} ← {shown(message)}")
+            self._inbox.append(message)
+            return
+        inbox, self._inbox = self._inbox, []
+        self.agent.hear(inbox)
+        self._agent_says()
+        self._write(self._agent_writes, {"jsonrpc": "2.0", "id": message["id"], "result": {}})
+
+    def _agent_says(self) -> None:
+        for said in self.agent.said:
+            self._note(f"    agent {self.name} → {shown(said.message)}")
+            self._write(self._agent_writes, said.message)
+        self.said += self.agent.said
+        self.agent.said = []
+
+    def _write(self, end: int, message: Message) -> None:
+        os.write(end, json.dumps(message, separators=(",", ":")).encode() + b"\n")

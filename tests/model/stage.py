@@ -1,0 +1,361 @@
+"""A conversation between editors and agents through proxies over one store, and the promise, held to it at every step.
+
+Each method is something that an editor does (or an agent, or an accident). It returns when all has passed, and raises
+``Broken`` where the promise was broken; that shows the whole conversation and the transcript.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from acp_proxy.transcripts.store import Store
+from tests.model import views, world
+from tests.model.agents import LIVE, RENAMED, WARNED, Agent, Message, Plan, Said
+from tests.model.habits import UNKNOWING, Habits
+from tests.model.memory import Disk
+from tests.model.promise import Promise, Session, shown
+from tests.model.proxies import Proxied, Stuck
+from tests.model.views import Before, Opening
+from tests.model.world import CALL, SAY, THOUGHT, USER, Item, Line, Telling, Update
+
+T = TypeVar("T")
+KINDS = {"s": SAY, "t": THOUGHT, "c": CALL}
+"""What a turn is made of, in letters: ``scs`` is words, a tool call, words."""
+
+
+class Stage:
+    def __init__(self, root: Path, habits: Habits) -> None:
+        self.habits = habits
+        self.store = Store(root)
+        self.disk = Disk()
+        self.sessions: list[Session] = []
+        self.proxies: list[Proxied] = []
+        self.journal: list[str] = [f"The agent: {habits}"]
+        self._plans: dict[int, Plan] = {}
+        self._started = 0
+        self._promise = Promise(self.store, self.sessions, self.journal)
+
+    # --- processes
+
+    def start(self) -> Proxied:
+        self._started += 1
+        agent = Agent(self.habits, self.disk, self._plans)
+        proxy = Proxied(self.store, agent, str(self._started), self.journal.append)
+        self.proxies.append(proxy)
+        with self._step(proxy):
+            proxy.ask("initialize", protocolVersion=1, clientCapabilities={})
+            proxy.settle()
+            self._promise.folder = proxy.recorder.agent
+        return proxy
+
+    def end(self, proxy: Proxied) -> None:
+        """The editor ends, and the agent with it; the proxy has the time to put everything away."""
+        self.journal.append(f"--- editor {proxy.name} ends")
+        self._gone(proxy, proxy.end)
+
+    def kill(self, proxy: Proxied) -> None:
+        """SIGKILL: what waits in memory is lost."""
+        self.journal.append(f"--- proxy {proxy.name} is killed")
+        for session in self._of(proxy):
+            session.pending = [replace(line, must=False) for line in session.pending]
+        self._gone(proxy, proxy.kill)
+
+    def _gone(self, proxy: Proxied, how: Any) -> None:
+        try:
+            how()
+        except Stuck as stuck:
+            raise self._promise.broken("4: everything is answered", str(stuck)) from stuck
+        proxy.agent.die()
+        self.proxies.remove(proxy)
+        for session in self._of(proxy):
+            self._settled(session)
+            session.proxy, session.has_turn = None, False
+        self._promise.check_transcripts()
+
+    def close_all(self) -> None:
+        """Whatever became of the example, nothing of it stays open."""
+        for proxy in self.proxies:
+            proxy.kill()
+        self.proxies.clear()
+
+    # --- conversation
+
+    def new(self, proxy: Proxied) -> Session:
+        with self._step(proxy):
+            id = proxy.ask("session/new", cwd="/w", mcpServers=[])
+            answer = proxy.wait_for(id)
+            return self._opened(answer["result"]["sessionId"], proxy)
+
+    def prompt(self, session: Session, now: str = "s", later: str = "", text: str = "") -> None:
+        """A turn: what is said at once, and what only when it goes on (``go_on``). Empty ``later``: it ends at once."""
+        with self._step(self._proxy(session)):
+            self._prompted(session, now, later, text)
+
+    def go_on(self, session: Session) -> None:
+        proxy = self._proxy(session)
+        with self._step(proxy):
+            proxy.agent.go_on(session.agent_id)
+            proxy.say()
+
+    def cancel(self, session: Session) -> None:
+        proxy = self._proxy(session)
+        with self._step(proxy):
+            proxy.tell("session/cancel", sessionId=session.id)
+
+    def remark(self, session: Session) -> None:
+        """The agent says something outside any turn."""
+        proxy, number = self._proxy(session), self.disk.number()
+        session.last = None
+        with self._step(proxy):
+            proxy.agent.remark(session.agent_id, Item(SAY, f"remark {number}. ", number))
+            proxy.say()
+
+    def elsewhere(self, session: Session) -> None:
+        """Another client makes a turn of it."""
+        plan = self._plan("s", "", "")
+        self.journal.append(f"--- another client says {plan.user.text!r} to {session.agent_id}")
+        self.disk.sessions[session.agent_id] += [plan.user, *plan.now]
+        session.last = None
+
+    def known_to_agent_alone(self) -> Session:
+        """A session that no proxy has ever seen."""
+        id = self.disk.new_id()
+        self.disk.sessions[id] = []
+        session = Session(id, id, has_transcript=False)
+        self.sessions.append(session)
+        self.elsewhere(session)
+        return session
+
+    def loads(self, session: Session) -> bool:
+        """Whether a client is offered to load it: by the agent, or by the proxy from what it has."""
+        return "load" in self.habits.offers or session.has_transcript
+
+    def load(
+        self,
+        session: Session,
+        proxy: Proxied | None = None,
+        *,
+        again: bool = False,
+        cancel: bool = False,
+        while_told: bool = False,
+        then: str | None = None,
+        told_until_then: int = 0,
+    ) -> None:
+        """Load it. ``again``: a second load follows at once. ``cancel``: the first is cancelled before. ``while_told``:
+        the agent has told what comes before its answer by then. ``then``: a prompt follows the answer at once, and its
+        turn is this; so many lines of a late replay have come by then."""
+        proxy = proxy or self._proxy(session)
+        if self.habits.greets or self.habits.warns:  # whether that comes before a prompt at once is chance
+            then = None
+        before = Before.of(session.said, session.pending)
+        openings = [Opening("cancelled" if cancel else "load")] + [Opening("load")] * again
+        session.in_question = True
+        with self._step(proxy, session, openings):
+            proxy.agent.holds_loads = while_told
+            ids = [self._ask_for("session/load", session, proxy)]
+            if while_told:
+                proxy.pass_on()
+                proxy.agent.holds_loads = False
+            if cancel:
+                proxy.tell("$/cancel_request", requestId=ids[0])
+            if again:
+                ids.append(self._ask_for("session/load", session, proxy))
+            elif while_told:
+                proxy.agent.finish_loads()
+                proxy.say()
+            if then is not None and "error" not in proxy.wait_for(ids[-1]):
+                proxy.agent.flush(told_until_then)
+                proxy.say()
+                session.proxy = proxy
+                tellings = [told for id, told in proxy.agent.tellings if self._by_agent(id) is session]
+                self._note_tail(session, tellings, before, plain=not self.habits.is_late)
+                self._prompted(session, then, "", "")
+                if self.habits.is_late and tellings:
+                    session.said += views.strange_lines(before.said, tellings[-1])
+            proxy.settle()
+            for id, opening in zip(ids, openings, strict=True):
+                opening.is_refused = "error" in proxy.answer(id)
+            if then is None and not openings[-1].is_refused:
+                session.proxy = proxy
+            if openings[-1].is_refused and openings[-1].kind == "load" and before.said and self._is_unknown(session):
+                raise self._promise.broken("2: what the agent does not know is shown", f"{session.id} was refused")
+
+    def resume(self, session: Session, proxy: Proxied) -> None:
+        opening = Opening("resume")
+        session.in_question = True
+        with self._step(proxy, session, [opening]):
+            id = self._ask_for("session/resume", session, proxy)
+            opening.is_refused = "error" in proxy.wait_for(id)
+            if not opening.is_refused:
+                session.proxy = proxy
+
+    def fork(self, parent: Session) -> Session:
+        proxy = self._proxy(parent)
+        id = proxy.ask("session/fork", sessionId=parent.id, cwd="/w", mcpServers=[])
+        answer = proxy.wait_for(id)
+        if "error" in answer:
+            raise self._promise.broken("4: everything is answered", f"a fork was refused: {answer}")
+        session = self._opened(answer["result"]["sessionId"], proxy)
+        session.in_question, session.has_transcript = True, parent.has_transcript
+        session.said, session.pending = list(parent.said), [replace(line, must=False) for line in parent.pending]
+        with self._step(proxy, session, [Opening("fork")]):
+            pass
+        return session
+
+    def close(self, session: Session) -> None:
+        proxy = self._proxy(session)
+        with self._step(proxy):
+            proxy.ask("session/close", sessionId=session.id)
+            proxy.settle()
+            self._settled(session)
+            session.proxy = None
+
+    def list_sessions(self, proxy: Proxied) -> None:
+        with self._step(proxy):
+            id = proxy.ask("session/list")
+            rows = [row["sessionId"] for row in proxy.wait_for(id)["result"]["sessions"]]
+        wanted = {each.id for each in self.sessions if any("prompt" in line.value for line in each.said)}
+        if len(rows) != len(set(rows)) or ("list" not in self.habits.offers and not wanted <= set(rows)):
+            raise self._promise.broken("every session is listed once", f"listed {rows}, wanted {sorted(wanted)}")
+
+    # --- what a step does
+
+    def _proxy(self, session: Session) -> Proxied:
+        assert session.proxy is not None
+        return session.proxy
+
+    def _of(self, proxy: Proxied) -> list[Session]:
+        return [session for session in self.sessions if session.proxy is proxy]
+
+    def _opened(self, id: str, proxy: Proxied) -> Session:
+        session = Session(id, id, proxy)
+        self.sessions.append(session)
+        return session
+
+    def _ask_for(self, method: str, session: Session, proxy: Proxied) -> int:
+        return proxy.ask(method, sessionId=session.id, cwd="/w", mcpServers=[])
+
+    def _is_unknown(self, session: Session) -> bool:
+        """Whether the agent says that it does not know it, rather than that something else is wrong."""
+        return session.agent_id not in self.disk.sessions or self.habits.refuses in UNKNOWING
+
+    def _plan(self, now: str, later: str, text: str) -> Plan:
+        number = self.disk.number()
+        user = Item(USER, text or ("go on" if self.habits.equal else f"question {number}. "), number)
+        plan = Plan(user, [self._item(letter) for letter in now], [self._item(letter) for letter in later])
+        self._plans[number] = plan
+        return plan
+
+    def _item(self, letter: str) -> Item:
+        number, kind = self.disk.number(), KINDS[letter]
+        return Item(kind, "ok. " if self.habits.equal and kind == SAY else f"{kind} {number}. ", number)
+
+    def _prompted(self, session: Session, now: str, later: str, text: str) -> None:
+        self._settled(session)
+        session.last = None
+        plan = self._plan(now, later, text)
+        session.said.append(Line({"prompt": plan.user.text}, plan.user))
+        blocks = [{"type": "text", "text": plan.user.text}]
+        meta = {"plan": plan.user.number}
+        self._proxy(session).ask("session/prompt", sessionId=session.id, prompt=blocks, _meta=meta)
+
+    def _settled(self, session: Session) -> None:
+        """What waited is in the transcript from here on, or never."""
+        session.said += session.pending
+        session.pending, session.in_question = [], False
+
+    def _note_tail(self, session: Session, tellings: Sequence[Telling], before: Before, *, plain: bool) -> None:
+        """What a replay tells that is new may be recorded, and must be where that can be known."""
+        if tellings:
+            is_import = not session.has_transcript
+            if session.has_turn:
+                new = views.strange_lines(before.said, tellings[-1])
+            else:
+                new = views.new_lines(before.said, tellings[-1], is_import=is_import, plain=plain)
+            there = [(line.value, line.item) for line in session.pending]
+            session.pending += [line for line in new if (line.value, line.item) not in there]
+        if not plain:
+            session.pending = [replace(line, must=False) for line in session.pending]
+
+    @contextmanager
+    def _step(
+        self,
+        proxy: Proxied,
+        session: Session | None = None,
+        openings: Sequence[Opening] = (),
+    ) -> Iterator[None]:
+        """``openings``: what is asked of that session in it."""
+        before = Before.of(session.said, session.pending) if session is not None else Before()
+        try:
+            yield
+            proxy.settle()
+        except Stuck as stuck:
+            raise self._promise.broken("4: everything is answered once", str(stuck)) from stuck
+        said, heard, asked = _taken(proxy.said), _taken(proxy.heard), _taken(proxy.agent.asked)
+        self._follow(session, asked)
+        tellings = [told for id, told in _taken(proxy.agent.tellings) if self._by_agent(id) is session]
+        if session is not None and session.in_question:
+            self._note_tail(session, tellings, before, plain=len(openings) == 1 and not session.has_turn)
+        live = self._record(said, session)
+        for its in self._of(proxy):
+            its.has_turn = proxy.agent.is_in_turn(its.agent_id)
+        updates = _by_session(heard)
+        for its in self.sessions:
+            rest = self._promise.without_live(its, updates.pop(its.id, []), live.get(its.id, []))
+            if its is session:
+                self._promise.check_shown(session, openings, before, tellings, rest)
+            elif world.tokens(rest):
+                raise self._promise.broken("4: what passes is what was said", f"{its.id} also heard {shown(rest)}")
+        if proxy.warnings:
+            raise self._promise.broken("nothing goes wrong", str(proxy.warnings))
+        if updates:
+            raise self._promise.broken("4: a client hears of its own sessions only", f"it heard of {sorted(updates)}")
+        self._promise.check_transcripts()
+
+    def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]]) -> None:
+        """Whether the agent was asked for the session that this is to it, and what it is from here on."""
+        for method, id in asked:
+            its = self._by_agent(id)
+            if method == RENAMED and session is not None:
+                session.agent_id = id
+            elif method == "session/new":
+                if its is None and session is not None:
+                    session.agent_id, session.handed_over = id, True
+            elif its is None:
+                raise self._promise.broken("the agent is asked for the id that it gave", f"{method} {id}")
+            session = session or its
+
+    def _record(self, said: Sequence[Said], opened: Session | None) -> dict[str, list[Message]]:
+        """Enter what the agent said into what the transcripts are to have. What is new, by session."""
+        live: dict[str, list[Message]] = {}
+        for each in said:
+            its = self._by_agent(each.session)
+            if its is None or each.what not in (LIVE, WARNED):
+                continue
+            if each.what == LIVE or its is not opened:
+                live.setdefault(its.id, []).append(each.message["params"]["update"])
+            line = Line(each.message["params"]["update"], each.item, must=each.what == LIVE)
+            (its.pending if its.in_question and not each.in_turn else its.said).append(line)
+        return live
+
+    def _by_agent(self, id: str) -> Session | None:
+        return next((session for session in self.sessions if session.agent_id == id), None)
+
+
+def _by_session(heard: Iterable[Message]) -> dict[str, list[Update]]:
+    """The conversation's updates that an editor heard, by session; what the proxy says of a handover is none."""
+    out: dict[str, list[Update]] = {}
+    for message in heard:
+        if message.get("method") == "session/update":
+            update = message["params"]["update"]
+            if world.is_conversation(update) and update.get("messageId") != world.NOTICE_ID:
+                out.setdefault(message["params"]["sessionId"], []).append(update)
+    return out
+
+
+def _taken(items: list[T]) -> list[T]:
+    taken = list(items)
+    items.clear()
+    return taken

@@ -1,0 +1,127 @@
+"""What a client may be shown of the past when it asks for it, and what of it is new to the transcript."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Self
+
+from tests.model import world
+from tests.model.world import AGENTS, OURS, SAY, USER, Line, Telling, Token, normal
+
+Views = list[list[Token]]
+
+
+@dataclass
+class Opening:
+    """One request of the client's to open a session. ``kind``: load, resume, fork, or cancelled (a load)."""
+
+    kind: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the transcript had when something was asked for, and what waited to be written down."""
+
+    said: tuple[Line, ...] = ()
+    pending: tuple[Line, ...] = ()
+
+    @classmethod
+    def of(cls, said: Sequence[Line], pending: Sequence[Line]) -> Self:
+        return cls(tuple(said), tuple(pending))
+
+    @property
+    def whole(self) -> tuple[Line, ...]:
+        return *self.said, *self.pending
+
+    def readings(self, after: Sequence[Line]) -> list[tuple[Line, ...]]:
+        """All that ours may have been: what waits may have been written down first, or only what must be."""
+        sure = tuple(line for line in self.pending if line.must)
+        return [self.said, (*self.said, *sure), self.whole, tuple(after)]
+
+
+@dataclass(frozen=True)
+class Showing:
+    """What a load showed (``seen``), of what there was to show: ``ours`` with the tail, and the agent's.
+
+    ``unheard``: it was decided before anything was told, and the transcript has something that explains why a turn may
+    be missing.
+    """
+
+    ours: list[Token]
+    theirs: list[Token]
+    seen: list[Token]
+    unheard: bool
+
+    def should_show_the_same(self, other: "Showing") -> bool:
+        """A turn made elsewhere, once it is written down, lets the agent's late replay stand where ours was shown."""
+        return (self.ours, self.theirs, self.unheard) == (other.ours, other.theirs, other.unheard)
+
+
+def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bool) -> list[Line]:
+    """The lines of a replay that belong into the transcript. They must get there where nothing hides what they are.
+
+    Left to chance, since nobody can tell it: a tail behind rewritten words or behind a message that has no known
+    words, one that no user's message begins, and what is told twice before anything is known.
+    """
+    known = {line.item.number for line in ours if line.item is not None}
+    body, tail = world.parted(told, known)
+    if is_import:
+        return [Line(update, item, plain and told.times == 1) for update, item in told.lines]
+    new = {item.number for item in tail} - known
+    is_foreign = any(item.is_answer and item.number not in known for item in body)
+    begins = bool(tail) and tail[0].kind == USER and len(new) == len(tail) and told.lines[0][1] in told.items
+    certain = plain and begins and not is_foreign and told.times == 1
+    return [Line(update, item, certain) for update, item in told.lines if item.number in new]
+
+
+def strange_lines(ours: Sequence[Line], told: Telling) -> list[Line]:
+    """What of a replay during a turn may be taken for a part of that turn: all that is not known."""
+    known = {line.item.number for line in ours if line.item is not None}
+    return [Line(update, item, must=False) for update, item in told.lines if item.number not in known]
+
+
+def may_be_shown(
+    openings: Sequence[Opening], tellings: Sequence[Telling], ours: Sequence[Sequence[Line]], *, handed_over: bool
+) -> Views:
+    """All that may be seen of these requests, one behind the other. ``ours``: what the transcript may have had."""
+    each: list[Views] = []
+    for at, opening in enumerate(openings):
+        index = at - len(openings) + len(tellings)  # the last of them were told
+        told = tellings[index] if 0 <= index < len(tellings) else Telling()
+        each.append([view for lines in ours for view in _of(opening, lines, told, handed_over=handed_over)])
+    return [world.without_warnings(normal([token for part in parts for token in part])) for parts in product(*each)]
+
+
+def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: bool) -> Views:
+    theirs = world.tokens(update for update, _ in told.lines)
+    mine = [*world.told_by_us(ours), *world.seen_of(world.tail_of(ours, told))]
+    if opening.is_refused and opening.kind != "cancelled":
+        return [[]]
+    if opening.kind == "cancelled":
+        return [*_beginnings(theirs * told.times), *_beginnings(mine)]
+    if opening.kind == "resume":
+        return [[], theirs * told.times]
+    whose = world.whose(ours, told, handed_over=handed_over)
+    views: Views = []
+    if AGENTS in whose:
+        views += [theirs, theirs * told.times]
+    if OURS in whose:
+        views.append(mine)
+    if opening.kind == "fork":
+        views.append([])
+    return views
+
+
+def has_foreign_words_late(ours: Sequence[Line], tellings: Iterable[Telling]) -> bool:
+    """Whether an agent tells in other words what was said, after the answer with which it was decided whose replay is
+    shown: then nothing is sure but that ours comes first, or all is the agent's."""
+    known = {line.item.number for line in ours if line.item is not None}
+    return any(
+        told.late and any(item.kind == SAY and item.number not in known for item in world.parted(told, known)[0])
+        for told in tellings
+    )
+
+
+def _beginnings(view: list[Token]) -> Views:
+    return [view[:end] for end in range(len(view) + 1)]
