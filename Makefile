@@ -12,7 +12,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs pictures agents bench bench-quick torture fuzz clean real-agents browser
+.PHONY: demo test check format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -57,9 +57,15 @@ torture: $(VENV)
 fuzz: $(FUZZ)
 	@.venv/bin/python -m fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
-# Asks every real agent we know, for some minutes; installs what is missing (2 GB).
+# Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
+model: $(VENV)
+	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/machine.py
+
+# Asks every real agent we know, for half an hour, and makes docs/agents.md; installs what is missing (2 GB).
+# Only some agents, or only some checks of them, and no page: make agents [ONLY=gemini,vibe] [CHECKS=loads,fork]
 agents: $(VENV)
-	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table
+	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table \
+		$(if $(ONLY),--only $(ONLY)) $(if $(CHECKS),--checks $(CHECKS))
 
 clean:
 	rm -rf .venv .fuzz build tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis

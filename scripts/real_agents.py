@@ -1,8 +1,7 @@
 """Real agents, offline: where they lie, and a conversation with one that is killed and opened again.
 
-They lie in ``shared/agents`` beside the checkout, with a stand-in for their model. What a client is shown is read as an
-editor shows it: words by speaker, and each tool call once, with its last status. Every wait is bounded; an agent that
-refuses, hangs or dies raises what `acp_proxy.demo.client` raises.
+They lie in ``shared/agents`` beside the checkout, or where ``ACP_REAL_AGENTS`` says, with a stand-in for their model.
+Every wait is bounded; an agent that refuses, hangs or dies raises what `acp_proxy.demo.client` raises.
 """
 
 import os
@@ -11,23 +10,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from difflib import SequenceMatcher
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
+from scripts.shown import Shown, shown, text_of
 
-AGENTS = Path(__file__).parents[2] / "shared" / "agents"
-PATIENCE = 60.0
-"""Seconds: the first start of an agent of 300 MB on a busy machine."""
+AGENTS = Path(os.environ.get("ACP_REAL_AGENTS") or Path(__file__).parents[2] / "shared" / "agents")
+PATIENCE = 120.0
+"""Seconds: the first start of an agent of 500 MB on a very busy machine."""
 QUIET = 0.5
 """Seconds without a line, after which a step has brought all that it brings: titles and usage come late."""
 QUIET_LIMIT = 15.0  # seconds, for an agent that is never quiet
+MINUTE = 60.0
+PUNCTUALITY = 1.0  # seconds into a minute, so that it is the next one for everybody
 DEATH = 5.0  # seconds, for the kernel to take what was killed
 
 PROXY = (sys.executable, "-m", "acp_proxy", "run")
@@ -35,9 +37,9 @@ PROMPTS = ("please TOOL THINK now", "hello again")
 AFTERWARDS = "hello after"
 METHOD_NOT_FOUND = -32601
 
-SPEAKERS = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent_thought_chunk": "thoughts"}
-TOOL_KINDS = ("tool_call", "tool_call_update")
-SHORTEST = 8  # characters in common that are no accident
+Said = str | Sequence[Mapping[str, Any]]
+"""A prompt: its words, or its content blocks."""
+
 SESSION_ORDER = ("load", "resume", "list", "delete", "close", "fork")
 
 
@@ -72,94 +74,6 @@ def environment(port: int, state: Path) -> dict[str, str]:
     """What an agent finds: its model, and a home that outlives it. The caller's settings of the proxy stay outside."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ACP_PROXY_")}
     return {**kept, "FAKE_LLM_PORT": str(port), "ACP_AGENT_STATE": str(state)}
-
-
-# What a client is shown.
-
-
-@dataclass
-class Shown:
-    """A conversation on a client's screen."""
-
-    messages: list[tuple[str, str]] = field(default_factory=list)
-    """Who speaks, and the words; what comes from one speaker without a tool call in between is one message."""
-    tools: dict[str, str] = field(default_factory=dict)
-    """The last status of each tool call, by its id."""
-
-    def say(self, speaker: str, text: str) -> None:
-        if self.messages and self.messages[-1][0] == speaker:
-            text = self.messages.pop()[1] + text
-        self.messages.append((speaker, text))
-
-    def use(self, tool: Mapping[str, Any]) -> None:
-        number = str(tool.get("toolCallId"))
-        self.tools[number] = str(tool.get("status") or self.tools.get(number, "pending"))
-        self.say("tool", "")
-
-    def add(self, later: "Shown") -> None:
-        for speaker, text in later.messages:
-            self.say(speaker, text)
-        self.tools |= later.tools
-
-    def words(self, speaker: str) -> str:
-        """All that the speaker says, without white space: a restored conversation is cut and spaced in other places."""
-        return "".join("".join(text.split()) for told, text in self.messages if told == speaker)
-
-    def compared(self, speaker: str, live: "Shown") -> "Comparison":
-        """The speaker's words here against those that were said live, in their order."""
-        here, said = self.words(speaker), live.words(speaker)
-        if said in here:
-            return Comparison(len(said), len(said), len(here))
-        blocks = SequenceMatcher(None, here, said, autojunk=False).get_matching_blocks()
-        kept = sum(block.size for block in blocks if block.size >= SHORTEST)
-        return Comparison(kept, len(said), len(here))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """In characters: what is in both tellings, what was said live, what is told now."""
-
-    kept: int
-    said: int
-    told: int
-
-    @property
-    def whole(self) -> bool:
-        return self.kept == self.said
-
-    @property
-    def has_more(self) -> bool:
-        return self.told > self.kept
-
-
-def shown(messages: Iterable[Any], session: str, prompt: str | None = None) -> Shown:
-    """What lines show of a session. A client shows the words of its prompt by itself, and no echo of them."""
-    screen = Shown()
-    if prompt is not None:
-        screen.say("user", prompt)
-    for message in messages:
-        match message:
-            case {"method": "session/update", "params": {"sessionId": of, "update": dict(update)}} if of == session:
-                kind = str(update.get("sessionUpdate"))
-                if kind in TOOL_KINDS:
-                    screen.use(update)
-                elif kind in SPEAKERS and (prompt is None or SPEAKERS[kind] != "user"):
-                    screen.say(SPEAKERS[kind], text_of(update.get("content")))
-            case {"method": "session/request_permission", "params": {"sessionId": of, "toolCall": dict(tool)}}:
-                if of == session:
-                    screen.use(tool)
-    return screen
-
-
-def updates(messages: Iterable[Any], session: str) -> Iterator[Mapping[str, Any]]:
-    for message in messages:
-        match message:
-            case {"method": "session/update", "params": {"sessionId": of, "update": dict(update)}} if of == session:
-                yield update
-
-
-def text_of(content: Any) -> str:
-    return str(content.get("text", f"<{content.get('type')}>")) if isinstance(content, dict) else ""
 
 
 # The client's own duties.
@@ -246,34 +160,52 @@ class Reopened:
 
 
 class Bench:
-    """Where the processes of one conversation live. ``options`` are the proxy's; None: the agent alone."""
+    """Where the processes of one conversation live. ``options`` are the proxy's; None: the agent alone.
 
-    def __init__(self, base: Path, name: str, port: int, options: Sequence[str] | None = ()) -> None:
+    ``taps``: whether the lines on both sides of the proxy are kept in the base, as ``drivers/tap.py`` writes them.
+    """
+
+    def __init__(
+        self, base: Path, name: str, port: int, options: Sequence[str] | None = (), *, taps: bool = False
+    ) -> None:
+        self.name = name
         self._base = base
         self.project = base / "project"
         self.project.mkdir(parents=True)
-        proxy = [] if options is None else [*PROXY, "--store", str(base / "store"), *options, "--"]
-        self._command = [*proxy, *launched(name)]
+        self.store = base / "store"
+        proxy = [] if options is None else [*PROXY, "--store", str(self.store), *options, "--"]
+        self._parts = [proxy, launched(name)]
         self._environment = environment(port, base / "state")
+        self._taps = taps
+        self._started = 0
+
+    def command(self) -> list[str]:
+        """Of the next process."""
+        self._started += 1
+        if not self._taps:
+            return [word for part in self._parts for word in part]
+        logs = (self._base / f"{self._started:02}-{side}.jsonl" for side in ("client", "agent"))
+        tap = [sys.executable, str(AGENTS / "drivers" / "tap.py")]
+        return [word for log, part in zip(logs, self._parts, strict=True) for word in (*tap, str(log), *part)]
 
     @contextmanager
     def client(self) -> Iterator[Client]:
         """A client of the agent. At the end the command and all that it started are killed."""
         workplace = Workplace(self.project)
-        with Client(self._command, env=self._environment, cwd=self.project, on_request=workplace) as client:
+        with Client(self.command(), env=self._environment, cwd=self.project, on_request=workplace) as client:
             try:
                 yield client
             finally:
                 kill_all(client, self._base)
 
-    def talk(self, prompts: Sequence[str] = PROMPTS) -> Lived:
+    def talk(self, prompts: Sequence[Said] = PROMPTS) -> Lived:
         """Hold a conversation. Proxy and agent are dead when this returns."""
         with self.client() as client:
             initialized = initialize(client)
-            session = str(client.request("session/new", self._place(), PATIENCE)["sessionId"])
+            session = str(client.request("session/new", self.place(), PATIENCE)["sessionId"])
             whole = Shown()
-            for text in prompts:
-                whole.add(prompt(client, session, text))
+            for said in prompts:
+                whole.add(prompt(client, session, said))
             return Lived(initialized, session, whole, client.messages())
 
     def reopen(self, session: str) -> Reopened:
@@ -291,7 +223,7 @@ class Bench:
     def _load(self, client: Client, session: str, found: Reopened) -> None:
         since = client.mark()
         try:
-            found.answer = client.request("session/load", {"sessionId": session, **self._place()}, PATIENCE)
+            found.answer = client.request("session/load", self.place(session), PATIENCE)
         except RequestFailed as refusal:
             found.error = refusal
         settle(client)
@@ -302,8 +234,10 @@ class Bench:
             except RequestFailed as refusal:
                 found.next_error = refusal
 
-    def _place(self) -> dict[str, Any]:
-        return {"cwd": str(self.project), "mcpServers": []}
+    def place(self, session: str | None = None) -> dict[str, Any]:
+        """The params that open a session here: a new one, or this one."""
+        named = {} if session is None else {"sessionId": session}
+        return {**named, "cwd": str(self.project), "mcpServers": []}
 
 
 def initialize(client: Client) -> dict[str, Any]:
@@ -314,12 +248,20 @@ def initialize(client: Client) -> dict[str, Any]:
     return answer
 
 
-def prompt(client: Client, session: str, text: str) -> Shown:
-    """What a turn shows."""
+def prompt(client: Client, session: str, said: Said) -> Shown:
+    """What a turn shows. Of the prompt, the words before a block that is no text: agents put words around such."""
     since = client.mark()
-    client.request("session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]}, PATIENCE)
+    client.request("session/prompt", {"sessionId": session, "prompt": blocks(said)}, PATIENCE)
     settle(client)
-    return shown(client.messages(since), session, text)
+    return shown(client.messages(since), session, "".join(map(text_of, takewhile(is_text, blocks(said)))))
+
+
+def blocks(said: Said) -> Sequence[Mapping[str, Any]]:
+    return [{"type": "text", "text": said}] if isinstance(said, str) else said
+
+
+def is_text(block: Mapping[str, Any]) -> bool:
+    return block.get("type") == "text"
 
 
 def offers(initialized: Mapping[str, Any]) -> list[str]:
@@ -330,6 +272,14 @@ def offers(initialized: Mapping[str, Any]) -> list[str]:
     if capabilities.get("loadSession") is True:
         names.add("load")
     return [*(name for name in SESSION_ORDER if name in names), *sorted(names.difference(SESSION_ORDER))]
+
+
+def second_of_the_minute() -> float:
+    return time.time() % MINUTE
+
+
+def wait_for_the_next_minute() -> None:
+    time.sleep(MINUTE - second_of_the_minute() + PUNCTUALITY)
 
 
 def settle(client: Client) -> None:

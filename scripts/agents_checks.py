@@ -1,0 +1,376 @@
+"""Whether real agents behind the proxy, with its default options, show the same history however it is opened.
+
+Each check holds a conversation, kills everyone, opens the session again in one way, and compares what is shown with
+what was said, and the transcripts with what they were. It yields what is wrong, and remarks on what is not: that the
+agent refuses a request, say, which it also does without the proxy. What an agent does not offer is not asked for.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
+from scripts.findings import NOT_OFFERED, Finding, Findings, refused
+from scripts.histories import Recorded, count_of_user_messages, differences, grown, held, never_said, recorded
+from scripts.real_agents import (
+    MINUTE,
+    PATIENCE,
+    Bench,
+    Lived,
+    blocks,
+    initialize,
+    offers,
+    prompt,
+    second_of_the_minute,
+    settle,
+    wait_for_the_next_minute,
+)
+from scripts.shown import Shown, shown, updates
+
+LOADS = 10
+AGAIN = 2
+"""How often a session is opened where the number is not what matters: to see a change, and whether it grows."""
+SLOW_WORDS = 8.0  # seconds, in which an agent that streams has brought some of a slow answer
+LAST_SLOW_WORD = "tick3"
+BY_THE_MINUTE = ("gemini",)
+"""Agents that refuse, and lose, a session that is loaded in the minute in which it was made. (gemini loses it at the
+first load in a later minute too, for the process after that one.)"""
+EARLY = 5.0
+"""Seconds of a minute after which there may not be enough left of it for a conversation and a start."""
+
+FIRST, SLOW, AFTER = "hello first", "SLOW please", "hello after"
+
+
+@dataclass(frozen=True)
+class Past:
+    """A session as it must be shown, and what the store holds of it and of all others."""
+
+    session: str
+    said: Shown
+    held: Recorded
+
+
+# What a new process, and a request, must show.
+
+
+def past(bench: Bench, lived: Lived) -> Past:
+    return Past(lived.session, lived.shown, recorded(bench.store))
+
+
+def loaded(bench: Bench, before: Past, where: str, often: int = 1) -> Findings:
+    """In a new process; how often it is asked for there."""
+    with bench.client() as client:
+        initialize(client)
+        for number in range(often):
+            here = f"{where} load {number + 1}".strip() if often > 1 else where
+            yield from one_load(client, bench, before, here, may_refuse=number > 0)
+    yield from unchanged(bench, before, where)
+
+
+def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refuse: bool = False) -> Findings:
+    since = client.mark()
+    try:
+        client.request("session/load", bench.place(before.session), PATIENCE)
+    except RequestFailed as refusal:
+        yield refused("the load", refusal, where, is_wrong=not may_refuse)
+        return
+    settle(client)
+    yield from same(before.said, shown(client.messages(since), before.session), where)
+
+
+def same(said: Shown, seen: Shown, where: str) -> Findings:
+    """Other words than were said may be the agent's rewriting of its history: they are only remarked upon."""
+    yield from (Finding(where, difference) for difference in differences(said, seen))
+    yield from (Finding(where, difference, is_wrong=False) for difference in never_said(said, seen))
+
+
+def unchanged(bench: Bench, before: Past, where: str) -> Findings:
+    """All transcripts are as they were, and the session's has everything once."""
+    now = recorded(bench.store)
+    yield from (Finding(where, change) for change in grown(before.held, now))
+    yield from (Finding(where, difference) for difference in held(before.said, now.get(before.session, ())))
+
+
+def prompted(client: Client, bench: Bench, before: Past, words: str, where: str = "") -> tuple[Past, list[Finding]]:
+    """One turn more, of which something must be shown."""
+    try:
+        turn = prompt(client, before.session, words)
+    except RequestFailed as refusal:
+        return before, [refused("the next prompt", refusal, where)]
+    nothing = [] if turn.words("agent") else [Finding(where, "the next prompt is answered without words")]
+    return Past(before.session, joined(before.said, turn), recorded(bench.store)), nothing
+
+
+def joined(*parts: Shown) -> Shown:
+    """One behind the other. The last message of one and the first of the next are two, whoever speaks."""
+    messages = [message for part in parts for message in part.messages]
+    return Shown(messages, {number: status for part in parts for number, status in part.tools.items()})
+
+
+# The checks.
+
+
+def loads(bench: Bench) -> Findings:
+    """Ten loads, each in a new process."""
+    lived = bench.talk()
+    if bench.name in BY_THE_MINUTE:
+        wait_for_the_next_minute()
+    before = past(bench, lived)
+    for number in range(LOADS):
+        yield from loaded(bench, before, f"load {number + 1}")
+
+
+def kill(bench: Bench) -> Findings:
+    """Everyone is killed in the middle of an answer."""
+    with bench.client() as client:
+        initialize(client)
+        session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
+        whole = prompt(client, session, FIRST)
+        since = interrupted(client, session)
+    before = Past(session, joined(whole, shown(client.messages(since), session, SLOW)), recorded(bench.store))
+    if bench.name in BY_THE_MINUTE:
+        wait_for_the_next_minute()
+    for number in range(AGAIN):
+        yield from loaded(bench, before, f"load {number + 1}")
+
+
+def interrupted(client: Client, session: str) -> int:
+    """Ask for a slow answer, and wait for the first words of it; the mark before the prompt."""
+    since = client.mark()
+    client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
+    with suppress(TimeoutError):
+        client.wait_for_text(LAST_SLOW_WORD, SLOW_WORDS, since=since)
+    return since
+
+
+def again(bench: Bench) -> Findings:
+    """Loaded, and loaded again in the same process."""
+    before = grown_old(bench)
+    yield from loaded(bench, before, "", often=AGAIN)
+    yield from loaded(bench, before, "in a new process")
+
+
+def prompt_at_once(bench: Bench) -> Findings:
+    """Loaded, and prompted without a wait: what was said, then the turn; and both in the next processes."""
+    before = grown_old(bench)
+    with bench.client() as client:
+        initialize(client)
+        since = client.mark()
+        try:
+            client.request("session/load", bench.place(before.session), PATIENCE)
+        except RequestFailed as refusal:
+            yield refused("the load", refusal)
+            return
+        after, wrong = prompted(client, bench, before, AFTER)
+        yield from wrong
+        if after is before:
+            return
+        seen = shown(client.messages(since), before.session)
+    # What is told late cannot be told from the turn, but the turn is like one of those before.
+    likely = [(joined(before.said, turn), turn) for turn in turns(before.said)]
+    said, turn = min(likely, key=lambda one: len(list(differences(one[0], seen))))
+    yield from same(said, seen, "at once")
+    whole = joined(before.said, Shown([("user", AFTER)]), turn)
+    after = Past(before.session, whole, recorded(bench.store))
+    for number in range(AGAIN):
+        yield from loaded(bench, after, f"load {number + 1}")
+
+
+def turns(said: Shown) -> Iterator[Shown]:
+    """What the agent said and did in each turn. The stand-in model uses a tool again where a record has such a word."""
+    starts = [at for at, (speaker, _) in enumerate(said.messages) if speaker == "user"]
+    for start, end in pairwise([*starts, len(said.messages)]):
+        messages = said.messages[start + 1 : end]
+        called = [f"of the next turn, {at}" for at, (speaker, _) in enumerate(messages) if speaker == "tool"]
+        yield Shown(messages, dict.fromkeys(called, "completed"))
+
+
+def fork(bench: Bench) -> Findings:
+    """The fork shows its history once; so does each load of it; the session that it came from stays as it was."""
+    before = grown_old(bench)
+    with bench.client() as client:
+        if "fork" not in offers(initialize(client)):
+            yield NOT_OFFERED
+            return
+        try:
+            branch = forked(client, bench, before)
+        except RequestFailed as refusal:
+            yield refused("the fork", refusal, is_wrong=False)
+            return
+        seen = shown(client.messages(), branch)
+        if seen.messages:
+            yield from same(before.said, seen, "at the fork")
+        branched = Past(branch, before.said, recorded(bench.store))
+        after, wrong = prompted(client, bench, branched, AFTER)
+        yield from wrong
+    after = Past(branch, after.said, recorded(bench.store))
+    parent = Past(before.session, before.said, after.held)
+    with bench.client() as client:
+        initialize(client)
+        for number in range(AGAIN):
+            yield from one_load(client, bench, after, f"load {number + 1}", may_refuse=number > 0)
+        yield from one_load(client, bench, parent, "the parent")
+    yield from unchanged(bench, after, "the fork")
+    yield from unchanged(bench, parent, "the parent")
+
+
+def forked(client: Client, bench: Bench, before: Past) -> str:
+    """The fork's id. Raises RequestFailed if the agent also refuses when it has the session open (vibe needs that)."""
+    try:
+        answer = client.request("session/fork", bench.place(before.session), PATIENCE)
+    except RequestFailed:
+        client.request("session/load", bench.place(before.session), PATIENCE)
+        settle(client)
+        answer = client.request("session/fork", bench.place(before.session), PATIENCE)
+    settle(client)
+    return str(answer["sessionId"])
+
+
+def mentions(bench: Bench) -> Findings:
+    """Prompts that name a file: as many messages of the user are shown as prompts were sent, also by the proxy itself.
+
+    What is lost of an answer when everyone is killed is a reason for it to show what it has.
+    """
+    notes = bench.project / "notes.txt"
+    notes.write_text("one\ntwo\n", encoding="utf-8")
+    link = {"type": "resource_link", "uri": notes.as_uri(), "name": notes.name}
+    words = [{"type": "text", "text": text} for text in ("then look at ", " and say what it is")]
+    prompts = (f"first look at @{notes.name} please", [words[0], link, words[1]], "bye")
+    lived = bench.talk(prompts)
+    if bench.name in BY_THE_MINUTE:
+        wait_for_the_next_minute()
+    before = past(bench, lived)
+    with bench.client() as client:
+        initialize(client)
+        yield from counted_load(client, bench, before, len(prompts), "load 1")
+        yield from unchanged(bench, before, "load 1")
+        since = interrupted(client, before.session)
+    whole = joined(before.said, shown(client.messages(since), before.session, SLOW))
+    after = Past(before.session, whole, recorded(bench.store))
+    with bench.client() as client:
+        initialize(client)
+        yield from counted_load(client, bench, after, len(prompts) + 1, "load after a kill")
+    yield from unchanged(bench, after, "load after a kill")
+
+
+def counted_load(client: Client, bench: Bench, before: Past, prompts: int, where: str) -> Findings:
+    """Their messages are told apart by their ids, which those of one prompt share."""
+    since = client.mark()
+    yield from one_load(client, bench, before, where)
+    count = count_of_user_messages(updates(client.messages(since), before.session))
+    if count != prompts:
+        yield Finding(where, f"{count} messages of the user instead of {prompts}")
+
+
+def minute(bench: Bench) -> Findings:
+    """Loaded in the minute in which it was made: shown, and it goes on; and so it does in the next process."""
+    if bench.name not in BY_THE_MINUTE:
+        yield Finding("", "like loads: the minute is nothing to it", is_wrong=False)
+        return
+    if second_of_the_minute() > EARLY:
+        wait_for_the_next_minute()
+    began = time.monotonic()
+    before = past(bench, bench.talk())
+    with bench.client() as client:
+        initialize(client)
+        yield from one_load(client, bench, before, "at once")
+        if time.monotonic() - began > MINUTE - EARLY:
+            yield Finding("", "this machine was too slow: the minute may have passed", is_wrong=False)
+        after, wrong = prompted(client, bench, before, AFTER, "at once")
+        yield from wrong
+    for number in range(AGAIN):
+        yield from loaded(bench, after, f"load {number + 1}")
+
+
+def cancelled(bench: Bench) -> Findings:
+    """A load that is cancelled at once, and then loaded again."""
+    before = grown_old(bench)
+    with bench.client() as client:
+        initialize(client)
+        number = client.start_request("session/load", bench.place(before.session))
+        client.notify("$/cancel_request", {"requestId": number})
+        settle(client)
+        yield from one_load(client, bench, before, "", may_refuse=True)
+    yield from unchanged(bench, before, "")
+    yield from loaded(bench, before, "in a new process")
+
+
+def twice(bench: Bench) -> Findings:
+    """Two loads at once: each that is answered shows the history once."""
+    before = grown_old(bench)
+    with bench.client() as client:
+        initialize(client)
+        numbers = [client.start_request("session/load", bench.place(before.session)) for _ in range(AGAIN)]
+        whole, refusals = Shown(), []
+        for number in numbers:
+            answer = client.answer_of(number, PATIENCE)
+            if "error" in answer:
+                refusals.append(refused("one of them", RequestFailed(answer["error"]), is_wrong=False))
+            else:
+                whole.messages += before.said.messages
+        settle(client)
+        whole.tools |= before.said.tools
+        yield from refusals
+        if len(refusals) == len(numbers):
+            yield Finding("", "both loads are refused")
+        yield from same(whole, shown(client.messages(), before.session), "")
+    yield from unchanged(bench, before, "")
+    yield from loaded(bench, before, "in a new process")
+
+
+def resume(bench: Bench) -> Findings:
+    """Resumed, and it goes on: a load shows all of it."""
+    before = grown_old(bench)
+    with bench.client() as client:
+        if "resume" not in offers(initialize(client)):
+            yield NOT_OFFERED
+            return
+        try:
+            client.request("session/resume", bench.place(before.session), PATIENCE)
+        except RequestFailed as refusal:
+            yield refused("the resume", refusal, is_wrong=False)
+            return
+        settle(client)
+        yield from unchanged(bench, before, "")
+        after, wrong = prompted(client, bench, before, AFTER)
+        yield from wrong
+    yield from loaded(bench, after, "load")
+
+
+CHECKS: Mapping[str, Callable[[Bench], Findings]] = {
+    "loads": loads,
+    "kill": kill,
+    "again": again,
+    "prompt": prompt_at_once,
+    "fork": fork,
+    "mentions": mentions,
+    "minute": minute,
+    "cancelled": cancelled,
+    "twice": twice,
+    "resume": resume,
+}
+
+
+def grown_old(bench: Bench) -> Past:
+    """A conversation that the agent has put away."""
+    lived = bench.talk()
+    if bench.name in BY_THE_MINUTE:
+        wait_for_the_next_minute()
+    return past(bench, lived)
+
+
+# Running.
+
+
+def checked(name: str, bench: Bench) -> list[Finding]:
+    """What one check finds; what ends it early is wrong too."""
+    found: list[Finding] = []
+    try:
+        found.extend(CHECKS[name](bench))
+    except RequestFailed as refusal:
+        found.append(refused("a request", refusal))
+    except (TimeoutError, OutputEnded, OSError) as problem:
+        found.append(Finding("", f"{type(problem).__name__}: {str(problem).split(';')[0]}"))
+    return found
