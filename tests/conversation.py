@@ -343,11 +343,14 @@ class Talk:
     def replay_ends_by_id(self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
         replay = self._replays.pop(id)
         assert replay.wanted is not None, f"nobody asked to replay {id}"
-        told = replay.wanted.told
-        comparison = self.stored.get(replay.session, Stored()).compared(told)
-        decided = verdict(comparison) if replay.wanted.compares else Rule.LESS
-        rule = rule or replay.wanted.rule or decided
-        return self._step(ReplayEnded(id, rule, comparison, [line(state) for state in states], brief))
+        wanted = replay.wanted
+        comparison = self.stored.get(replay.session, Stored()).compared(wanted.told)
+        decided = verdict(comparison) if wanted.compares else Rule.LESS
+        rule, told = rule or wanted.rule or decided, [line(state) for state in states]
+        unread = ReplayEnded(id, rule, None, told, brief, is_unread=True)
+        if not wanted.compares and not self.core.is_told_again(unread):
+            return self._step(unread)
+        return self._step(ReplayEnded(id, rule, comparison, told, brief))
 
     def output_is_free(self) -> Step:
         """Whoever waited for the client's output has it, one after the other."""

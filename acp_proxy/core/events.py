@@ -39,8 +39,9 @@ class Found(Value):
 class ReplayEnded(Value):
     """What the agent told was compared, and the transcript is with the client where that is to be shown.
 
-    ``rule``: what decided. ``comparison``: None where the transcript could not be read. ``states``: the latest stored
-    ones. ``record``: for the agent, where it was wanted.
+    ``rule``: what decided. ``comparison``: None where the transcript could not be read, or ``is_unread``: it was
+    replayed whole, and nothing was compared with it. ``states``: the latest stored ones. ``record``: for the agent,
+    where it was wanted.
     """
 
     request: RequestId
@@ -48,6 +49,7 @@ class ReplayEnded(Value):
     comparison: Comparison | None
     states: list[bytes]
     record: str = ""
+    is_unread: bool = False
 
 
 class PastRead(Value):

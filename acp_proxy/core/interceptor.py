@@ -72,6 +72,10 @@ class Interceptor:
         """Whether the agent should not be read until a replay has ended."""
         return self._loads.under_way.hold_too_much
 
+    def is_told_again(self, ended: ReplayEnded) -> bool:
+        """Whether updates wait that may tell again what was replayed: then that is to be compared before it ends."""
+        return ended.is_unread and self._loads.under_way.is_told_again(ended.request)
+
     def passes(self, lines: bytes) -> str | None:
         """The session, where these whole lines are updates of the session that was updated last, and nothing has
         happened since that they could depend on: they go to the client and into the transcript as they are."""

@@ -268,21 +268,8 @@ class Life:
 
     def released(self, load: Load) -> list[Effect]:
         """What waited, for the client."""
-        held = self.under_way.held(load)
-        told_late = any(update is not None for _, update in held)
-        if told_late and load.is_ours and load.sieve is None and load.held_here:
-            load.held = held
-            return [self.reads(load)]
-        return self._let_out(load, held)
-
-    def heard_since(self, load: Load) -> list[Effect]:
-        """What waited until it could be compared."""
-        held, load.held = load.held, []
-        return self._let_out(load, held)
-
-    def _let_out(self, load: Load, held: list[tuple[bytes, object]]) -> list[Effect]:
         out: list[bytes] = []
-        for line, update in held:
+        for line, update in self.under_way.held(load):
             if update is not None and load.sieve is None:
                 self.remembered(load, line, late=True)
             out += load.sieve.add(line, update) if update is not None and load.sieve is not None else [line]

@@ -104,10 +104,7 @@ class Loads:
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
-        if load.is_ours and load.held_here:  # nothing was told before its answer, so nothing was compared
-            if load.held:
-                load.held.append((line, update))
-                return []
+        if load.is_ours and load.held_here and not load.is_handed_over:  # shown, and compared with nothing yet
             return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
@@ -237,7 +234,7 @@ class Loads:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):
                         load.turn = InTurn(read.comparison, ours=load.is_ours)
-                return [*self.life.heard_since(load), *self.life.goes_on(load)]
+                return self.life.goes_on(load)
         return []
 
     def released(self, request: RequestId) -> list[Effect]:

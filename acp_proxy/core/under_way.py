@@ -127,6 +127,13 @@ class UnderWay:
                 break
         return held
 
+    def is_told_again(self, id: RequestId) -> bool:
+        """Whether updates of the conversation wait behind a replay. The record of a handover is told to nobody else."""
+        load = self._open.get(id)
+        if load is None or load.is_handed_over:
+            return False
+        return any(update is not None for other in self.of_session(load.session) for _, update in other.held)
+
     def held_back(self, load: Load) -> bool:
         """Let what it holds wait for the request for the same session before it, where one holds lines."""
         of_session = self.of_session(load.session)

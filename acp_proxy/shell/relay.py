@@ -362,13 +362,20 @@ class Relay:
                 self._warn(f"what the agent told is not recorded: {errno_name(problem)}")
         return self._decide(PastRead(wanted.request, comparison))
 
-    def _end_replay(self, ended: ReplayEnded) -> None:
-        """The last take: called with the client's output held, so that nothing comes before the answer."""
-        effects = self._decide(ended)
+    def _end_replay(self, ended: ReplayEnded) -> bool:
+        """The last take: called with the client's output held, so that nothing comes before the answer.
+
+        False where lines wait that have to be compared first; then it is not over.
+        """
+        with self._core:
+            if self._interceptor.is_told_again(ended):
+                return False
+            effects = self._decide_locked(ended)
         self._replays.pop(ended.request, None)
         self.is_full = False
         self._room.set()
         self._perform_locked(effects)
+        return True
 
     def _release(self, request: RequestId) -> None:
         with self._to_client.lock:

@@ -36,14 +36,15 @@ class Replay:
         session: str,
         reading: Reading,
         client: Output,
-        end: Callable[[ReplayEnded], None],
+        end: Callable[[ReplayEnded], bool],
         warn: Callable[[str], None],
         *,
         run: str,
         telling: Callable[..., Telling],
         title: str | None = None,
     ) -> None:
-        """``run``: this connection. ``telling`` begins a telling of this session. ``title``: what the user calls it."""
+        """``end``: False where what was replayed has to be compared first. ``run``: this connection. ``telling``
+        begins a telling of this session. ``title``: what the user calls it."""
         self._session = session
         self._reading = reading
         self._client = client
@@ -84,36 +85,54 @@ class Replay:
         telling = self._begin_telling(kinds=wanted.kinds)
         summary = Summary.begun(self._reading.header or Header(self._session, None, "", ""))
         comparison: Comparison | None = None
+        is_told = False
         try:
-            if wanted.compares:
-                comparison = compare(self._lines(), wanted.told, self._goes_on)
+            comparison = self._compared() if wanted.compares else None
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
             if rule.is_ours and (wanted.shows or wanted.record):
-                self._tell_all(telling, summary)
+                is_told = self._told(telling, summary)
         except OSError as problem:  # what could be read was told; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
-        finally:
-            self._reading.close()
         record = "" if self._brief is None or self._brief.is_empty else self._brief.text()
         states = self._states(telling, summary) if rule.is_ours and wanted.shows else []
+        is_unread = is_told and comparison is None
+        self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, is_unread=is_unread))
+
+    def _ends(self, ended: ReplayEnded) -> None:
+        """The agent seldom tells anything behind its answer: only then what was replayed is read again, to compare."""
         with self._client.lock:
             self._take_locked()
-            self._end(ReplayEnded(wanted.request, rule, comparison, states, record))
+            is_over = self._end(ended)
+        if not is_over:
+            comparison: Comparison | None = None
+            try:
+                comparison = self._compared()
+            except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
+                self._warn(f"what the agent told is not compared: {type(problem).__name__}: {problem}")
+            with self._client.lock:
+                self._end(ended.but(comparison=comparison, is_unread=False))
+        self._reading.close()
 
-    def _tell_all(self, telling: Telling, summary: Summary) -> None:
+    def _compared(self) -> Comparison | None:
+        """Raises OSError."""
+        return compare(self._lines(), self._wanted.told, self._goes_on)
+
+    def _told(self, telling: Telling, summary: Summary) -> bool:
+        """Tell the transcript. Whether it was told to its end."""
         if self._reading.size > WIDE:
             self._client.widen()
         for line in self._lines():
             if not self._goes_on():
-                return
+                return False
             if isinstance(line, Line) and line.entry is not None:
                 summary.add(line.entry)  # of which only title and _meta are told
             self._tell(_told_of(telling, line))
             if self._waiting and time.monotonic() - self._taken > _PATIENCE:
                 self._take()
         self._tell(telling.end())
+        return True
 
     def _lines(self) -> Iterable[Line | Lines]:
         """The transcript, up to the prompt that is sent again."""

@@ -103,6 +103,25 @@ def test_a_turn_that_a_resuming_agent_tells_and_nobody_recorded_is_shown_and_rec
     assert texts(conversation([params["update"] for params in kept])).count("an earlier answer, told again") == 1
 
 
+def test_what_a_resuming_agent_replays_behind_its_answer_is_shown_and_kept_once(proxied: Proxied) -> None:
+    spoken = {"turns": [[say("It is "), say("mended, and all of it was tested.")]]}
+    session = proxied.recorded("mend it", script=spoken)
+    user = {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "mend it"}}}
+    whole = say("It is mended, and all of it was tested.")
+    late = [user, whole, say("Something was updated meanwhile."), {"notify": "_told", "params": {"sessionId": session}}]
+    shown = []
+    for _ in range(3):
+        with proxied.started({"methods": {"session/resume": {"after": late}}}) as editor:
+            editor.load(session)
+            editor.wait_for(lambda one: one.get("method") == "_told")
+            shown.append(told_in(conversation(editor.updates(session))))
+            assert editor.end() == 0
+    once = [("user", "mend it"), ("agent", "It is mended, and all of it was tested.Something was updated meanwhile.")]
+    assert shown == [once] * 3
+    kept = [entry["message"]["params"]["update"] for entry in entries(proxied.transcript(session)) if is_update(entry)]
+    assert "".join(texts(conversation(kept))) == once[1][1]
+
+
 def is_update(entry: dict[str, Any]) -> bool:
     return bool(entry.get("message", {}).get("method") == "session/update")
 

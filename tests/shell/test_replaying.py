@@ -35,14 +35,27 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
-def replay_of(path: Path, mode: Mode, writes: int, ended: list[ReplayEnded], warnings: list[str]) -> Replay:
+def replay_of(
+    path: Path,
+    mode: Mode,
+    writes: int,
+    ended: list[ReplayEnded],
+    warnings: list[str],
+    *,
+    is_told_again: bool = False,
+) -> Replay:
     telling = partial(Telling, talk.SESSION, run=OWN_RUN, mode=mode)
     to_client = Output(writes, lambda: None)
-    return Replay(talk.SESSION, Reading(path), to_client, ended.append, warnings.append, run=OWN_RUN, telling=telling)
+
+    def end(what: ReplayEnded) -> bool:
+        ended.append(what)
+        return not (what.is_unread and is_told_again)
+
+    return Replay(talk.SESSION, Reading(path), to_client, end, warnings.append, run=OWN_RUN, telling=telling)
 
 
 def replayed(
-    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED
+    path: Path, lines: list[bytes], mode: Mode, wanted: StartReplay = WANTED, *, is_told_again: bool = False
 ) -> tuple[list[bytes], ReplayEnded]:
     path.write_bytes(record.encode_header(talk.header()) + b"".join(lines))
     reads, writes = os.pipe()
@@ -56,13 +69,13 @@ def replayed(
     listening.start()
     warnings: list[str] = []
     ended: list[ReplayEnded] = []
-    replay = replay_of(path, mode, writes, ended, warnings)
+    replay = replay_of(path, mode, writes, ended, warnings, is_told_again=is_told_again)
     replay.start(wanted)
     replay.join()
     os.close(writes)
     listening.join(SECONDS)
     assert not warnings
-    return heard, ended[0]
+    return heard, ended[-1]
 
 
 def messages(lines: list[bytes]) -> list[bytes]:
@@ -92,6 +105,17 @@ def test_what_the_agent_tells_of_it_in_pieces_is_found_in_ours(path: Path, mode:
     assert (again, ended.rule) == ([], Rule.SAME)
     again, ended = replayed(path, ours, mode, compared_with(messages([LACKED, *ANSWER])))
     assert (again, ended.rule) == ([], Rule.MORE)
+
+
+@pytest.mark.parametrize("is_told_again", [False, True])
+def test_what_was_replayed_is_compared_only_where_something_waits_that_may_tell_it_again(
+    path: Path, *, is_told_again: bool
+) -> None:
+    ours = [talk.prompt("q"), *ANSWER, talk.answer()]
+    heard, ended = replayed(path, ours, "full", is_told_again=is_told_again)
+    assert heard[1:] == messages(ANSWER)
+    assert (ended.rule, ended.is_unread) == (Rule.LESS, not is_told_again)
+    assert (ended.comparison is not None) is is_told_again
 
 
 def test_what_was_decided_already_is_not_decided_again(path: Path) -> None:
