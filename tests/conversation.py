@@ -425,7 +425,7 @@ class Talk:
                 return self._decide(Lines(peer, lines), step)
             case ReadPast(id, session, told):
                 stored = self.stored.get(session, Stored(held=False))
-                return self._decide(PastRead(id, stored.compared(told) if stored.held else None), step)
+                return self._decide(PastRead(id, session, stored.compared(told) if stored.held else None), step)
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]

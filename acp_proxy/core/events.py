@@ -56,6 +56,7 @@ class PastRead(Value):
     """What was told of a session behind a request has been compared; None: the transcript could not be read."""
 
     request: RequestId
+    session: str
     comparison: Comparison | None
 
 

@@ -98,10 +98,6 @@ class Handovers:
 
     # --- the record
 
-    def is_pending(self, session: str) -> bool:
-        """Whether the agent's new session has not got its record yet."""
-        return session in self._records
-
     def keep(self, session: str, record: str) -> None:
         if record:
             self._records[session] = record

@@ -226,7 +226,8 @@ class Loads:
 
     def past_read(self, read: PastRead) -> list[Effect]:
         for load in [*self.under_way.in_question.values(), *self.under_way.all()]:
-            if load.request.id == read.request and load.comparison is None:
+            is_its = (load.request.id, load.session) == (read.request, read.session)
+            if is_its and load.comparison is None:
                 load.told.clear()
                 if read.comparison is None:
                     load.held_here = False  # it is not read again

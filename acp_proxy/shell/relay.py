@@ -259,8 +259,8 @@ class Relay:
         match effect:
             case FindSession(request):
                 return self._decide(Found(request, trouble=trouble))
-            case ReadPast(request):
-                return self._decide(PastRead(request, None))
+            case ReadPast(request, session):
+                return self._decide(PastRead(request, session, None))
             case DeleteSession(request=request) if request is not None:
                 return [answers.unreadable(request, trouble)]
             case AmendList(raw):
@@ -360,7 +360,7 @@ class Relay:
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
                 self._warn(f"what the agent told is not recorded: {errno_name(problem)}")
-        return self._decide(PastRead(wanted.request, comparison))
+        return self._decide(PastRead(wanted.request, wanted.session, comparison))
 
     def _end_replay(self, ended: ReplayEnded) -> bool:
         """The last take: called with the client's output held, so that nothing comes before the answer.
