@@ -15,8 +15,8 @@ from typing import Any
 
 from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.errors import AcpProxyError
+from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.summary import Summary
 from acp_proxy.wire.record import GAP, RECORDED
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
 

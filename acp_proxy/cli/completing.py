@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
+from acp_proxy.transcripts.files.names import PACKED_SUFFIX, SUFFIX
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
@@ -22,7 +22,7 @@ _TITLE = 60
 
 def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.transcripts import glance  # no command needs it
+    from acp_proxy.transcripts.listing import glance  # no command needs it
 
     found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
@@ -36,8 +36,8 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of what was deleted softly, the latest first, with the titles that the user gave."""
-    from acp_proxy.transcripts.keeping import kept  # no command needs it
-    from acp_proxy.transcripts.layout import Layout
+    from acp_proxy.transcripts.files.layout import Layout
+    from acp_proxy.transcripts.listing.keeping import kept  # no command needs it
 
     try:
         found = kept(Layout(_root(context)))
@@ -60,7 +60,8 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 def agents(context: typer.Context, incomplete: str) -> list[str]:
     """The names of the agents of which something is kept, as --agent takes them."""
-    from acp_proxy.transcripts import glance, names
+    from acp_proxy.transcripts.files import names
+    from acp_proxy.transcripts.listing import glance
 
     found = set[str]()
     for folder in glance.agents(_root(context)):

@@ -16,8 +16,8 @@ from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
-    from acp_proxy.transcripts.damage import Beside
-    from acp_proxy.transcripts.verifying import Finding
+    from acp_proxy.transcripts.upkeep.damage import Beside
+    from acp_proxy.transcripts.upkeep.verifying import Finding
 
 
 def verify(
@@ -61,7 +61,7 @@ def repair(
 
     Example: acp-proxy sessions repair --dry-run
     """
-    from acp_proxy.transcripts.verifying import BY_HAND, REPAIR
+    from acp_proxy.transcripts.upkeep.verifying import BY_HAND, REPAIR
 
     left = mended = 0
     with explained():
@@ -85,7 +85,7 @@ def repair(
 
 
 def _repaired_at_once(finding: "Finding") -> tuple[Path, str, bool]:
-    from acp_proxy.transcripts.verifying import MODE
+    from acp_proxy.transcripts.upkeep.verifying import MODE
 
     return finding.path, finding.name, finding.kind == MODE
 

@@ -18,9 +18,9 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import NoSuchSession, Unreadable
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import kept_name
+from acp_proxy.transcripts.files.names import kept_name
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.listing.keeping import Kept
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 

@@ -12,7 +12,7 @@ import typer
 from acp_proxy.cli import periods
 from acp_proxy.cli.screen import Screen, paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, short_ids, store_of
-from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 from acp_proxy.views.rows import for_programs, values

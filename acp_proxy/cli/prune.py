@@ -20,9 +20,9 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import Unreadable, UsageError
-from acp_proxy.transcripts.names import meant
-from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
+from acp_proxy.transcripts.files.names import meant
 from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import clock
 

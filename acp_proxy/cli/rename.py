@@ -6,9 +6,9 @@ import typer
 
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import UsageError
+from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
-from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, cleaned
 
 
 def rename(

@@ -10,9 +10,9 @@ from acp_proxy.cli import completing
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import file_name, meant
+from acp_proxy.transcripts.files.names import file_name, meant
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.listing.keeping import Kept
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 

@@ -28,7 +28,7 @@ from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
-    from acp_proxy.transcripts.searching import Hit
+    from acp_proxy.transcripts.search.searching import Hit
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
 
@@ -58,8 +58,8 @@ def search(
 
     Example: acp-proxy sessions search login "session cookie" --since 30d
     """
-    from acp_proxy.transcripts import phrases
-    from acp_proxy.transcripts.searching import Sought
+    from acp_proxy.transcripts.search import phrases
+    from acp_proxy.transcripts.search.searching import Sought
     from acp_proxy.views import found
 
     with wrong_usage():

@@ -15,15 +15,15 @@ import typer
 from acp_proxy.cli import completing
 from acp_proxy.cli.progress import MOMENT, advanced
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
-from acp_proxy.transcripts.access import PRIVATE_UMASK
-from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.files.access import PRIVATE_UMASK
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.listing.places import is_windows
 from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.places import is_windows
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 
 if TYPE_CHECKING:  # no other command needs it
-    from acp_proxy.transcripts.pruning import Candidate
+    from acp_proxy.transcripts.upkeep.pruning import Candidate
 
 INTERRUPTED = 128 + 2
 """How a command ends at Ctrl-C, as shells tell it of SIGINT."""

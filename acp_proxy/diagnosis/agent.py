@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 
 from acp_proxy import __version__
+from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.diagnosis import past
 from acp_proxy.diagnosis.abilities import Ability, abilities
+from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
-from acp_proxy.shell.probe import NoAnswer, Probe
-from acp_proxy.transcripts.commands import command_name, may_run_others
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification

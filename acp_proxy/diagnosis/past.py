@@ -13,8 +13,8 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.shell.replaying import compare as compared_with
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.value import Value

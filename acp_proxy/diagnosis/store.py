@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.transcripts import access
+from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.value import Value
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.transcripts.store import Store
 
 _NICE = 10

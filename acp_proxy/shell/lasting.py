@@ -45,7 +45,8 @@ def supervision() -> Callable[[Agent, Relay, float], int]:
 def load_stores() -> None:
     """What is asked of the store by others than the recorder."""
     with suppress(Exception):
-        from acp_proxy.transcripts import catalog, keeping, remaking, shortening  # noqa: F401 - for lists and damage
+        from acp_proxy.transcripts.files import remaking, shortening  # noqa: F401 - for lists and damage
+        from acp_proxy.transcripts.listing import catalog, keeping  # noqa: F401 - for lists and damage
     with suppress(Exception):
         from acp_proxy.shell import idling  # noqa: F401 - with what reads and writes compressed transcripts
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
-from acp_proxy.transcripts import access, deleting, folders, forks, names, opening
-from acp_proxy.transcripts.journal import State
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, packed
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.transcript import Transcript, sync
+from acp_proxy.transcripts.files import access, names
+from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import file_name, packed
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.transcript import Transcript, sync
+from acp_proxy.transcripts.lives import deleting, folders, forks, opening
 from acp_proxy.wire import clock
 from acp_proxy.wire.record import Header
 
@@ -28,16 +29,16 @@ if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not
     from collections import Counter
 
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.transcripts.catalog import Catalog, Filling
-    from acp_proxy.transcripts.importing import Taken
-    from acp_proxy.transcripts.index import Listed, Page
-    from acp_proxy.transcripts.keeping import Kept
-    from acp_proxy.transcripts.newest import Wanted
-    from acp_proxy.transcripts.packing import Made, Terms
-    from acp_proxy.transcripts.pruning import Candidate
-    from acp_proxy.transcripts.searching import Found, Progress, Sought
-    from acp_proxy.transcripts.usage import AgentUsed
-    from acp_proxy.transcripts.verifying import Advancing, Finding
+    from acp_proxy.transcripts.listing.catalog import Catalog, Filling, Progress
+    from acp_proxy.transcripts.listing.index import Listed, Page
+    from acp_proxy.transcripts.listing.keeping import Kept
+    from acp_proxy.transcripts.listing.newest import Wanted
+    from acp_proxy.transcripts.lives.importing import Taken
+    from acp_proxy.transcripts.lives.packing import Made, Terms
+    from acp_proxy.transcripts.search.searching import Found, Sought
+    from acp_proxy.transcripts.upkeep.pruning import Candidate
+    from acp_proxy.transcripts.upkeep.usage import AgentUsed
+    from acp_proxy.transcripts.upkeep.verifying import Advancing, Finding
 
 
 class Store:
@@ -139,7 +140,7 @@ class Store:
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> "Page":
         """One page of an agent's sessions. Raises InvalidCursor, Unreadable."""
-        from acp_proxy.transcripts.keeping import titled
+        from acp_proxy.transcripts.listing.keeping import titled
 
         page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
         page.rows[:] = titled(self._layout, page.rows)
@@ -154,8 +155,8 @@ class Store:
 
         Raises Unreadable, also later on.
         """
-        from acp_proxy.transcripts.keeping import titled
-        from acp_proxy.transcripts.newest import newest
+        from acp_proxy.transcripts.listing.keeping import titled
+        from acp_proxy.transcripts.listing.newest import newest
 
         return titled(self._layout, newest(self._catalog.ask, self._wanted(agent, cwd, since)))
 
@@ -164,8 +165,8 @@ class Store:
 
         What was deleted is the beginning of no other. Raises Unreadable, OSError.
         """
-        from acp_proxy.transcripts.keeping import titled
-        from acp_proxy.transcripts.newest import meant
+        from acp_proxy.transcripts.listing.keeping import titled
+        from acp_proxy.transcripts.listing.newest import meant
 
         wanted = self._wanted(agent)
         gone = {session for each in wanted.agents for session in self.deleted(each)}
@@ -174,7 +175,7 @@ class Store:
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
-        from acp_proxy.transcripts.newest import alike
+        from acp_proxy.transcripts.listing.newest import alike
 
         return self._catalog.ask(lambda index: alike(index, sessions, length))
 
@@ -183,7 +184,7 @@ class Store:
 
         Raises Unreadable, NoFullText.
         """
-        from acp_proxy.transcripts.searching import search
+        from acp_proxy.transcripts.search.searching import search
 
         return self._catalog.ask(lambda index: search(self._layout, index, sought, progress), *sought.agents)
 
@@ -205,7 +206,7 @@ class Store:
 
     def redact(self, path: Path, masking: "Masking", *, dry: bool) -> "Counter[str]":
         """How often which rule found something in one of these files. Raises OSError, NewerFormat."""
-        from acp_proxy.transcripts.redacting import redact
+        from acp_proxy.transcripts.lives.redacting import redact
 
         return redact(self._layout, path, masking, dry=dry)
 
@@ -235,13 +236,13 @@ class Store:
 
     def kept(self) -> "list[Kept]":
         """What was deleted softly, the latest first. Raises OSError."""
-        from acp_proxy.transcripts.keeping import kept
+        from acp_proxy.transcripts.listing.keeping import kept
 
         return kept(self._layout)
 
     def look(self, kept: "Kept") -> "Listed":
         """What a list would say of it. Raises OSError, NewerFormat."""
-        from acp_proxy.transcripts.keeping import look
+        from acp_proxy.transcripts.listing.keeping import look
 
         return look(self._layout, kept)
 
@@ -250,7 +251,7 @@ class Store:
 
         Raises OSError, NewerFormat, and Unreadable where the index learns of it with the next list.
         """
-        from acp_proxy.transcripts.keeping import restore
+        from acp_proxy.transcripts.listing.keeping import restore
 
         restored = restore(self._layout, kept)
         self._catalog.tell(lambda index: self._catalog.bring_in(index, restored.agent, restored.name))
@@ -267,7 +268,7 @@ class Store:
 
         Raises OSError, Unreadable.
         """
-        from acp_proxy.transcripts import pruning
+        from acp_proxy.transcripts.upkeep import pruning
 
         return (pruning.of_kept if deleted else pruning.of_listed)(self._layout, self._catalog)
 
@@ -276,7 +277,7 @@ class Store:
 
         Raises Unreadable where it learns of them with the next list.
         """
-        from acp_proxy.transcripts.pruning import prune
+        from acp_proxy.transcripts.upkeep.pruning import prune
 
         return prune(self._layout, self._catalog, candidates, soft=soft)
 
@@ -286,7 +287,7 @@ class Store:
 
     def usage(self, transcripts: Iterable[tuple[str, str]]) -> "tuple[dict[str, AgentUsed], list[str]]":
         """What was used, by agent; and the transcripts that could not be read, and why. Raises OSError."""
-        from acp_proxy.transcripts.usage import of_all
+        from acp_proxy.transcripts.upkeep.usage import of_all
 
         return of_all(self._layout, transcripts)
 
@@ -299,7 +300,7 @@ class Store:
 
     def compactable(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
         """Agents and names of these transcripts, or of all; what crashes have left of packing is removed."""
-        from acp_proxy.transcripts import packing
+        from acp_proxy.transcripts.lives import packing
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
@@ -308,7 +309,7 @@ class Store:
 
     def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":
         """Pack a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
-        from acp_proxy.transcripts import packing
+        from acp_proxy.transcripts.lives import packing
 
         made = packing.pack(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
@@ -318,7 +319,7 @@ class Store:
 
     def daily(self) -> "AbstractContextManager[bool]":
         """Whether the day's packing is ours to do; it is done when this is left without an exception."""
-        from acp_proxy.transcripts.packing import once_a_day
+        from acp_proxy.transcripts.lives.packing import once_a_day
 
         return once_a_day(self._layout.compacted)
 
@@ -326,20 +327,20 @@ class Store:
 
     def damaged(self) -> list[tuple[Path, str]]:
         """Transcripts that cannot be opened, and why."""
-        from acp_proxy.transcripts.verifying import unreadable
+        from acp_proxy.transcripts.upkeep.verifying import unreadable
 
         return list(unreadable(self._layout.transcript(agent, name) for agent, name in self.transcripts()))
 
     def verify(self, *transcripts: tuple[str, str], advancing: "Advancing | None" = None) -> "Iterator[Finding]":
         """What is wrong with these (agent, name), or with anything in the store; nothing is changed. Raises OSError."""
-        from acp_proxy.transcripts.verifying import Inspection, untold
+        from acp_proxy.transcripts.upkeep.verifying import Inspection, untold
 
         inspection = Inspection(self._layout, advancing or untold)
         return inspection.some(transcripts) if transcripts else inspection.all()
 
     def repair(self, finding: "Finding") -> Path | None:
         """Mend the whole file of a finding; where its copy is, if it was changed. Raises OSError, AcpProxyError."""
-        from acp_proxy.transcripts.repairing import repair
+        from acp_proxy.transcripts.upkeep.repairing import repair
 
         return repair(self._layout, self._catalog, finding, _now())
 
@@ -355,7 +356,7 @@ class Store:
         self, listed: "Listed", reading: Reading, masking: "Masking"
     ) -> "AbstractContextManager[tuple[Reading, str | None]]":
         """A copy of what is read, masked, and its title, for as long as it is used. Raises OSError, NewerFormat."""
-        from acp_proxy.transcripts.redacting import masked
+        from acp_proxy.transcripts.lives.redacting import masked
 
         return masked(reading, masking, self.state(listed.agent).titles.get(listed.name))
 
@@ -364,7 +365,7 @@ class Store:
 
         Raises NotImported, NewerFormat, OSError.
         """
-        from acp_proxy.transcripts import importing
+        from acp_proxy.transcripts.lives import importing
 
         taken = importing.take_in(self._layout, given, self._layout.make_folder, _now(), damaged=damaged)
         if taken.is_new:
@@ -375,13 +376,13 @@ class Store:
     # --- inside
 
     def _wanted(self, agent: str, cwd: str | None = None, since: str = "") -> "Wanted":
-        from acp_proxy.transcripts.newest import Wanted
+        from acp_proxy.transcripts.listing.newest import Wanted
 
         return Wanted(self.agents(agent), cwd, since)
 
     @cached_property
     def _catalog(self) -> "Catalog":
-        from acp_proxy.transcripts.catalog import Catalog
+        from acp_proxy.transcripts.listing.catalog import Catalog
 
         return Catalog(self._layout, self.filling)
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Literal
 
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.reading import Line, Lines, Reading
+from acp_proxy.transcripts.files.reading import Line, Lines, Reading
 from acp_proxy.views.outputs import merged
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer

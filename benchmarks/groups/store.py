@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from acp_proxy.core.effects import Begin, Identify, KeepUpdates
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts import phrases
-from acp_proxy.transcripts.index import Index
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.searching import Sought, Tables
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.listing.index import Index
+from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.search import phrases
+from acp_proxy.transcripts.search.searching import Sought, Tables
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from benchmarks import stores

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.files.names import packed
 from acp_proxy.transcripts.store import Store
 from tests.stored import chunk, store_session
 from tests.transcripts.cold import age

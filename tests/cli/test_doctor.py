@@ -27,7 +27,7 @@ USER = chunk("Mend it", "user_message_chunk")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's machine without editors."""
-    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
     for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"

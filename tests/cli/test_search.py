@@ -19,10 +19,10 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli import search as command
 from acp_proxy.cli.app import app
 from acp_proxy.shell import output
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.searching import Hit
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.search.searching import Hit
+from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.words import Excerpt
 from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING

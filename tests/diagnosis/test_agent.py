@@ -28,7 +28,7 @@ USER = chunk("Mend it", "user_message_chunk")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that does not end by itself is told to at once."""
-    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
 
 
 @pytest.fixture

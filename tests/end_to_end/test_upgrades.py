@@ -11,7 +11,7 @@ import pytest
 import acp_proxy
 from acp_proxy.demo.agent import NAME
 from acp_proxy.demo.client import RequestFailed
-from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.transcripts.store import Store
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
 from tests.stored import chunk, store_session
@@ -109,7 +109,7 @@ def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_
         assert editor.all_ended()
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.keeping", "acp_proxy.transcripts.catalog"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.listing.keeping", "acp_proxy.transcripts.listing.catalog"])
 def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
@@ -121,7 +121,7 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.packed", "acp_proxy.shell.replaying"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.packed", "acp_proxy.shell.replaying"])
 def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     packed_session(proxied, "packed")
     with copy.editor(lacks=(lacks,)) as editor:

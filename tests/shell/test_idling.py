@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.shell import idling
 from acp_proxy.shell.idling import compact
-from acp_proxy.transcripts.names import packed
+from acp_proxy.transcripts.files.names import packed
 from acp_proxy.transcripts.store import Store
 from tests.shell.sides import SECONDS, Talk, chunk
 from tests.transcripts.cold import age, content, kept

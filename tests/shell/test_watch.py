@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.recording.gate import Gate
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import idling, watch
-from acp_proxy.shell.gate import Gate
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.watch import Watch
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import packed, unfinished
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import packed, unfinished
 from acp_proxy.transcripts.store import Store
-from tests.shell.hanging import HangingStore, come_back
-from tests.shell.notes import SECONDS, Notes, said
+from tests.recording.hanging import HangingStore, come_back
+from tests.recording.notes import SECONDS, Notes, said
 from tests.shell.sides import Talk
 from tests.transcripts import cold
 

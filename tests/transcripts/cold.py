@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from acp_proxy.transcripts.names import file_name, packed
-from acp_proxy.transcripts.packing import Made, Terms
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.names import file_name, packed
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.lives.packing import Made, Terms
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
 

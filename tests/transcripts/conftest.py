@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts import forks, noticing
+from acp_proxy.transcripts.listing import noticing
+from acp_proxy.transcripts.lives import forks
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
 from tests.transcripts.shelf import Shelf

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.transcripts.journal import DELETED, Journal
+from acp_proxy.transcripts.files.journal import DELETED, Journal
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
 from tests.transcripts import talk
 from tests.transcripts.writing import AGENT, ROOT, SECONDS
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from acp_proxy.transcripts import phrases
-from acp_proxy.transcripts.searching import Found, Sought
+from acp_proxy.transcripts.search import phrases
+from acp_proxy.transcripts.search.searching import Found, Sought
 from acp_proxy.transcripts.store import Store
 from tests.stored import contents
 from tests.transcripts import talk

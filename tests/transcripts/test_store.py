@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.opening import Deleted
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.lives.opening import Deleted
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from tests.transcripts import talk

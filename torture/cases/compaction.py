@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts import packing
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import packed
-from acp_proxy.transcripts.packing import Terms
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import packed
+from acp_proxy.transcripts.lives import packing
+from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from tests.end_to_end.proxied import PROXY, Proxied, say

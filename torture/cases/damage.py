@@ -20,12 +20,12 @@ from pathlib import Path
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.damage import SECOND_HEADER, Stretch
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
-from acp_proxy.transcripts.verifying import NEWER, REPAIR
+from acp_proxy.transcripts.upkeep.damage import SECOND_HEADER, Stretch
+from acp_proxy.transcripts.upkeep.verifying import NEWER, REPAIR
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import RECORDED, Header, encode_message, encode_note
 from tests.end_to_end.proxied import PROXY, Proxied, texts

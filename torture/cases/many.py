@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from acp_proxy.demo.agent import NAME
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer

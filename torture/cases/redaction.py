@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.core.effects import Begin, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts.redacting import redact_file
+from acp_proxy.transcripts.lives.redacting import redact_file
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
