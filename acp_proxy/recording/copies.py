@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
-from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Reading, Store
 
 _OPEN_PARENTS = 16
 """Files that wait open, so that a delete of the parent takes nothing from its fork; of more it is looked for."""

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.recording.copies import Copies
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Store, Transcript
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 

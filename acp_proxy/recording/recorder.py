@@ -31,8 +31,7 @@ from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
 from acp_proxy.recording.sessions import Sessions
-from acp_proxy.transcripts.files.reading import Unfinished
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
 _NAME_LENGTH = 500  # of names and versions: nobody reads more

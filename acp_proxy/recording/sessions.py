@@ -14,10 +14,7 @@ from acp_proxy.core.effects import Begin
 from acp_proxy.errors import errno_name
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.recording.gate import Gate
-from acp_proxy.transcripts.files.reading import Unfinished
-from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.lives.opening import Deleted
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Deleted, Store, Transcript, Unfinished
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value

@@ -11,7 +11,7 @@ from acp_proxy.core.events import Found
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.store import Reading
 
 
 class Held:

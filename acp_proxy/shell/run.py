@@ -19,9 +19,7 @@ from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.output import stderr
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
-from acp_proxy.transcripts.files.access import PRIVATE_UMASK
-from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import PRIVATE_UMASK, Store, default_root
 from acp_proxy.wire import jsonrpc
 
 STDIN, STDOUT = 0, 1

@@ -12,9 +12,8 @@ import acp_proxy
 from acp_proxy.demo.agent import NAME
 from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.lives.packing import Terms
-from acp_proxy.transcripts.store import Store
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
-from tests.stored import chunk, store_session
+from tests.stored import Both, chunk, store_session
 
 SUPERVISED = "it is supervised"
 # The command line of this copy of the package, of which only Python's own can be imported once a file is there; before
@@ -66,7 +65,7 @@ def copy(proxied: Proxied) -> Copy:
 
 def packed_session(proxied: Proxied, session: str) -> None:
     """A session that is stored compressed."""
-    store = Store(proxied.store)
+    store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
     assert store.sessions()  # what the index has not seen is not packed
     assert store.compact(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
@@ -75,7 +74,7 @@ def packed_session(proxied: Proxied, session: str) -> None:
 def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Proxied, copy: Copy) -> None:
     packed_session(proxied, "packed")
     packed_session(proxied, "also-packed")
-    damaged = store_session(Store(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
+    damaged = store_session(Both(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
     damaged.write_bytes(b"{" + damaged.read_bytes())
     with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
         session = editor.open()

@@ -12,17 +12,17 @@ from acp_proxy.recording.copies import Copies
 from acp_proxy.transcripts.files.access import alone_in
 from acp_proxy.transcripts.files.reading import Reading, Unfinished
 from acp_proxy.transcripts.lives import forks
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from tests.opened import open_below
 from tests.recording.notes import NAME, Notes, clock_at, full_disk, prompted, said
 from tests.shell.sides import SECONDS, Talk, chunk, is_complete
+from tests.stored import Both
 
 FORK = {"sessionId": "s", "cwd": "/project", "mcpServers": []}
 LOAD = {**FORK, "sessionId": "f"}
 
 
-class Slow(Store):
+class Slow(Both):
     """Nothing is copied while ``goes_on`` is not set."""
 
     def __init__(self, root: Path) -> None:
@@ -156,7 +156,7 @@ def test_very_many_forks_at_once_hold_few_files_open_and_are_all_copied(slow: Sl
 def test_a_fork_is_deleted_softly_when_it_is_whole(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def delete(agent: str, session: str, *, soft: bool = False) -> None:
         try:
-            Store.delete(slow, agent, session, soft=soft)
+            Both.delete(slow, agent, session, soft=soft)
         except Unfinished:
             slow.goes_on.set()
             raise
@@ -176,7 +176,7 @@ def test_a_fork_that_could_not_be_begun_has_later_what_the_parent_had_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_at(monkeypatch)
-    notes = Notes(Store(tmp_path / "store"))
+    notes = Notes(Both(tmp_path / "store"))
     notes.put(Identify(NAME, "1.0"), Begin("s", "/project", [], record.RECORDED))
     notes.put(*prompted("one"))
     with full_disk():

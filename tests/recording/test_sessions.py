@@ -12,6 +12,7 @@ from acp_proxy.core.effects import (
     Identify,
     KeepUpdates,
 )
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.files.journal import DELETED, Journal
 from acp_proxy.transcripts.store import Store
 from tests.opened import open_below
@@ -39,10 +40,10 @@ def test_what_begins_with_the_agents_telling_is_marked_although_nobody_prompts_i
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
-    assert [(row.session, row.prompts) for row in notes.store.sessions()] == [("s", 1)]
+    assert [(row.session, row.prompts) for row in Archive(notes.store.root).sessions()] == [("s", 1)]
     notes.begin("other")
     notes.put(KeepUpdates("other", update("hi", "other") + b"\n"))
-    assert [row.session for row in notes.store.sessions()] == ["s"]
+    assert [row.session for row in Archive(notes.store.root).sessions()] == ["s"]
 
 
 def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) -> None:
@@ -250,7 +251,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     assert notes.said() == ["gap", "hello", "1"]
     assert not notes.is_complete()
     assert [path.name for path in notes.path().parent.glob("*.jsonl")] == [notes.path().name]
-    [listed] = notes.store.sessions()
+    [listed] = Archive(notes.store.root).sessions()
     assert (listed.session, listed.cwd) == ("s", "/project")
     assert len(notes.warnings) == 1
 

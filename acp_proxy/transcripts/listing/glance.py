@@ -14,6 +14,7 @@ from typing import Any
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
+from acp_proxy.transcripts.listing.keeping import Kept, kept
 from acp_proxy.transcripts.listing.newest import NUMBER
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
@@ -33,30 +34,40 @@ class Seen(Value):
     title: str
 
 
-def agents(root: Path) -> list[str]:
-    """The folders of the agents of which something is kept."""
-    try:
-        return Layout(root).agents()
-    except OSError:
-        return []
+class Glance:
+    def __init__(self, root: Path) -> None:
+        self._layout = Layout(root)
 
-
-def sessions(root: Path, beginning: str, agent: str = "") -> list[Seen]:
-    """The newest sessions with a turn whose ids begin so, of the agents that are meant by this."""
-    path = Layout(root).index
-    try:
-        if not path.is_file():
+    def agents(self) -> list[str]:
+        """The folders of the agents of which something is kept."""
+        try:
+            return self._layout.agents()
+        except OSError:
             return []
-        alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
-        uri = f"{path.absolute().as_uri()}?mode=ro{alone}"  # where nobody has it open, not even its side files are made
-        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
-            if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
+
+    def sessions(self, beginning: str, agent: str = "") -> list[Seen]:
+        """The newest sessions with a turn whose ids begin so, of the agents that are meant by this."""
+        path = self._layout.index
+        try:
+            if not path.is_file():
                 return []
-            meant = names.meant(agents(root), agent)
-            found = index.execute(_QUERY, (json.dumps(meant), beginning.encode(), _MANY)).fetchall()
-        return list(_seen(Layout(root), found))
-    except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
-        return []
+            alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
+            uri = f"{path.absolute().as_uri()}?mode=ro{alone}"  # where nobody has it open, no side files are made
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as index:
+                if index.execute("PRAGMA user_version").fetchone() != (SCHEMA,):
+                    return []
+                meant = names.meant(self.agents(), agent)
+                found = index.execute(_QUERY, (json.dumps(meant), beginning.encode(), _MANY)).fetchall()
+            return list(_seen(self._layout, found))
+        except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
+            return []
+
+    def kept(self) -> list[Kept]:
+        """What was deleted softly, the latest first."""
+        try:
+            return kept(self._layout)
+        except OSError:
+            return []
 
 
 def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[Seen]:

@@ -98,7 +98,7 @@ def of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
 def prune(
     layout: Layout, catalog: Catalog, candidates: Iterable[Candidate], *, soft: bool
 ) -> Iterator[tuple[Candidate, str | None]]:
-    """As ``Store.prune``."""
+    """As ``Archive.prune``."""
     gone: dict[str, list[str]] = {}
     try:
         for candidate in candidates:

@@ -22,9 +22,8 @@ from acp_proxy.transcripts.listing import index as index_module
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.lives.packing import Terms
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
-from tests.stored import contents
+from tests.stored import Both, contents
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
 from tests.transcripts.talk import answer, prompt, said
@@ -34,7 +33,7 @@ MINUTE = 60
 DAY = 24 * 60 * MINUTE
 
 
-def listed(store: Store, agent: str = AGENT) -> list[str]:
+def listed(store: Both, agent: str = AGENT) -> list[str]:
     return [row.session for row in store.page(agent, None, None, talk.RUN).rows]
 
 
@@ -60,27 +59,27 @@ def in_file(root: Path) -> list[str]:
 
 
 def test_a_transcript_that_was_written_and_marked_and_never_indexed_is_in_the_next_page(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     talk.keep(store, AGENT, "before")
     assert listed(store) == ["before"]
     talk.keep(store, AGENT, "killed", at=1)
     assert marks(root) == {file_name("killed")}
-    assert listed(Store(root)) == ["killed", "before"]
+    assert listed(Both(root)) == ["killed", "before"]
     assert marks(root) == set()
 
 
-def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: Store, root: Path) -> None:
+def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "a", at=1)
     talk.keep(store, AGENT, "b", at=2)
     assert listed(store) == ["b", "a"]
     talk.keep(store, AGENT, "a", prompt("again", at=3), answer(at=3), fresh=False)
-    assert listed(Store(root)) == ["a", "b"]
+    assert listed(Both(root)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """Also where only its file says so: its id belongs to a newer session."""
     talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
@@ -101,7 +100,7 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
 
 
 def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
     assert listed(store) == ["s"]
@@ -110,7 +109,7 @@ def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
     def overtaken(path: Path) -> Reading:
         reading = Reading(path)
         monkeypatch.undo()
-        other = Store(root)
+        other = Both(root)
         assert [row.session for row in other.sessions()] == ["s"]
         assert other.compact(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
         return reading
@@ -123,7 +122,7 @@ def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
 
 
 def test_what_lives_again_while_it_is_forgotten_is_listed_also_where_others_read_the_index(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
@@ -141,7 +140,7 @@ class Killed(BaseException):
 
 @pytest.mark.usefixtures("settled")
 def test_who_is_killed_when_it_has_taken_the_row_of_what_lives_again_leaves_it_in_the_next_list(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
@@ -156,12 +155,12 @@ def test_who_is_killed_when_it_has_taken_the_row_of_what_lives_again_leaves_it_i
         store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
     assert in_file(root) == []
     monkeypatch.setattr(index_module.Index, "remove", remove)
-    assert listed(Store(root)) == ["s"]
+    assert listed(Both(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_a_row_that_another_process_takes_away_before_its_mark_goes_comes_back(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session lives again and is brought in, while who deleted it has only now come to forgetting it."""
     talk.keep(store, AGENT, "s")
@@ -171,25 +170,25 @@ def test_a_row_that_another_process_takes_away_before_its_mark_goes_comes_back(
 
     def overtaken(layout: Layout, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
         monkeypatch.setattr(Layout, "unmark", unmark)
-        Store(root).forget(AGENT, "s")
+        Both(root).forget(AGENT, "s")
         unmark(layout, agent, name, is_needed)
 
     monkeypatch.setattr(Layout, "unmark", overtaken)
     store.bring_in(AGENT, "s")
     assert marks(root) == set()
-    assert listed(Store(root)) == ["s"]
+    assert listed(Both(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_who_is_killed_while_it_takes_a_mark_away_leaves_it(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     talk.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
-        talk.keep(Store(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
+        talk.keep(Both(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
         (root / "unindexed" / AGENT / file_name("s")).unlink()  # it was marked before it was written
         raise Killed
 
@@ -198,12 +197,12 @@ def test_who_is_killed_while_it_takes_a_mark_away_leaves_it(
     with pytest.raises(Killed):
         store.bring_in(AGENT, "s")
     monkeypatch.setattr(Reading, "measure", measure)
-    assert [row.prompts for row in Store(root).page(AGENT, None, None, talk.RUN).rows] == [3]
+    assert [row.prompts for row in Both(root).page(AGENT, None, None, talk.RUN).rows] == [3]
     assert marks(root) == set()
 
 
 def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
@@ -212,19 +211,19 @@ def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
     def overtaken(index: Index, agent: str, *names: str) -> bool:
         if names == (file_name("s"),):
             monkeypatch.undo()
-            other = Store(root)
+            other = Both(root)
             other.restore(other.kept()[0])
         return Index.remove(index, agent, *names)
 
     monkeypatch.setattr(index_module.Index, "remove", overtaken)
     (root / "unindexed" / AGENT / file_name("s")).unlink()
     listed(store)
-    assert listed(Store(root)) == ["s"]
+    assert listed(Both(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
 def test_what_grows_in_its_place_is_not_looked_at_without_a_mark(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "a", at=1)
     talk.keep(store, AGENT, "b")
@@ -237,7 +236,7 @@ def test_what_grows_in_its_place_is_not_looked_at_without_a_mark(
     assert listed(store) == ["b", "a"]
 
 
-def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Store, root: Path) -> None:
+def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s", prompt("x", at=1))
     for _ in range(2):
         assert listed(store) == ["s"]
@@ -250,7 +249,7 @@ def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Store, 
     assert marks(root) == set()
 
 
-def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minute(store: Store, root: Path) -> None:
+def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minute(store: Both, root: Path) -> None:
     transcript_of = store.begin(AGENT, talk.header("s", origin=record.IMPORTED), fresh=False)
     store.mark(AGENT, "s")
     transcript_of.append(said("one"))
@@ -265,7 +264,7 @@ def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minut
     assert store.sessions()[0].size == transcript(root, "s").stat().st_size
 
 
-def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: Store, root: Path) -> None:
+def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s", prompt("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
@@ -276,7 +275,7 @@ def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: 
     assert marks(root) == set()
 
 
-def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Store, root: Path) -> None:
+def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     store.mark(AGENT, "s")
@@ -286,7 +285,7 @@ def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Store, 
     assert marks(root) == set()
 
 
-def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Store, root: Path) -> None:
+def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Both, root: Path) -> None:
     for session in ("newer", "a directory", "intact"):
         talk.keep(store, AGENT, session)
     transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
@@ -296,7 +295,7 @@ def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Store, r
     assert marks(root) == {file_name("newer"), file_name("a directory")}
 
 
-def test_a_transcript_on_a_bad_sector_hides_no_other(store: Store, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transcript_on_a_bad_sector_hides_no_other(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.keep(store, AGENT, "intact", at=1)
     talk.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
     bad, read = transcript(root, "bad").stat().st_ino, os.pread
@@ -308,11 +307,11 @@ def test_a_transcript_on_a_bad_sector_hides_no_other(store: Store, root: Path, m
 
     monkeypatch.setattr(os, "pread", pread)
     assert listed(store) == ["intact"]
-    assert listed(Store(root)) == ["intact"]
+    assert listed(Both(root)) == ["intact"]
     assert marks(root) == {file_name("bad")}
 
 
-def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_does(store: Store, root: Path) -> None:
+def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_does(store: Both, root: Path) -> None:
     talk.keep(store, "one", "a")
     talk.keep(store, "two", "b")
     assert listed(store, "one") == ["a"]  # the first time everything is brought in
@@ -327,7 +326,7 @@ def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_doe
     "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
 )
 def test_a_damaged_transcript_hides_no_other_and_is_listed_by_what_is_intact(
-    store: Store, root: Path, damage: bytes
+    store: Both, root: Path, damage: bytes
 ) -> None:
     talk.keep(store, AGENT, "intact", at=1)
     talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
@@ -335,12 +334,12 @@ def test_a_damaged_transcript_hides_no_other_and_is_listed_by_what_is_intact(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such locks are not given up there")
-def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log_away(store: Store, root: Path) -> None:
+def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log_away(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "a")
     assert listed(store) == ["a"]
     assert list(store.verify()) == []
     with closing(Index(root / "index.sqlite3")):
-        assert listed(Store(root)) == ["a"]
+        assert listed(Both(root)) == ["a"]
         leaves = "import sqlite3, sys; index = sqlite3.connect(sys.argv[1]); index.execute('PRAGMA user_version')"
         subprocess.run([sys.executable, "-c", leaves, str(root / "index.sqlite3")], check=True)
         assert (root / "index.sqlite3-wal").exists()
@@ -354,7 +353,7 @@ def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log
 
 
 @pytest.fixture
-def full(store: Store, root: Path) -> Iterator[Store]:
+def full(store: Both, root: Path) -> Iterator[Both]:
     """Three sessions, one of them deleted; all indexed."""
     for at, session in enumerate(("a", "b", "deleted")):
         talk.keep(store, AGENT, session, at=at)
@@ -453,23 +452,23 @@ BROKEN = [
 
 @pytest.mark.parametrize("break_it", BROKEN)
 def test_an_index_that_cannot_be_trusted_is_made_anew_and_deleted_sessions_stay_deleted(
-    full: Store, root: Path, break_it: Callable[[Path], None]
+    full: Both, root: Path, break_it: Callable[[Path], None]
 ) -> None:
     break_it(root / "index.sqlite3")
-    assert listed(Store(root)) == ["b", "a"]
+    assert listed(Both(root)) == ["b", "a"]
     assert in_file(root) == ["a", "b"]
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_also_by_the_process_that_has_it_open(full: Store, root: Path, break_it: Callable[[Path], None]) -> None:
+def test_also_by_the_process_that_has_it_open(full: Both, root: Path, break_it: Callable[[Path], None]) -> None:
     break_it(root / "index.sqlite3")
     assert listed(full) == ["b", "a"]
 
 
-def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Store, root: Path) -> None:
+def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Both, root: Path) -> None:
     told: list[tuple[int, int]] = []
     missing(root / "index.sqlite3")
-    store = Store(root)
+    store = Both(root)
     store.filling = lambda: contextlib.nullcontext(lambda done, total: told.append((done, total)))
     assert listed(store) == ["b", "a"]
     assert told == [(0, 2)]
@@ -477,30 +476,30 @@ def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Store, ro
     assert told == [(0, 2)]
 
 
-def test_an_index_that_is_cut_anywhere_is_made_anew(full: Store, root: Path, tmp_path: Path) -> None:
+def test_an_index_that_is_cut_anywhere_is_made_anew(full: Both, root: Path, tmp_path: Path) -> None:
     index = root / "index.sqlite3"
     data = whole(index)
     for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
         copy = tmp_path / f"copy-{size}"
         shutil.copytree(root, copy)
         (copy / index.name).write_bytes(data[:size])
-        assert listed(Store(copy)) == ["b", "a"]
-        assert [row.session for row in Store(copy).sessions()] == ["b", "a"]
+        assert listed(Both(copy)) == ["b", "a"]
+        assert [row.session for row in Both(copy).sessions()] == ["b", "a"]
 
 
-def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_back(full: Store, root: Path) -> None:
+def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_back(full: Both, root: Path) -> None:
     kept = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
     missing(root / "index.sqlite3")
-    assert listed(Store(root)) == ["b"]
+    assert listed(Both(root)) == ["b"]
     assert not transcript(root, "a").exists()
-    assert [row.session for row in Store(root).sessions()] == ["b"]
+    assert [row.session for row in Both(root).sessions()] == ["b"]
     assert listed(full) == ["b"]
     talk.keep(full, AGENT, "a", at=0)
 
 
-def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> None:
+def test_nor_when_it_was_in_the_middle_of_a_turn(full: Both, root: Path) -> None:
     going_on = full.begin(AGENT, talk.header("a"), fresh=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
@@ -509,13 +508,13 @@ def test_nor_when_it_was_in_the_middle_of_a_turn(full: Store, root: Path) -> Non
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)
     for _ in range(2):
-        assert listed(Store(root)) == ["b"]
+        assert listed(Both(root)) == ["b"]
         assert listed(full) == ["b"]
     assert not transcript(root, "a").exists()
     talk.keep(full, AGENT, "a", at=0)
 
 
-def cut_short(store: Store, root: Path, session: str) -> Path:
+def cut_short(store: Both, root: Path, session: str) -> Path:
     """A delete that was killed between the journal and the transcript."""
     path = transcript(root, session)
     kept = path.read_bytes()
@@ -525,10 +524,10 @@ def cut_short(store: Store, root: Path, session: str) -> Path:
 
 
 def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_that_one_left(
-    full: Store, root: Path
+    full: Both, root: Path
 ) -> None:
     path = cut_short(full, root, "a")
-    other = Store(root)
+    other = Both(root)
     with Journal(root / "transcripts" / AGENT / "state.jsonl").alone():
         assert listed(other) == ["b"]
         assert path.exists()
@@ -538,29 +537,29 @@ def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_
 
 
 def test_a_store_that_is_only_read_hides_what_a_crash_left_of_a_delete_and_leaves_it_there(
-    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cut_short(full, root, "a")
     full.mark(AGENT, "gone")
     before = {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]}
     with monkeypatch.context() as protected:
         protected.setattr(os, "access", lambda path, mode: False)
-        other = Store(root, make=False)
+        other = Both(root, make=False)
     assert listed(other) == ["b"]
     assert [row.session for row in other.sessions()] == ["b"]
     assert other.meant("a") == []
     assert {each: each.stat().st_mtime_ns for each in [root, *root.rglob("*")]} == before
-    assert listed(Store(root)) == ["b"]
+    assert listed(Both(root)) == ["b"]
     assert not path.exists()
     talk.keep(full, AGENT, "a", at=0)
 
 
-def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: Store, root: Path) -> None:
+def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: Both, root: Path) -> None:
     full.delete(AGENT, "a")
-    other = Store(root)
+    other = Both(root)
     assert listed(other) == ["b"]
     talk.keep(full, AGENT, "a", at=0)
-    assert listed(other) == listed(Store(root)) == ["b", "a"]
+    assert listed(other) == listed(Both(root)) == ["b", "a"]
 
 
 def stored(root: Path) -> bytes:
@@ -568,7 +567,7 @@ def stored(root: Path) -> bytes:
 
 
 def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
     talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
@@ -582,19 +581,19 @@ def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that
     assert b"secret" in stored(root)
     assert marks(root) == {file_name("s")}
     reader.execute("COMMIT")
-    assert listed(Store(root)) == []
+    assert listed(Both(root)) == []
     assert b"secret" not in stored(root)
     assert marks(root) == set()
     reader.close()
 
 
 def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_list(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     for _ in range(2):  # the second has the id of the first, which is set aside
         talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
-    store = Store(root)
+    store = Both(root)
     new, old = store.sessions()
     with locked(root / "index.sqlite3"):
         for row in (old, new):
@@ -609,10 +608,10 @@ def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_li
 
 
 def test_an_index_that_is_locked_is_waited_for_once_and_not_at_every_turns_end(
-    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    store, now = Store(root), [1000.0]
+    store, now = Both(root), [1000.0]
     talk.keep(full, AGENT, "new", at=5)
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     with locked(root / "index.sqlite3"), pytest.raises(Unreadable):
@@ -626,13 +625,13 @@ def test_an_index_that_is_locked_is_waited_for_once_and_not_at_every_turns_end(
     full.delete(AGENT, "new")
 
 
-def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Store, root: Path) -> None:
+def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Both, root: Path) -> None:
     missing(root / "index.sqlite3")
     (root / "index.sqlite3").mkdir()
     talk.keep(full, AGENT, "unseen", at=5)
     for _ in range(2):
         assert listed(full) == ["unseen", "b", "a"]
-        assert listed(Store(root)) == ["unseen", "b", "a"]
+        assert listed(Both(root)) == ["unseen", "b", "a"]
     assert marks(root) == {file_name("unseen")}  # nothing has been put where it lasts
     full.delete(AGENT, "unseen")
     (root / "index.sqlite3").rmdir()
@@ -650,16 +649,16 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def test_an_index_that_another_process_has_locked_is_done_without(
-    full: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     before = (root / "index.sqlite3").stat().st_ino
-    impatient = Store(root)
+    impatient = Both(root)
     assert listed(impatient) == ["b", "a"]
     talk.keep(full, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
         assert listed(impatient) == ["new", "b", "a"]
-        assert listed(Store(root)) == ["new", "b", "a"]
+        assert listed(Both(root)) == ["new", "b", "a"]
         assert marks(root) == {file_name("new")}
     assert listed(impatient) == ["new", "b", "a"]
     assert marks(root) == set()
@@ -668,7 +667,7 @@ def test_an_index_that_another_process_has_locked_is_done_without(
 
 
 def test_while_others_write_to_the_index_only_what_is_marked_is_read_anew(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     talk.keep(store, AGENT, "old")
@@ -677,10 +676,10 @@ def test_while_others_write_to_the_index_only_what_is_marked_is_read_anew(
     path.write_bytes(b"x" * path.stat().st_size)  # without a mark: who reads all transcripts does not find it
     talk.keep(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
-        assert listed(Store(root)) == ["new", "old"]
+        assert listed(Both(root)) == ["new", "old"]
 
 
-def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Store, root: Path) -> None:
+def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Both, root: Path) -> None:
     for number in range(60):
         talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
@@ -690,7 +689,7 @@ def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Store, r
     assert marks(root) == set()
 
 
-def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_name(store: Store, root: Path) -> None:
+def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_name(store: Both, root: Path) -> None:
     (root / "transcripts" / AGENT).mkdir()
     (root / "transcripts" / AGENT / "state.jsonl").mkdir()
     with pytest.raises(Unreadable) as problem:
@@ -699,7 +698,7 @@ def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_na
     assert listed(store, "another") == []
 
 
-def test_a_store_that_was_removed_is_empty(full: Store, root: Path) -> None:
+def test_a_store_that_was_removed_is_empty(full: Both, root: Path) -> None:
     aside = root.with_name("aside")
     root.rename(aside)
     assert listed(full) == []
@@ -713,16 +712,16 @@ def test_a_store_that_was_removed_is_empty(full: Store, root: Path) -> None:
 
 
 def test_two_processes_that_index_at_once_end_with_one_whole_index(root: Path) -> None:
-    Store(root)
+    Both(root)
     run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
     expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
-    assert set(listed(Store(root))) == expected
+    assert set(listed(Both(root))) == expected
     assert set(in_file(root)) == expected
     assert marks(root) == set()
 
 
-def test_two_stores_on_one_directory_see_what_the_other_does(store: Store, root: Path) -> None:
-    other = Store(root)
+def test_two_stores_on_one_directory_see_what_the_other_does(store: Both, root: Path) -> None:
+    other = Both(root)
     assert listed(store) == listed(other) == []
     for at in range(20):
         one, two = (store, other) if at % 2 else (other, store)
@@ -737,15 +736,15 @@ def test_two_stores_on_one_directory_see_what_the_other_does(store: Store, root:
     assert len(in_file(root)) == 18
 
 
-def test_one_store_may_be_asked_by_one_thread_after_another(store: Store) -> None:
+def test_one_store_may_be_asked_by_one_thread_after_another(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     with ThreadPoolExecutor() as threads:
         assert threads.submit(listed, store).result(SECONDS) == ["s"]
 
 
-def test_an_index_that_one_has_made_anew_is_used_by_the_other_from_then_on(store: Store, root: Path) -> None:
-    other = Store(root)
+def test_an_index_that_one_has_made_anew_is_used_by_the_other_from_then_on(store: Both, root: Path) -> None:
+    other = Both(root)
     talk.keep(store, AGENT, "a")
     assert listed(store) == listed(other) == ["a"]
     missing(root / "index.sqlite3")

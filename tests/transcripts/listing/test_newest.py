@@ -12,7 +12,7 @@ from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.listing import index as index_module
 from acp_proxy.transcripts.listing import newest as newest_module
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.transcripts.store import Store
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.talk import keep
 
@@ -20,8 +20,8 @@ AGENTS = ("claude", "codex", "vibe")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def selects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def fill(store: Store, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
+def fill(store: Both, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
     """Sessions of all agents in turn, some at the same time; their ids, newest first."""
     for number in range(count):
         keep(store, AGENTS[number % 3], f"s{number:02}", at=number // 2, cwd=cwd(number))
@@ -53,7 +53,7 @@ def fill(store: Store, count: int, cwd: Callable[[int], str | None] = lambda _: 
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_sessions_of_all_agents_come_newest_first_however_they_are_paged(store: Store) -> None:
+def test_sessions_of_all_agents_come_newest_first_however_they_are_paged(store: Both) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
     assert [row.session for row in store.newest()] == ids
     assert [row.session for row in store.newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
@@ -62,7 +62,7 @@ def test_sessions_of_all_agents_come_newest_first_however_they_are_paged(store: 
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_directory_is_meant_however_it_is_spelled(store: Store, tmp_path: Path) -> None:
+def test_a_directory_is_meant_however_it_is_spelled(store: Both, tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
@@ -73,7 +73,7 @@ def test_a_directory_is_meant_however_it_is_spelled(store: Store, tmp_path: Path
 
 
 @pytest.mark.usefixtures("settled")
-def test_the_newest_few_are_read_without_the_others(store: Store, selects: list[int]) -> None:
+def test_the_newest_few_are_read_without_the_others(store: Both, selects: list[int]) -> None:
     for number in range(150):
         keep(store, "claude", f"s{number:03}", at=number)
     assert len(store.sessions()) == 150
@@ -83,7 +83,7 @@ def test_the_newest_few_are_read_without_the_others(store: Store, selects: list[
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_sessions_that_come_meanwhile_neither_hide_nor_repeat_others(store: Store) -> None:
+def test_sessions_that_come_meanwhile_neither_hide_nor_repeat_others(store: Both) -> None:
     ids = fill(store, 12)
     rows = store.newest()
     before = [next(rows).session for _ in range(3)]
@@ -95,7 +95,7 @@ def test_sessions_that_come_meanwhile_neither_hide_nor_repeat_others(store: Stor
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.skipif(os.name == "nt", reason="no other process keeps it open there")
 def test_an_index_that_cannot_be_used_is_made_in_memory_once_for_all_pages(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = fill(store, 12)
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
@@ -111,13 +111,13 @@ def test_an_index_that_cannot_be_used_is_made_in_memory_once_for_all_pages(
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     keep(store, "claude", "new", at=100)
-    assert [row.session for row in Store(store.root).newest()] == ["new", *ids]
+    assert [row.session for row in Both(store.root).newest()] == ["new", *ids]
     assert made.count(None) == 1
     other.execute("ROLLBACK")
     other.close()
 
 
-def test_an_id_is_meant_before_what_it_only_begins(store: Store) -> None:
+def test_an_id_is_meant_before_what_it_only_begins(store: Both) -> None:
     for at, session in enumerate(("abc", "abcd", "abd", "b", "aé", "a\udcff")):
         keep(store, "claude", session, at=at)
     keep(store, "codex", "abc", at=9)
@@ -135,7 +135,7 @@ def test_an_id_is_meant_before_what_it_only_begins(store: Store) -> None:
     assert meant("abx") == meant("c") == []
 
 
-def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alone(store: Store) -> None:
+def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alone(store: Both) -> None:
     for at, session in enumerate(("abc", "abc", "abd~1", "abc~1~1", "abc")):
         keep(store, "claude", session, at=at)
 
@@ -150,7 +150,7 @@ def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alon
     assert meant("abc~3") == meant("~1") == meant(file_name("abc")[:8]) == []
 
 
-def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Store) -> None:
+def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Both) -> None:
     for at, session in enumerate(("s1", "s10", "s1", "s2", "s20")):
         keep(store, "claude", session, at=at)
 
@@ -170,7 +170,7 @@ def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Store) -> 
     assert sorted(meant("s")) == ["s10"]
 
 
-def test_ids_that_begin_alike_are_found(store: Store) -> None:
+def test_ids_that_begin_alike_are_found(store: Both) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
         keep(store, "claude", session)
     keep(store, "codex", "12345678-b")

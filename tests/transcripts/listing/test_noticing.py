@@ -14,7 +14,7 @@ from acp_proxy.transcripts.files.names import file_name, packed
 from acp_proxy.transcripts.listing import noticing
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.lives.packing import Terms
-from acp_proxy.transcripts.store import Store
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt, said
 
@@ -23,27 +23,27 @@ _touched: list[list[str]] = []
 """Where what is looked at is written down, if anybody wants to know."""
 
 
-def listed(store: Store) -> list[str]:
+def listed(store: Both) -> list[str]:
     """As an editor gets it, by a process that has just begun; people get the same."""
-    served = [row.session for row in Store(store.root).page(AGENT, None, None, talk.RUN).rows]
-    assert [row.session for row in Store(store.root).newest(AGENT)] == served
+    served = [row.session for row in Both(store.root).page(AGENT, None, None, talk.RUN).rows]
+    assert [row.session for row in Both(store.root).newest(AGENT)] == served
     return served
 
 
-def path_of(store: Store, session: str) -> Path:
+def path_of(store: Both, session: str) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Store:
+def other(tmp_path: Path) -> Both:
     """The store of another machine, with three sessions."""
-    other = Store(tmp_path / "other")
+    other = Both(tmp_path / "other")
     for at, session in enumerate(("a", "b", "c")):
         talk.keep(other, AGENT, session, at=at)
     return other
 
 
-def sent(other: Store, store: Store, session: str) -> None:
+def sent(other: Both, store: Both, session: str) -> None:
     """As rsync does it: beside the old file, then in its place, with its times."""
     path = path_of(store, session)
     path.parent.mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_is_copied_into_the_store_is_in_the_next_list(store: Store, other: Store) -> None:
+def test_what_is_copied_into_the_store_is_in_the_next_list(store: Both, other: Both) -> None:
     talk.keep(store, AGENT, "own")
     assert listed(store) == ["own"]
     sent(other, store, "b")
@@ -87,7 +87,7 @@ def test_what_is_copied_into_the_store_is_in_the_next_list(store: Store, other: 
     assert list(store.verify()) == []
 
 
-def test_a_whole_agent_that_is_copied_in_is_in_the_next_list(store: Store, other: Store) -> None:
+def test_a_whole_agent_that_is_copied_in_is_in_the_next_list(store: Both, other: Both) -> None:
     talk.keep(store, "another", "own")
     assert [row.session for row in store.sessions()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
@@ -95,7 +95,7 @@ def test_a_whole_agent_that_is_copied_in_is_in_the_next_list(store: Store, other
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_longer_transcript_in_the_place_of_one_is_in_the_next_list(store: Store, other: Store) -> None:
+def test_a_longer_transcript_in_the_place_of_one_is_in_the_next_list(store: Both, other: Both) -> None:
     for session in ("a", "b"):
         sent(other, store, session)
     assert listed(store) == ["b", "a"]
@@ -106,7 +106,7 @@ def test_a_longer_transcript_in_the_place_of_one_is_in_the_next_list(store: Stor
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_is_removed_by_hand_is_in_no_list_and_hides_no_other(store: Store, other: Store) -> None:
+def test_what_is_removed_by_hand_is_in_no_list_and_hides_no_other(store: Both, other: Both) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
     assert listed(store) == ["c", "b", "a"]
@@ -119,7 +119,7 @@ def test_what_is_removed_by_hand_is_in_no_list_and_hides_no_other(store: Store, 
 
 
 @pytest.mark.usefixtures("settled")
-def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: Store, tmp_path: Path) -> None:
+def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "a")
     assert listed(store) == ["a"]
     index, backup = store.root / "index.sqlite3", tmp_path / "backup.sqlite3"
@@ -128,7 +128,7 @@ def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: St
     talk.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
     assert listed(store) == ["a"]
     put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # what it remembers of the folder is so
-    [row] = Store(store.root).page(AGENT, None, None, talk.RUN).rows
+    [row] = Both(store.root).page(AGENT, None, None, talk.RUN).rows
     assert row.prompts == 2
     talk.keep(store, AGENT, "b", at=5)
     assert listed(store) == ["b", "a"]
@@ -137,7 +137,7 @@ def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: St
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Store, other: Store) -> None:
+def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Both, other: Both) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
@@ -154,7 +154,7 @@ def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Store
 
 
 def test_what_comes_within_the_same_tick_of_the_clock_is_in_the_next_list(
-    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+    store: Both, other: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = noticing._state
     sent(other, store, "a")
@@ -165,7 +165,7 @@ def test_what_comes_within_the_same_tick_of_the_clock_is_in_the_next_list(
     assert listed(store) == ["b", "a"]
 
 
-def test_what_is_being_copied_is_looked_at_until_it_is_whole(store: Store, other: Store) -> None:
+def test_what_is_being_copied_is_looked_at_until_it_is_whole(store: Both, other: Both) -> None:
     talk.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
@@ -183,7 +183,7 @@ def test_what_is_being_copied_is_looked_at_until_it_is_whole(store: Store, other
 
 @pytest.mark.usefixtures("settled")
 def test_a_row_that_is_removed_while_a_folder_is_looked_through_is_looked_for_again(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     remember = Index.remember
@@ -201,7 +201,7 @@ def test_a_row_that_is_removed_while_a_folder_is_looked_through_is_looked_for_ag
 
 @pytest.mark.usefixtures("settled")
 def test_a_folder_in_which_nothing_is_new_is_looked_through_without_waiting_for_who_writes_to_the_index(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     assert [row.session for row in store.page(AGENT, None, None, talk.RUN).rows] == ["s"]
@@ -218,9 +218,9 @@ def test_a_folder_in_which_nothing_is_new_is_looked_through_without_waiting_for_
     assert touched == []
 
 
-def test_a_store_that_is_only_read_shows_what_is_copied_in(store: Store, other: Store) -> None:
+def test_a_store_that_is_only_read_shows_what_is_copied_in(store: Both, other: Both) -> None:
     sent(other, store, "a")
-    reading = Store(store.root, make=False)
+    reading = Both(store.root, make=False)
     reading._layout.is_only_read = True
     assert [row.session for row in reading.sessions()] == ["a"]
     sent(other, store, "b")

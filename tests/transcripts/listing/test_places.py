@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from acp_proxy.transcripts import place
+from acp_proxy.transcripts.archive import default_root
 from acp_proxy.transcripts.listing import places
 from tests.strategies import texts
 
@@ -90,7 +90,7 @@ def test_the_store_is_in_the_users_data_directory_when_nobody_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert place.default_root() == tmp_path / "acp-proxy"
+    assert default_root() == tmp_path / "acp-proxy"
 
 
 def test_what_is_longer_than_any_path_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,45 +17,44 @@ from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.keeping import Kept
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.lives.opening import Deleted
-from acp_proxy.transcripts.store import Store
-from tests.stored import EPOCH, contents, store_session
+from tests.stored import EPOCH, Both, contents, store_session
 from tests.transcripts import cold, talk
 
 AGENT = "agent"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 @pytest.fixture
-def layout(store: Store) -> Layout:
+def layout(store: Both) -> Layout:
     return Layout(store.root)
 
 
-def files(store: Store) -> set[str]:
+def files(store: Both) -> set[str]:
     return {str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file()}
 
 
-def holding(store: Store, words: str) -> set[str]:
+def holding(store: Both, words: str) -> set[str]:
     """The files in which these words are."""
     return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
 
 
-def rename(store: Store, session: str, title: str | None) -> None:
+def rename(store: Both, session: str, title: str | None) -> None:
     [found] = [row for row in store.sessions() if row.session == session and "~" not in row.name]
     store.rename(found, title)
 
 
-def kept(store: Store) -> list[tuple[str, str]]:
+def kept(store: Both) -> list[tuple[str, str]]:
     return [(each.session, store.look(each).title or "") for each in store.kept()]
 
 
 # Soft deletes.
 
 
-def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for_byte(store: Store) -> None:
+def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for_byte(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     before = store.read(AGENT, "s").path.read_bytes()
     [listed] = store.sessions()
@@ -75,7 +74,7 @@ def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for
     assert store.kept() == []
 
 
-def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Store) -> None:
+def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Both) -> None:
     path = cold.kept(store)
     said = cold.content(path)
     frame = cold.packed_now(store).read_bytes()
@@ -88,7 +87,7 @@ def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Store) 
     assert cold.content(path) == said
 
 
-def test_a_second_soft_delete_changes_nothing(store: Store) -> None:
+def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     before = files(store)
@@ -98,7 +97,7 @@ def test_a_second_soft_delete_changes_nothing(store: Store) -> None:
     assert len(store.kept()) == 1
 
 
-def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: Store) -> None:
+def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: Both) -> None:
     for text in ("first secret", "second secret"):
         store.lift(AGENT, "s")
         talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
@@ -111,7 +110,7 @@ def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: 
     assert holding(store, "secret") == set()
 
 
-def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Store) -> None:
+def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
@@ -123,7 +122,7 @@ def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Store)
     assert holding(store, "secret") == set()
 
 
-def test_a_session_that_lives_again_is_restored_beside_it(store: Store) -> None:
+def test_a_session_that_lives_again_is_restored_beside_it(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
@@ -136,7 +135,7 @@ def test_a_session_that_lives_again_is_restored_beside_it(store: Store) -> None:
     assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["The second"]
 
 
-def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(store: Store) -> None:
+def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.sessions() if row.title == "first"]
@@ -149,7 +148,7 @@ def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(stor
     assert sorted(row.title or "" for row in store.sessions()) == ["The first", "second"]
 
 
-def test_backups_go_with_their_transcript(store: Store, layout: Layout) -> None:
+def test_backups_go_with_their_transcript(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     copy = layout.backup(AGENT, file_name("s"), talk.time(1))
     copy.parent.mkdir(parents=True)
@@ -171,7 +170,7 @@ def test_backups_go_with_their_transcript(store: Store, layout: Layout) -> None:
 
 
 def test_where_files_cannot_have_two_names_they_are_moved_all_the_same(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_links(before: object, after: object) -> None:
         if not os.path.lexists(str(before)):
@@ -188,7 +187,7 @@ def test_where_files_cannot_have_two_names_they_are_moved_all_the_same(
     assert len(store.sessions()) == 2
 
 
-def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Store, layout: Layout) -> None:
+def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Both, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.sessions()
     copy = layout.backup(older.agent, older.name, talk.time(1))
@@ -201,7 +200,7 @@ def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: St
 
 
 def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_next_compaction(
-    store: Store, layout: Layout
+    store: Both, layout: Layout
 ) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
@@ -215,14 +214,14 @@ def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_ne
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
-def test_a_store_with_a_link_in_the_place_of_what_was_deleted_is_refused(store: Store, tmp_path: Path) -> None:
+def test_a_store_with_a_link_in_the_place_of_what_was_deleted_is_refused(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     folder = store.root / "deleted" / AGENT
     folder.rename(tmp_path / "outside")
     folder.symlink_to(tmp_path / "outside")
     with pytest.raises(StoreRefused, match="is a link"):
-        Store(store.root)
+        Both(store.root)
 
 
 # A crash in the middle.
@@ -250,14 +249,14 @@ STEPS = [(deleting, "finish", False), (deleting, "moved", False), (deleting, "mo
 
 @pytest.mark.parametrize(("owner", "name", "after"), STEPS)
 def test_a_soft_delete_that_was_cut_short_is_finished_by_the_next_list(
-    store: Store, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
     talk.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
         store.delete(AGENT, "s", soft=True)
-    other = Store(store.root)
+    other = Both(store.root)
     assert other.sessions() == []
     assert kept(other) == [("s", "Mine")]
     other.restore(other.kept()[0])
@@ -268,7 +267,7 @@ def test_a_soft_delete_that_was_cut_short_is_finished_by_the_next_list(
     ("owner", "name", "after"), [(deleting, "moved", False), (deleting, "moved", True), (os, "link", True)]
 )
 def test_a_restore_that_was_cut_short_can_be_done_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
     talk.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
@@ -276,7 +275,7 @@ def test_a_restore_that_was_cut_short_can_be_done_again(
     crashing(monkeypatch, owner, name, after=after)
     with pytest.raises(Crash):
         store.restore(store.kept()[0])
-    other = Store(store.root)
+    other = Both(store.root)
     assert other.sessions() == []
     [one] = other.kept()
     assert other.restore(one).name == file_name("s")
@@ -285,7 +284,7 @@ def test_a_restore_that_was_cut_short_can_be_done_again(
 
 @pytest.mark.parametrize(("owner", "name"), [(deleting, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
 def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
-    store: Store, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
         store.lift(AGENT, "s")
@@ -295,7 +294,7 @@ def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
     crashing(monkeypatch, owner, name, after=False)
     with pytest.raises(Crash):
         store.delete(AGENT, "s")
-    other = Store(store.root)
+    other = Both(store.root)
     assert other.sessions() == []
     assert other.kept() == []
     assert holding(other, "secret") == set()
@@ -304,11 +303,11 @@ def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
 # Titles.
 
 
-def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store: Store) -> None:
+def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [row] = store.sessions()
     store.rename(row, "The first")
-    other = Store(store.root)
+    other = Both(store.root)
     assert [row.title for row in other.sessions()] == ["The first"]
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     assert [row.title for row in other.sessions()] == ["second", "The first"]
@@ -317,7 +316,7 @@ def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store
     assert holding(store, "The first") == set()
 
 
-def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Store) -> None:
+def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s")
@@ -326,7 +325,7 @@ def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Store) -
     assert [row.title for row in store.sessions()] == ["hello"]
 
 
-def test_what_is_deleted_cannot_be_given_a_title(store: Store) -> None:
+def test_what_is_deleted_cannot_be_given_a_title(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     [row] = store.sessions()
     store.delete(AGENT, "s")
@@ -335,7 +334,7 @@ def test_what_is_deleted_cannot_be_given_a_title(store: Store) -> None:
     assert holding(store, "Mine") == set()
 
 
-def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store: Store, layout: Layout) -> None:
+def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     talk.keep(store, AGENT, "other")
     rename(store, "s", "secret title")
@@ -353,7 +352,7 @@ def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store
 # Who has one open.
 
 
-def test_a_transcript_that_is_open_to_append_is_in_use(store: Store, layout: Layout) -> None:
+def test_a_transcript_that_is_open_to_append_is_in_use(store: Both, layout: Layout) -> None:
     path = layout.transcript(AGENT, file_name("s"))
     talk.keep(store, AGENT, "s")
     with deleting.unused(path) as is_unused:
@@ -372,7 +371,7 @@ def test_a_transcript_that_is_open_to_append_is_in_use(store: Store, layout: Lay
 
 
 def test_without_locks_what_was_written_to_today_may_be_in_use(
-    store: Store, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
     path = layout.transcript(AGENT, file_name("s"))
@@ -384,7 +383,7 @@ def test_without_locks_what_was_written_to_today_may_be_in_use(
         assert is_unused
 
 
-def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Store, layout: Layout) -> None:
+def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     talk.keep(store, AGENT, "broken")
     for session in ("s", "broken"):
@@ -409,9 +408,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def full_store(small_disk: Path) -> Store:
+def full_store(small_disk: Path) -> Both:
     """With the sessions a and b, and without room for a byte."""
-    store = Store(small_disk / "store")
+    store = Both(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one", []))
     assert [row.session for row in store.sessions()] == ["b", "a"]
@@ -421,15 +420,15 @@ def full_store(small_disk: Path) -> Store:
     return store
 
 
-def test_a_delete_makes_its_own_room_on_a_full_disk(full_store: Store) -> None:
+def test_a_delete_makes_its_own_room_on_a_full_disk(full_store: Both) -> None:
     [row] = [row for row in full_store.sessions() if row.session == "a"]
     with suppress(Unreadable):  # there may be no room for the index to learn of it
         full_store.remove(row)
-    assert [row.session for row in Store(full_store.root).sessions()] == ["b"]
+    assert [row.session for row in Both(full_store.root).sessions()] == ["b"]
     assert full_store.deleted(row.agent) == {"a"}
 
 
-def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Store) -> None:
+def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
     [row] = [row for row in full_store.sessions() if row.session == "a"]
     path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
     before = path.read_bytes()
@@ -440,7 +439,7 @@ def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(fu
     assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
 
 
-def test_prune_makes_room_on_a_full_disk(full_store: Store) -> None:
+def test_prune_makes_room_on_a_full_disk(full_store: Both) -> None:
     chosen = [one for one in full_store.candidates() if one.session == "a"]
     with suppress(Unreadable):
         assert [why for _, why in full_store.prune(chosen, soft=False)] == [None]

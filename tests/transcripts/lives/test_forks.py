@@ -14,8 +14,8 @@ from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading, Unfinished
 from acp_proxy.transcripts.lives import forks
 from acp_proxy.transcripts.lives.packing import Terms
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.forked import begun, header, is_complete, left_by_a_crash, listed, spoken
 from tests.transcripts.full_disk import no_file_past
@@ -23,7 +23,7 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 
-def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: Store) -> None:
+def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: Both) -> None:
     transcript = begun(long)
     transcript.append(prompt("two", session="f") + answer())
     with pytest.raises(Unfinished):
@@ -36,7 +36,7 @@ def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: S
     transcript.close()
 
 
-def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Store) -> None:
+def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Both) -> None:
     first = begun(long)
     identity = first.identity
     first.close()
@@ -54,7 +54,7 @@ def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Store) -
     another.close()
 
 
-def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Store) -> None:
+def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Both) -> None:
     transcript = begun(long)
     talk.keep(long, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     long.finish_fork(transcript.path, transcript.beginning)
@@ -62,7 +62,7 @@ def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Store) 
     transcript.close()
 
 
-def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(store: Store) -> None:
+def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(store: Both) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     until = store.size(AGENT, "p")
     talk.keep(store, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
@@ -70,7 +70,7 @@ def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(sto
     assert spoken(store, "f") == ["one"]
 
 
-def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long: Store) -> None:
+def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long: Both) -> None:
     transcript = begun(long)
     long.delete(AGENT, "p")
     long.finish_fork(transcript.path, transcript.beginning)
@@ -80,7 +80,7 @@ def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long:
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Store, *, is_packed: bool) -> None:
+def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both, *, is_packed: bool) -> None:
     token = "ghp_" + "a1B2" * 9
     talk.keep(long, AGENT, "p", prompt(f"it is {token}", session="p"), answer(), fresh=False)
     if is_packed:
@@ -95,7 +95,7 @@ def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Stor
     transcript.close()
 
 
-def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(store: Store) -> None:
+def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(store: Both) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     with alone_in(store.root / "transcripts" / AGENT):
         transcript = begun(store)
@@ -105,7 +105,7 @@ def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(
     transcript.close()
 
 
-def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Store) -> None:
+def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Both) -> None:
     first = begun(long)
     first.append(prompt("two", session="f") + answer())
     second = begun(long, "f", "g")
@@ -117,7 +117,7 @@ def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Stor
     assert header(long, "g").forked_from == ["f", "p"]
 
 
-def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(long: Store) -> None:
+def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(long: Both) -> None:
     first = begun(long)
     first.append(prompt("two", session="f") + answer())
     second = begun(long, "f", "g")
@@ -130,7 +130,7 @@ def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(lon
     assert not is_complete(long, "g")
 
 
-def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Store) -> None:
+def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Both) -> None:
     transcript = begun(long)
     long.delete(AGENT, "f")
     assert not transcript.has_its_name()
@@ -139,7 +139,7 @@ def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Store) ->
     transcript.close()
 
 
-def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_COPY_STEP", 4096)
     talk.keep(long, AGENT, "p", prompt("x" * 100_000, session="p"), fresh=False)
     transcript = begun(long)
@@ -148,7 +148,7 @@ def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Store, monk
 
     def deleted_meanwhile(size: int, out: int, at: int) -> Iterator[int]:
         for done in copy(size, out, at):
-            Store(long.root).delete(AGENT, "f")
+            Both(long.root).delete(AGENT, "f")
             steps.append(done)
             yield done
 
@@ -160,13 +160,13 @@ def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Store, monk
 
 
 def test_two_processes_whose_agents_give_a_fork_the_same_id_have_one_each(
-    long: Store, monkeypatch: pytest.MonkeyPatch
+    long: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = forks.begin
 
     def later(*args: Any) -> Reading | None:
         monkeypatch.setattr(forks, "begin", begin)
-        left_by_a_crash(Store(long.root))
+        left_by_a_crash(Both(long.root))
         return begin(*args)
 
     monkeypatch.setattr(forks, "begin", later)
@@ -178,7 +178,7 @@ def test_two_processes_whose_agents_give_a_fork_the_same_id_have_one_each(
     transcript.close()
 
 
-def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Store) -> None:
+def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Both) -> None:
     transcript = begun(long)
     transcript.append(prompt("two", session="f") + answer())
     with no_file_past(100), pytest.raises(OSError, match="large"):
@@ -190,7 +190,7 @@ def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Store
     transcript.close()
 
 
-def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Store) -> None:
+def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Both) -> None:
     transcript = begun(long)
     [parent] = long.root.glob("transcripts/*/p-*.jsonl")
     os.truncate(parent, parent.stat().st_size - 10)
@@ -203,7 +203,7 @@ def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Store) -> None
 @pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
 @pytest.mark.parametrize("size", [0, 1, 4096, 100_000])
 def test_the_copy_is_byte_for_byte_what_the_parent_had(
-    long: Store, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
+    long: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
 ) -> None:
     if not shares:
         monkeypatch.setattr(os, "copy_file_range", _refused, raising=False)
@@ -221,7 +221,7 @@ def test_the_copy_is_byte_for_byte_what_the_parent_had(
     transcript.close()
 
 
-def test_a_parents_torn_line_ends_where_the_forks_own_words_begin(long: Store) -> None:
+def test_a_parents_torn_line_ends_where_the_forks_own_words_begin(long: Both) -> None:
     [parent] = long.root.glob("transcripts/*/p-*.jsonl")
     with parent.open("ab") as file:
         file.write(b'{"at":"torn')

@@ -14,9 +14,9 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name, packed, unfinished
 from acp_proxy.transcripts.files.packed import frame
 from acp_proxy.transcripts.lives import importing
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.full_disk import on_full_disk
 
@@ -25,8 +25,8 @@ AGENT = file_name("my-agent")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
@@ -37,12 +37,12 @@ def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: 
     return path
 
 
-def files(store: Store) -> list[Path]:
+def files(store: Both) -> list[Path]:
     """Transcripts, and what may be left of making one."""
     return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
 
 
-def refused(store: Store, path: Path, *, damaged: bool = False) -> str:
+def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
     before = {file: file.read_bytes() for file in files(store)}
     with pytest.raises(NotImported) as problem:
         store.take_in(path, damaged=damaged)
@@ -50,7 +50,7 @@ def refused(store: Store, path: Path, *, damaged: bool = False) -> str:
     return str(problem.value)
 
 
-def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Store, tmp_path: Path) -> None:
+def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     taken = store.take_in(path)
     assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, talk.SESSION, 1, True)
@@ -62,7 +62,7 @@ def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Store, tmp_path
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes mean nothing there")
-def test_what_comes_in_is_for_us_alone(store: Store, tmp_path: Path) -> None:
+def test_what_comes_in_is_for_us_alone(store: Both, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store.take_in(exported(tmp_path))
@@ -73,7 +73,7 @@ def test_what_comes_in_is_for_us_alone(store: Store, tmp_path: Path) -> None:
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_a_packed_transcript_comes_in_plain(store: Store, tmp_path: Path) -> None:
+def test_a_packed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None:
     plain = exported(tmp_path)
     path = packed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
@@ -86,7 +86,7 @@ def test_a_packed_transcript_comes_in_plain(store: Store, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("cut", [-40, -1, 30])
-def test_a_packed_transcript_that_is_damaged_is_refused(store: Store, tmp_path: Path, cut: int) -> None:
+def test_a_packed_transcript_that_is_damaged_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
     plain = exported(tmp_path)
     path = packed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
@@ -94,7 +94,7 @@ def test_a_packed_transcript_that_is_damaged_is_refused(store: Store, tmp_path: 
     refused(store, path, damaged=True)
 
 
-def test_the_same_again_is_here_already(store: Store, tmp_path: Path) -> None:
+def test_the_same_again_is_here_already(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     assert not store.take_in(path).is_new
@@ -104,7 +104,7 @@ def test_the_same_again_is_here_already(store: Store, tmp_path: Path) -> None:
     assert len(files(store)) == 1
 
 
-def test_a_session_that_says_something_else_here_is_never_replaced(store: Store, tmp_path: Path) -> None:
+def test_a_session_that_says_something_else_here_is_never_replaced(store: Both, tmp_path: Path) -> None:
     store.take_in(exported(tmp_path))
     other = exported(tmp_path, talk.prompt("something else"), talk.answer())
     assert "acp-proxy sessions delete sess-1" in refused(store, other)
@@ -112,7 +112,7 @@ def test_a_session_that_says_something_else_here_is_never_replaced(store: Store,
     refused(store, longer)
 
 
-def test_a_session_that_was_deleted_lives_again(store: Store, tmp_path: Path) -> None:
+def test_a_session_that_was_deleted_lives_again(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     store.remove(store.sessions()[0])
@@ -139,20 +139,20 @@ def test_a_session_that_was_deleted_lives_again(store: Store, tmp_path: Path) ->
     ],
     ids=lambda data: str(data[:20]),
 )
-def test_what_is_no_transcript_is_refused(store: Store, tmp_path: Path, data: bytes) -> None:
+def test_what_is_no_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(data)
     refused(store, path)
     refused(store, path, damaged=True)
 
 
-def left_of_streams(store: Store) -> list[str]:
+def left_of_streams(store: Both) -> list[str]:
     usual = {"format", "transcripts", "unindexed"}
     return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
-def test_what_comes_through_a_pipe_is_what_was_exported(store: Store, tmp_path: Path) -> None:
+def test_what_comes_through_a_pipe_is_what_was_exported(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     for is_new in (True, False):
         ours, theirs = os.pipe()
@@ -165,7 +165,7 @@ def test_what_comes_through_a_pipe_is_what_was_exported(store: Store, tmp_path: 
 
 
 @pytest.mark.parametrize("pack", [False, True])
-def test_a_long_stream_comes_in_plain_or_packed(store: Store, tmp_path: Path, pack: bool) -> None:
+def test_a_long_stream_comes_in_plain_or_packed(store: Both, tmp_path: Path, pack: bool) -> None:
     chance = random.Random(0)
     said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
@@ -180,11 +180,11 @@ LONG_LINE = 64 * 1024 * 1024
 TAKES_IN = """
 import resource, sys
 from pathlib import Path
-from acp_proxy.transcripts.store import Store
+from tests.stored import Both
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 root, one, other = map(Path, sys.argv[1:])
-store = Store(root)
+store = Both(root)
 store.take_in(one)
 before = peak()
 store.take_in(other)
@@ -194,7 +194,7 @@ print(peak() - before)
 
 @pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
 @pytest.mark.parametrize("pack", [False, True])
-def test_memory_does_not_grow_with_the_longest_line(store: Store, tmp_path: Path, pack: bool) -> None:
+def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, pack: bool) -> None:
     """Nor with what a small compressed file says over and over."""
     begins, ends = talk.prompt("Look: XX").split(b"XX")
     line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
@@ -218,18 +218,18 @@ class Endless(BytesIO):
 
 
 @pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
-def test_a_stream_of_something_else_is_refused_before_its_end(store: Store, data: bytes) -> None:
+def test_a_stream_of_something_else_is_refused_before_its_end(store: Both, data: bytes) -> None:
     with pytest.raises(NotImported):
         store.take_in(Endless(data))
     assert (files(store), left_of_streams(store)) == ([], [])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is none there")
-def test_a_device_is_refused_with_what_to_do(store: Store) -> None:
+def test_a_device_is_refused_with_what_to_do(store: Both) -> None:
     assert "to a file" in refused(store, Path("/dev/zero"))
 
 
-def test_a_transcript_of_a_later_version_is_refused(store: Store) -> None:
+def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
     with pytest.raises(NewerFormat):
         store.take_in(SAMPLES / "newer.jsonl")
     assert files(store) == []
@@ -238,7 +238,7 @@ def test_a_transcript_of_a_later_version_is_refused(store: Store) -> None:
 @pytest.mark.parametrize(
     "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
 )
-def test_a_damaged_one_is_taken_only_if_that_is_said(store: Store, sample: str) -> None:
+def test_a_damaged_one_is_taken_only_if_that_is_said(store: Both, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert "--damaged" in refused(store, path)
     assert store.take_in(path, damaged=True).is_new
@@ -252,7 +252,7 @@ def test_a_damaged_one_is_taken_only_if_that_is_said(store: Store, sample: str) 
         *("exact-bytes", "kept-as-string", "unknown-keys", "no-newline-at-end"),
     ],
 )
-def test_every_good_transcript_comes_in(store: Store, sample: str) -> None:
+def test_every_good_transcript_comes_in(store: Both, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert store.take_in(path).is_new
     assert files(store)[0].read_bytes() == path.read_bytes()
@@ -263,7 +263,7 @@ EVIL += ["x" * 5000 + "-0123456789abcdef", "x-0123456789abcdef~1", "-0123456789a
 
 
 @pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
-def test_no_header_leads_out_of_the_store(store: Store, tmp_path: Path, evil: str) -> None:
+def test_no_header_leads_out_of_the_store(store: Both, tmp_path: Path, evil: str) -> None:
     header = Header(evil, talk.CWD, record.RECORDED, talk.time(0), agent={"id": evil, "name": evil})
     path = tmp_path / "evil.jsonl"
     raw = record.encode_header(Header("SESSION", talk.CWD, record.RECORDED, talk.time(0), agent={"id": "AGENT"}))
@@ -278,7 +278,7 @@ def test_no_header_leads_out_of_the_store(store: Store, tmp_path: Path, evil: st
     assert kept.read_bytes() == path.read_bytes()
 
 
-def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: Store, tmp_path: Path) -> None:
+def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: Both, tmp_path: Path) -> None:
     agents: list[tuple[dict[str, object], str]] = [
         ({"id": AGENT, "name": "other"}, AGENT),
         ({"id": "My Agent"}, file_name("My Agent")),
@@ -291,7 +291,7 @@ def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: St
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there, no file can be kept from growing")
-def test_on_a_full_disk_there_is_never_half_a_transcript(store: Store, tmp_path: Path) -> None:
+def test_on_a_full_disk_there_is_never_half_a_transcript(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
     for job in ("import", "import a stream"):
         assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
@@ -299,7 +299,7 @@ def test_on_a_full_disk_there_is_never_half_a_transcript(store: Store, tmp_path:
     assert store.take_in(path).is_new
 
 
-def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: Store, tmp_path: Path) -> None:
+def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     [kept] = files(store)
@@ -309,7 +309,7 @@ def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: S
     assert files(store) == [kept]
 
 
-def test_a_session_that_begins_while_it_is_imported_keeps_its_name(store: Store, tmp_path: Path) -> None:
+def test_a_session_that_begins_while_it_is_imported_keeps_its_name(store: Both, tmp_path: Path) -> None:
     """The other process is quicker by a moment: just before the name is given."""
     path = exported(tmp_path)
     begun: list[bytes] = []

@@ -12,18 +12,18 @@ from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.lives import packing
 from acp_proxy.transcripts.lives.opening import Deleted
 from acp_proxy.transcripts.lives.packing import Made, Terms
-from acp_proxy.transcripts.store import Store
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.cold import AGENT, AT_ONCE, age, content, kept, pack, packed_now, path
 
 SECONDS = 20.0
 
 
-def files(store: Store) -> list[str]:
+def files(store: Both) -> list[str]:
     return sorted(at.name.removeprefix(file_name(talk.SESSION)) for at in path(store).parent.iterdir())
 
 
-def test_what_is_packed_says_the_same_and_the_list_need_not_read_it(store: Store) -> None:
+def test_what_is_packed_says_the_same_and_the_list_need_not_read_it(store: Both) -> None:
     at = kept(store)
     before, rows, modified = at.read_bytes(), store.sessions(), at.stat().st_mtime_ns
     made = pack(store)
@@ -39,30 +39,30 @@ def test_what_is_packed_says_the_same_and_the_list_need_not_read_it(store: Store
     assert list(store.verify((AGENT, at.stem))) == []
 
 
-def test_a_new_index_is_made_from_packed_ones_too(store: Store) -> None:
+def test_a_new_index_is_made_from_packed_ones_too(store: Both) -> None:
     kept(store)
     rows = store.sessions()
     packed_now(store)
     for part in store.root.glob("index.sqlite3*"):
         part.unlink()
-    assert Store(store.root).sessions() == rows
+    assert Both(store.root).sessions() == rows
 
 
 @pytest.mark.parametrize("terms", [Terms(older_than=0.0), Terms(min_size=1)])
-def test_what_is_small_or_young_is_left_alone(store: Store, terms: Terms) -> None:
+def test_what_is_small_or_young_is_left_alone(store: Both, terms: Terms) -> None:
     at = kept(store, chunks=10)
     assert pack(store, terms=terms) is None
     age(at, 8)
     assert (pack(store, terms=terms) is None) == (terms.min_size > 1)
 
 
-def test_what_the_index_has_not_seen_is_left_alone(store: Store) -> None:
+def test_what_the_index_has_not_seen_is_left_alone(store: Both) -> None:
     kept(store)
     store.mark(AGENT, talk.SESSION)
     assert pack(store) is None
 
 
-def test_a_turn_that_begins_while_it_is_packed_keeps_it_plain(store: Store) -> None:
+def test_a_turn_that_begins_while_it_is_packed_keeps_it_plain(store: Both) -> None:
     kept(store)
 
     def go_on() -> bool:
@@ -73,7 +73,7 @@ def test_a_turn_that_begins_while_it_is_packed_keeps_it_plain(store: Store) -> N
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_what_somebody_has_open_to_append_is_left_alone(store: Store) -> None:
+def test_what_somebody_has_open_to_append_is_left_alone(store: Both) -> None:
     at = kept(store)
     transcript = Transcript(at)
     assert pack(store) is None
@@ -82,7 +82,7 @@ def test_what_somebody_has_open_to_append_is_left_alone(store: Store) -> None:
     assert pack(store) is not None
 
 
-def test_a_dry_run_says_what_would_be_saved(store: Store) -> None:
+def test_a_dry_run_says_what_would_be_saved(store: Both) -> None:
     at = kept(store)
     would = pack(store, terms=Terms(min_size=1, older_than=0.0, dry=True))
     assert files(store) == [".jsonl"]
@@ -92,7 +92,7 @@ def test_a_dry_run_says_what_would_be_saved(store: Store) -> None:
     assert (would.before, would.after) == (made.before, made.after) == (made.before, packed(at).stat().st_size)
 
 
-def test_it_stops_when_it_is_told_to(store: Store) -> None:
+def test_it_stops_when_it_is_told_to(store: Both) -> None:
     at = kept(store, chunks=20_000)
     calls = at.stat().st_size // 2**20
     for number in range(2 * calls):
@@ -106,7 +106,7 @@ def test_it_stops_when_it_is_told_to(store: Store) -> None:
         assert files(store) == [".jsonl"]
 
 
-def test_who_goes_on_finds_it_plain_again(store: Store) -> None:
+def test_who_goes_on_finds_it_plain_again(store: Both) -> None:
     at = kept(store)
     before, header = at.read_bytes(), talk.header()
     packed_now(store)
@@ -120,7 +120,7 @@ def test_who_goes_on_finds_it_plain_again(store: Store) -> None:
     assert list(store.verify()) == []
 
 
-def test_a_file_that_was_open_before_is_known_again(store: Store) -> None:
+def test_a_file_that_was_open_before_is_known_again(store: Both) -> None:
     at = kept(store)
     transcript = Transcript(at)
     identity = transcript.identity
@@ -132,7 +132,7 @@ def test_a_file_that_was_open_before_is_known_again(store: Store) -> None:
     assert content(at).endswith(talk.said("late"))
 
 
-def test_a_new_session_of_its_id_sets_it_aside(store: Store) -> None:
+def test_a_new_session_of_its_id_sets_it_aside(store: Both) -> None:
     at = kept(store)
     before = at.read_bytes()
     packed_now(store)
@@ -145,7 +145,7 @@ def test_a_new_session_of_its_id_sets_it_aside(store: Store) -> None:
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_fork_begins_with_what_a_packed_one_says(store: Store) -> None:
+def test_a_fork_begins_with_what_a_packed_one_says(store: Both) -> None:
     kept(store)
     packed_now(store)
     store.begin(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
@@ -153,7 +153,7 @@ def test_a_fork_begins_with_what_a_packed_one_says(store: Store) -> None:
     assert not path(store).exists()
 
 
-def test_a_delete_takes_every_form(store: Store) -> None:
+def test_a_delete_takes_every_form(store: Both) -> None:
     at = kept(store)
     packed_now(store)
     for left in (at, unfinished(at), unfinished(packed(at))):
@@ -165,23 +165,23 @@ def test_a_delete_takes_every_form(store: Store) -> None:
         store.begin(AGENT, talk.header(), fresh=False)
 
 
-def test_a_delete_that_was_cut_short_is_finished(store: Store) -> None:
+def test_a_delete_that_was_cut_short_is_finished(store: Both) -> None:
     at = kept(store)
     packed_now(store)
     data = packed(at).read_bytes()
     store.delete(AGENT, talk.SESSION)
     packed(at).write_bytes(data)
-    assert Store(store.root).sessions() == []
+    assert Both(store.root).sessions() == []
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_delete_while_it_is_packed_wins(store: Store) -> None:
+def test_a_delete_while_it_is_packed_wins(store: Both) -> None:
     kept(store)
     chunks: list[None] = []
 
     def go_on() -> bool:
         if not chunks:
-            Store(store.root).delete(AGENT, talk.SESSION)
+            Both(store.root).delete(AGENT, talk.SESSION)
         chunks.append(None)
         return True
 
@@ -191,13 +191,13 @@ def test_a_delete_while_it_is_packed_wins(store: Store) -> None:
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
-def test_a_prompt_while_it_is_packed_does_not_wait_and_wins(store: Store, stays_open: bool) -> None:
+def test_a_prompt_while_it_is_packed_does_not_wait_and_wins(store: Both, stays_open: bool) -> None:
     at, opened = kept(store), list[Transcript]()
     before = at.read_bytes()
 
     def go_on() -> bool:
         if not opened:
-            opened.append(Store(store.root).begin(AGENT, talk.header(), fresh=False))
+            opened.append(Both(store.root).begin(AGENT, talk.header(), fresh=False))
             if not stays_open:
                 opened[0].append(talk.said("more"))
                 opened[0].close()
@@ -211,7 +211,7 @@ def test_a_prompt_while_it_is_packed_does_not_wait_and_wins(store: Store, stays_
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: Store) -> None:
+def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: Both) -> None:
     at, ended = kept(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
@@ -223,7 +223,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
             more.wait_for(lambda: len(packs) >= count, SECONDS)
 
     def write(who: str) -> None:
-        own = Store(store.root)
+        own = Both(store.root)
         for turn in range(1, 4):
             for _ in range(100):
                 transcript = own.begin(AGENT, talk.header(), fresh=False)
@@ -233,7 +233,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
             wait_for_packs(turn)  # once both writers are here, nobody stands in its way
 
     def compact() -> None:
-        own = Store(store.root)
+        own = Both(store.root)
         while not ended.wait(0.002):
             with contextlib.suppress(FileNotFoundError):  # no mark stands in its way
                 (store.root / "unindexed" / AGENT / at.stem).unlink()
@@ -258,7 +258,7 @@ def test_nothing_is_lost_among_many_who_write_pack_read_and_take_turns(store: St
     assert len(packs) >= 3
 
 
-def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Store) -> None:
+def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Both) -> None:
     at = kept(store, chunks=20_000)
     before, frame = at.read_bytes(), packed_now(store)
     damaged = bytearray(frame.read_bytes())
@@ -278,7 +278,7 @@ def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Store) -> No
     assert list((store.root / "backups" / AGENT).iterdir()) == []
 
 
-def test_who_goes_on_with_a_damaged_one_leaves_a_note_of_the_gap(store: Store) -> None:
+def test_who_goes_on_with_a_damaged_one_leaves_a_note_of_the_gap(store: Both) -> None:
     kept(store, chunks=20_000)
     frame = packed_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
@@ -292,7 +292,7 @@ def test_who_goes_on_with_a_damaged_one_leaves_a_note_of_the_gap(store: Store) -
     reading.close()
 
 
-def test_a_frame_of_which_nothing_can_be_read_is_left_to_its_owner(store: Store) -> None:
+def test_a_frame_of_which_nothing_can_be_read_is_left_to_its_owner(store: Both) -> None:
     kept(store)
     frame = packed_now(store)
     frame.write_bytes(b"no frame")
@@ -300,7 +300,7 @@ def test_a_frame_of_which_nothing_can_be_read_is_left_to_its_owner(store: Store)
     assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
 
 
-def test_what_is_packed_is_redacted_too_and_stays_packed_where_there_is_nothing(store: Store) -> None:
+def test_what_is_packed_is_redacted_too_and_stays_packed_where_there_is_nothing(store: Both) -> None:
     secret = "INTERN-4711"
     at, other = kept(store, chunks=100, text=secret), kept(store, "other")
     packed_now(store)
@@ -316,7 +316,7 @@ def test_what_is_packed_is_redacted_too_and_stays_packed_where_there_is_nothing(
     assert not other.exists()
 
 
-def test_what_a_crash_left_is_taken_away(store: Store) -> None:
+def test_what_a_crash_left_is_taken_away(store: Both) -> None:
     at = kept(store)
     before = at.read_bytes()
     for left in (packed(at), unfinished(packed(at)), unfinished(at)):
@@ -327,8 +327,8 @@ def test_what_a_crash_left_is_taken_away(store: Store) -> None:
     assert at.read_bytes() == before
 
 
-def test_one_process_does_it_once_a_day(store: Store) -> None:
-    with store.daily() as first, Store(store.root).daily() as second:
+def test_one_process_does_it_once_a_day(store: Both) -> None:
+    with store.daily() as first, Both(store.root).daily() as second:
         assert (first, second) == (True, False)
     with store.daily() as third:
         assert not third
@@ -340,7 +340,7 @@ def test_one_process_does_it_once_a_day(store: Store) -> None:
     assert list(store.verify()) == []
 
 
-def test_it_is_not_packed_where_it_would_not_be_plain_again_soon(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_packed_where_it_would_not_be_plain_again_soon(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(store)
     monkeypatch.setattr(packing, "MAX_SIZE", 1000)
     assert pack(store) is None

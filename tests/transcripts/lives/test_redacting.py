@@ -11,9 +11,8 @@ from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.lives.redacting import redact_file
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import acp
-from tests.stored import contents
+from tests.stored import Both, contents
 from tests.transcripts import talk
 from torture.planted import planted
 
@@ -24,23 +23,23 @@ MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
 SECONDS = 20.0
 
 
-def path(store: Store, session: str = "s") -> Path:
+def path(store: Both, session: str = "s") -> Path:
     [found] = store.root.glob(f"transcripts/{AGENT}/{session}-*.jsonl")
     return found
 
 
-def holders(store: Store, text: str = TOKEN) -> list[str]:
+def holders(store: Both, text: str = TOKEN) -> list[str]:
     """The files of the store in which this text stands."""
     return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
 
 
-def redact(store: Store) -> int:
+def redact(store: Both) -> int:
     found = sum(redact_file(each, MASKING, dry=False).total() for each in store.redactable(None))
     store.renew(None)
     return found
 
 
-def test_only_the_bytes_of_secrets_change(store: Store) -> None:
+def test_only_the_bytes_of_secrets_change(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(f"use {TOKEN} please"), talk.said("no"), talk.said(f"a {TOKEN}"), b"torn")
     before, found = path(store).stat(), path(store).read_bytes()
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
@@ -49,7 +48,7 @@ def test_only_the_bytes_of_secrets_change(store: Store) -> None:
     assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
 
 
-def test_the_same_again_finds_nothing_and_writes_nothing(store: Store) -> None:
+def test_the_same_again_finds_nothing_and_writes_nothing(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
     found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
@@ -57,7 +56,7 @@ def test_the_same_again_finds_nothing_and_writes_nothing(store: Store) -> None:
     assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
 
 
-def test_a_dry_run_counts_the_same_and_changes_nothing(store: Store) -> None:
+def test_a_dry_run_counts_the_same_and_changes_nothing(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
     path(store).chmod(0o400)
     found = path(store).read_bytes()
@@ -65,7 +64,7 @@ def test_a_dry_run_counts_the_same_and_changes_nothing(store: Store) -> None:
     assert path(store).read_bytes() == found
 
 
-def test_a_link_is_not_followed(store: Store, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text(TOKEN)
     link = tmp_path / "link.jsonl"
@@ -75,7 +74,7 @@ def test_a_link_is_not_followed(store: Store, tmp_path: Path) -> None:
     assert elsewhere.read_text() == TOKEN
 
 
-def test_a_file_of_a_later_version_is_left(store: Store) -> None:
+def test_a_file_of_a_later_version_is_left(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(TOKEN))
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
@@ -84,7 +83,7 @@ def test_a_file_of_a_later_version_is_left(store: Store) -> None:
     assert path(store).read_bytes() == later
 
 
-def test_all_that_was_said_is_redacted_wherever_it_lies(store: Store) -> None:
+def test_all_that_was_said_is_redacted_wherever_it_lies(store: Both) -> None:
     turn = talk.prompt(TOKEN), talk.said(TOKEN), talk.answer()
     for session in ("s", "s", "partial"):
         talk.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
@@ -101,7 +100,7 @@ def test_all_that_was_said_is_redacted_wherever_it_lies(store: Store) -> None:
     assert [row.title for row in store.page(AGENT, None, None, "").rows] == [MASK]
 
 
-def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: Store) -> None:
+def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: Both) -> None:
     for session in ("s", "other"):
         talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
     [chosen] = [row for row in store.sessions() if row.session == "s"]
@@ -115,7 +114,7 @@ def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: S
     assert {row.session: row.title for row in store.sessions()} == {"s": MASK, "other": TOKEN}
 
 
-def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: Store) -> None:
+def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
     assert len(store.sessions()) == 1
     store.mark(AGENT, "s")
@@ -123,7 +122,7 @@ def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: S
     assert len(store.sessions()) == 1
 
 
-def test_what_others_append_meanwhile_is_neither_lost_nor_torn(store: Store) -> None:
+def test_what_others_append_meanwhile_is_neither_lost_nor_torn(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_proxy import conversation
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turn, Turns
-from acp_proxy.views import conversation
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests import strategies  # noqa: F401 - no time limits

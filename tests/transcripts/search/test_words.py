@@ -14,8 +14,8 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import digit, file_name
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.search import searching
-from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.upkeep import verifying
+from tests.stored import Both
 from tests.transcripts import cold, talk
 from tests.transcripts.searches import SECRET, append, found, keep, left, search, tables
 from tests.transcripts.talk import prompt, said
@@ -28,41 +28,39 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Store:
-    return Store(root)
+def store(root: Path) -> Both:
+    return Both(root)
 
 
 # What is gone.
 
 
-def deleted(store: Store) -> None:
+def deleted(store: Both) -> None:
     store.delete(AGENT, "s")
     store.forget(AGENT, "s")
 
 
-def removed(store: Store) -> None:
+def removed(store: Both) -> None:
     [row] = [row for row in store.sessions() if row.session == "s"]
     store.remove(row)
 
 
-def removed_by_hand(store: Store) -> None:
+def removed_by_hand(store: Both) -> None:
     for path in (store.root / "transcripts" / AGENT).glob(f"{file_name('s')}.*"):
         path.unlink()
     store.mark(AGENT, "s")
     store.sessions()
 
 
-def deleted_by_another_process_that_died(store: Store) -> None:
+def deleted_by_another_process_that_died(store: Both) -> None:
     known = store._layout.journal(AGENT)
     known.append("deleted", "s", talk.time(0))
-    Store(store.root).sessions()
+    Both(store.root).sessions()
 
 
 @pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_another_process_that_died])
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_was_deleted_is_in_no_file(
-    store: Store, root: Path, delete: Callable[[Store], None], packed: bool
-) -> None:
+def test_what_was_deleted_is_in_no_file(store: Both, root: Path, delete: Callable[[Both], None], packed: bool) -> None:
     keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
     keep(store, "kept", "My word is another")
     store.sessions()
@@ -78,7 +76,7 @@ def test_what_was_deleted_is_in_no_file(
 
 
 def test_a_session_that_was_set_aside_is_deleted_whole_also_where_nobody_has_searched_since(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
@@ -89,7 +87,7 @@ def test_a_session_that_was_set_aside_is_deleted_whole_also_where_nobody_has_sea
     assert found(store, "another") == [("s", [1])]
 
 
-def test_what_was_deleted_softly_is_not_found_and_gone_with_its_last_copy(store: Store, root: Path) -> None:
+def test_what_was_deleted_softly_is_not_found_and_gone_with_its_last_copy(store: Both, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     [row] = store.sessions()
@@ -103,7 +101,7 @@ def test_what_was_deleted_softly_is_not_found_and_gone_with_its_last_copy(store:
     assert left(root) == []
 
 
-def test_a_title_of_the_users_is_found_until_it_has_another(store: Store, root: Path) -> None:
+def test_a_title_of_the_users_is_found_until_it_has_another(store: Both, root: Path) -> None:
     keep(store, "s", "hello")
     found(store, "hello")
     [row] = store.sessions()
@@ -116,7 +114,7 @@ def test_a_title_of_the_users_is_found_until_it_has_another(store: Store, root: 
     assert found(store, "another") == [("s", [])]
 
 
-def test_a_delete_makes_only_a_sixteenth_to_be_read_again(store: Store, root: Path) -> None:
+def test_a_delete_makes_only_a_sixteenth_to_be_read_again(store: Both, root: Path) -> None:
     for number in range(64):
         keep(store, f"s{number}", "word")
     found(store, "word")
@@ -126,7 +124,7 @@ def test_a_delete_makes_only_a_sixteenth_to_be_read_again(store: Store, root: Pa
     assert len(found(store, "word", limit=100)) == 63
 
 
-def test_what_was_masked_is_in_no_file_and_not_found(store: Store, root: Path) -> None:
+def test_what_was_masked_is_in_no_file_and_not_found(store: Both, root: Path) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}")
     assert found(store, "key") == [("s", [1])]
@@ -139,7 +137,7 @@ def test_what_was_masked_is_in_no_file_and_not_found(store: Store, root: Path) -
 
 
 def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", f"My word is {SECRET}")
     store.sessions()
@@ -147,7 +145,7 @@ def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
     def overtaken(*given: object) -> object:
         work = searching_work_on(*given)  # type: ignore[arg-type]
         monkeypatch.undo()
-        deleted(Store(root))
+        deleted(Both(root))
         return work
 
     searching_work_on = searching.work_on
@@ -158,7 +156,7 @@ def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
 
 
 def test_a_delete_may_come_at_any_moment_while_a_table_is_made(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", "word")
     assert found(store, "word") == [("s", [1])]
@@ -210,9 +208,7 @@ BROKEN = [cut_short, garbage, empty, of_a_later_version, without_words, Path.unl
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_a_table_that_cannot_be_trusted_is_made_anew(
-    store: Store, root: Path, break_it: Callable[[Path], None]
-) -> None:
+def test_a_table_that_cannot_be_trusted_is_made_anew(store: Both, root: Path, break_it: Callable[[Path], None]) -> None:
     for number in range(20):
         keep(store, f"s{number}", f"a word {'x' * 5000}")
     assert len(found(store, "word", limit=100)) == 20
@@ -224,18 +220,18 @@ def test_a_table_that_cannot_be_trusted_is_made_anew(
 
 
 def test_an_index_that_is_made_anew_has_nothing_read_again(
-    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", "word")
     found(store, "word")
     for path in root.glob("index.sqlite3*"):
         path.unlink()
     monkeypatch.setattr(searching, "Turns", None)
-    assert found(Store(root), "word") == [("s", [1])]
+    assert found(Both(root), "word") == [("s", [1])]
 
 
 def test_what_stands_in_the_place_of_the_tables_is_an_error_with_its_name_and_in_nobodys_way(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     (root / "search").write_text("of somebody else")
     (root / "search").chmod(0o644)  # which is a finding of its own
@@ -247,14 +243,14 @@ def test_what_stands_in_the_place_of_the_tables_is_an_error_with_its_name_and_in
     assert left(root) == []
 
 
-def test_without_fts5_it_is_said_what_to_do(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fts5_it_is_said_what_to_do(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "word")
     monkeypatch.setattr(Index, "select", lambda *given: [])
     with pytest.raises(NoFullText, match="FTS5"):
         found(store, "word")
 
 
-def test_nobody_but_a_search_makes_a_table(store: Store, root: Path) -> None:
+def test_nobody_but_a_search_makes_a_table(store: Both, root: Path) -> None:
     keep(store, "s", "word")
     store.page(AGENT, None, None, talk.RUN)
     store.bring_in(AGENT, "s")
@@ -262,7 +258,7 @@ def test_nobody_but_a_search_makes_a_table(store: Store, root: Path) -> None:
     assert not (root / "search").exists()
 
 
-def test_tables_are_for_us_alone(store: Store, root: Path) -> None:
+def test_tables_are_for_us_alone(store: Both, root: Path) -> None:
     keep(store, "s", "word")
     before = os.umask(0)
     try:
@@ -297,7 +293,7 @@ def without_its_turns(path: Path) -> None:
     ],
 )
 def test_a_table_that_says_something_else_is_named_and_repaired(
-    store: Store, root: Path, break_it: Callable[[Path], None], kind: str
+    store: Both, root: Path, break_it: Callable[[Path], None], kind: str
 ) -> None:
     keep(store, "s", "a word", "another word")
     found(store, "word")
@@ -312,7 +308,7 @@ def test_a_table_that_says_something_else_is_named_and_repaired(
     assert found(store, "word") == [("s", [1, 2])]
 
 
-def test_what_is_behind_only_since_something_was_said_is_no_damage(store: Store) -> None:
+def test_what_is_behind_only_since_something_was_said_is_no_damage(store: Both) -> None:
     keep(store, "s", "a word")
     append(store, "s", prompt("torn", at=5)[:-1])
     assert found(store, "torn") == [("s", [2])]
@@ -322,7 +318,7 @@ def test_what_is_behind_only_since_something_was_said_is_no_damage(store: Store)
     assert found(store, "third") == [("s", [3])]
 
 
-def test_what_others_put_among_the_tables_is_left_alone(store: Store, root: Path) -> None:
+def test_what_others_put_among_the_tables_is_left_alone(store: Both, root: Path) -> None:
     keep(store, "s", "a word")
     found(store, "word")
     (root / "search" / "notes.txt").write_text("mine")

@@ -12,9 +12,8 @@ from acp_proxy.transcripts.files.journal import Journal
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
-from tests.stored import contents
+from tests.stored import Both, contents
 from tests.transcripts import cold, talk
 
 AGENT = "agent"
@@ -80,19 +79,19 @@ def test_whatever_there_is_the_limits_hold_and_the_newest_stay(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    store = Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
     for number, name in enumerate("abc"):
         talk.keep(store, AGENT, name, talk.prompt(f"the words of {name}", session=name), at=number)
     return store
 
 
-def pruned(store: Store, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
+def pruned(store: Both, *, deleted: bool = False, soft: bool = False) -> dict[str, str | None]:
     candidates = store.candidates(deleted=deleted)
     return {candidate.session: trouble for candidate, trouble in store.prune(candidates, soft=soft)}
 
 
-def test_what_is_pruned_is_gone_from_every_file_and_stays_deleted(store: Store) -> None:
+def test_what_is_pruned_is_gone_from_every_file_and_stays_deleted(store: Both) -> None:
     assert [row.session for row in store.sessions()] == ["c", "b", "a"]
     assert pruned(store) == {"a": None, "b": None, "c": None}
     assert store.sessions() == []
@@ -101,7 +100,7 @@ def test_what_is_pruned_is_gone_from_every_file_and_stays_deleted(store: Store) 
     assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
 
 
-def test_what_somebody_has_open_is_left_alone(store: Store) -> None:
+def test_what_somebody_has_open_is_left_alone(store: Both) -> None:
     transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
     assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.sessions()] == ["b"]
@@ -111,7 +110,7 @@ def test_what_somebody_has_open_is_left_alone(store: Store) -> None:
 
 @pytest.mark.parametrize("soft", [False, True])
 def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
-    store: Store, monkeypatch: pytest.MonkeyPatch, soft: bool
+    store: Both, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
     """It is compressed when we look, and plain by the time at which we may touch it."""
     cold.kept(store, "s")
@@ -122,7 +121,7 @@ def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
     def quicker(journal: Journal) -> Iterator[None]:
         if not opened:
             monkeypatch.setattr(Journal, "alone", alone)
-            opened.append(Store(store.root).begin(AGENT, talk.header("s"), fresh=False))
+            opened.append(Both(store.root).begin(AGENT, talk.header("s"), fresh=False))
         with alone(journal):
             yield
 
@@ -134,7 +133,7 @@ def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
     assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
 
 
-def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Store) -> None:
+def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Both) -> None:
     assert pruned(store, soft=True) == {"a": None, "b": None, "c": None}
     assert store.sessions() == []
     store.restore(store.kept()[0])
@@ -143,7 +142,7 @@ def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Store)
     assert len(store.sessions()) == 1
 
 
-def test_of_what_is_pruned_after_a_soft_delete_no_word_is_left_where_its_id_lives_again(store: Store) -> None:
+def test_of_what_is_pruned_after_a_soft_delete_no_word_is_left_where_its_id_lives_again(store: Both) -> None:
     store.sessions()
     store.delete(AGENT, "a", soft=True)
     store.lift(AGENT, "a")
@@ -153,7 +152,7 @@ def test_of_what_is_pruned_after_a_soft_delete_no_word_is_left_where_its_id_live
     assert len(store.sessions()) == 3
 
 
-def test_what_cannot_be_deleted_is_named_by_the_errno(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_deleted_is_named_by_the_errno(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -161,7 +160,7 @@ def test_what_cannot_be_deleted_is_named_by_the_errno(store: Store, monkeypatch:
     assert pruned(store) == {"a": "EACCES", "b": "EACCES", "c": "EACCES"}
 
 
-def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store: Store) -> None:
+def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store: Both) -> None:
     layout = Layout(store.root)
     path = cold.kept(store, "s")
     copy = layout.backup(AGENT, path.stem, talk.time(1))
@@ -172,14 +171,14 @@ def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store
     assert sizes["s"] == size + 1000
 
 
-def test_sessions_that_were_never_prompted_are_candidates_too(store: Store) -> None:
+def test_sessions_that_were_never_prompted_are_candidates_too(store: Both) -> None:
     talk.keep(store, AGENT, "silent", talk.said("hi", session="silent"))
     assert "silent" not in {row.session for row in store.sessions()}
     assert [each.counts for each in store.candidates() if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
-def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_calls_that(store: Store) -> None:
+def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_calls_that(store: Both) -> None:
     talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
     assert [row.session for row in store.sessions()][-1] == talk.SESSION
     [first, *_] = store.candidates()
@@ -187,7 +186,7 @@ def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_call
     assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), store.candidates())}
 
 
-def test_what_was_gone_on_with_after_it_was_chosen_is_left_alone(store: Store) -> None:
+def test_what_was_gone_on_with_after_it_was_chosen_is_left_alone(store: Both) -> None:
     candidates = store.candidates()
     talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
     gone = {candidate.session: trouble for candidate, trouble in store.prune(candidates, soft=False)}

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.upkeep.usage import AgentUsed, SessionUsed, Used
 from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer
-from tests.stored import EPOCH, chunk, message, store_session
+from tests.stored import EPOCH, Both, chunk, message, store_session
 from tests.strategies import values
 from tests.transcripts import talk
 
@@ -123,11 +122,11 @@ def test_whatever_agents_report_is_counted_or_left_out(used: Any, cost: Any, cur
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
-def test_every_transcript_counts_with_its_bytes_and_only_prompted_ones_with_the_rest(store: Store) -> None:
+def test_every_transcript_counts_with_its_bytes_and_only_prompted_ones_with_the_rest(store: Both) -> None:
     told = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1, "currency": "USD"}}
     first = store_session(store, "a", ("prompt", [chunk("usage"), told]), agent="one", at=EPOCH)
     store_session(store, "b", ("prompt", [told]), agent="other", at=EPOCH)
@@ -144,7 +143,7 @@ def test_every_transcript_counts_with_its_bytes_and_only_prompted_ones_with_the_
     assert len(agents) == 2
 
 
-def test_damage_and_what_was_deleted_meanwhile_are_passed_over(store: Store) -> None:
+def test_damage_and_what_was_deleted_meanwhile_are_passed_over(store: Both) -> None:
     path = store_session(store, "a", ("x", []), ("y", []))
     path.write_bytes(path.read_bytes().replace(b"\n", b"\0\0", 2) + b"\0\0 prompt \n")
     agents, failed = store.usage([*store.transcripts(), (path.parent.name, "gone-0123456789abcdef")])

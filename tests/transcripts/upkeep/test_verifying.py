@@ -11,8 +11,8 @@ import pytest
 
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.store import Store
 from acp_proxy.transcripts.upkeep.verifying import BY_HAND, NOTHING, REPAIR, Finding
+from tests.stored import Both
 from tests.transcripts import talk
 
 AGENT = "agent"
@@ -27,8 +27,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def store(root: Path) -> Store:
-    store = Store(root)
+def store(root: Path) -> Both:
+    store = Both(root)
     for at, session in enumerate(("a", "b")):
         talk.keep(store, AGENT, session, at=at)
     assert len(store.sessions()) == 2
@@ -49,18 +49,18 @@ def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-def mend(store: Store) -> None:
+def mend(store: Both) -> None:
     for finding in list(store.verify()):
         if finding.todo == REPAIR:
             store.repair(finding)
 
 
-def test_a_store_that_is_well_has_nothing_to_say(store: Store) -> None:
+def test_a_store_that_is_well_has_nothing_to_say(store: Both) -> None:
     store.delete(AGENT, "a")
     assert kinds(store.verify()) == []
 
 
-def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: Store) -> None:
+def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: Both) -> None:
     going_on = store.begin(AGENT, talk.header("a"), fresh=False)
     store.mark(AGENT, "a")
     going_on.append(talk.prompt("more", session="a", at=9))
@@ -69,7 +69,7 @@ def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: St
     assert kinds(store.verify()) == []
 
 
-def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Store, root: Path) -> None:
+def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Both, root: Path) -> None:
     damage(path_of(root, "a"))
     [found] = store.verify()
     assert (found.path, found.agent, found.name) == (path_of(root, "a"), AGENT, file_name("a"))
@@ -83,7 +83,7 @@ def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Stor
     assert store.repair(found) is None  # nothing left to do, and nothing to copy
 
 
-def test_a_delete_takes_the_copies_too_and_no_others(store: Store, root: Path) -> None:
+def test_a_delete_takes_the_copies_too_and_no_others(store: Both, root: Path) -> None:
     for session in ("a", "b"):
         damage(path_of(root, session))
     mend(store)
@@ -92,7 +92,7 @@ def test_a_delete_takes_the_copies_too_and_no_others(store: Store, root: Path) -
     assert left.name.startswith(file_name("b"))
 
 
-def test_a_line_that_is_being_written_is_waited_for(store: Store, root: Path) -> None:
+def test_a_line_that_is_being_written_is_waited_for(store: Both, root: Path) -> None:
     path = path_of(root, "a")
     line = talk.said("x" * 1000, session="a")
     with path.open("ab") as file:
@@ -115,14 +115,14 @@ def test_a_line_that_is_being_written_is_waited_for(store: Store, root: Path) ->
     ],
 )
 def test_what_a_repair_cannot_mend_says_what_to_do_else(
-    store: Store, root: Path, data: bytes, kind: str, todo: str
+    store: Both, root: Path, data: bytes, kind: str, todo: str
 ) -> None:
     path_of(root, "a").write_bytes(data)
     os.utime(path_of(root, "a"), (LONG_AGO, LONG_AGO))
     assert [one for one in kinds(store.verify()) if "index" not in one[0]] == [(kind, todo)]
 
 
-def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Store, root: Path) -> None:
+def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Both, root: Path) -> None:
     folder = root / "transcripts" / AGENT
     path_of(root, "a").unlink()
     os.mkfifo(path_of(root, "a"))
@@ -133,12 +133,12 @@ def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Store, root: Pat
     assert sorted(kinds(store.verify())) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
 
 
-def test_marks_of_what_is_not_there_are_no_damage(store: Store) -> None:
+def test_marks_of_what_is_not_there_are_no_damage(store: Both) -> None:
     store.mark(AGENT, "never there")
     assert kinds(store.verify()) == [("leftover", NOTHING)]
 
 
-def test_files_that_others_may_read_are_closed_to_them(store: Store, root: Path) -> None:
+def test_files_that_others_may_read_are_closed_to_them(store: Both, root: Path) -> None:
     path_of(root, "a").chmod(0o644)
     (root / "transcripts" / AGENT).chmod(0o755)
     assert kinds(store.verify()) == [("mode", REPAIR)] * 2
@@ -148,14 +148,14 @@ def test_files_that_others_may_read_are_closed_to_them(store: Store, root: Path)
     assert (root / "transcripts" / AGENT).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Store, root: Path) -> None:
+def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Both, root: Path) -> None:
     store.delete(AGENT, "a")
     damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
     store.delete(AGENT, "b")
     assert kinds(store.verify()) == [("damaged journal", REPAIR)]
     mend(store)
     assert kinds(store.verify()) == []
-    assert Store(root).deleted(AGENT) == {"a", "b"}
+    assert Both(root).deleted(AGENT) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Store, root:
     ],
 )
 def test_an_index_that_is_not_what_the_transcripts_say_is_made_anew(
-    store: Store, root: Path, accident: object, kind: str
+    store: Both, root: Path, accident: object, kind: str
 ) -> None:
     rows = store.sessions()
     assert callable(accident)
     accident(root / "index.sqlite3")
-    opened = Store(root)
+    opened = Both(root)
     assert kinds(opened.verify()) == [(kind, REPAIR)]
     mend(opened)
     assert opened.sessions() == rows
@@ -193,7 +193,7 @@ def changed(path: Path, statement: str) -> None:
         database.execute(statement)
 
 
-def test_an_index_that_was_put_back_from_a_copy_is_behind(store: Store, root: Path) -> None:
+def test_an_index_that_was_put_back_from_a_copy_is_behind(store: Both, root: Path) -> None:
     old = root / "index.sqlite3"
     changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(old, root.parent / "copy")
@@ -204,4 +204,4 @@ def test_an_index_that_was_put_back_from_a_copy_is_behind(store: Store, root: Pa
         path.unlink()
     shutil.copy(root.parent / "copy", old)
     old.chmod(0o600)
-    assert kinds(Store(root).verify()) == [("index behind", REPAIR)]
+    assert kinds(Both(root).verify()) == [("index behind", REPAIR)]

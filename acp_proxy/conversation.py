@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
+from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
-from acp_proxy.views.outputs import merged
+from acp_proxy.transcripts.archive import Line, Lines, Reading
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry

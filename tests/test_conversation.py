@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from acp_proxy import conversation
+from acp_proxy.conversation import Begun, Call, Note, Other, Plan, Said, Turn
 from acp_proxy.transcripts.store import Store
-from acp_proxy.views import conversation
-from acp_proxy.views.conversation import Begun, Call, Note, Other, Plan, Said, Turn
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.stored import EPOCH, chunk, message, store_session
