@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.wire.record import GAP, RECORDED
+from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
 from tests.stored import Both
 

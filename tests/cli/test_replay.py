@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.client import TIMEOUT
 from acp_proxy.views import figures
+from tests.client import TIMEOUT
 from tests.mock.recording import call
 from tests.stored import Both, store_session
 from tests.transcripts import talk

@@ -9,10 +9,10 @@ import psutil
 import pytest
 
 import acp_proxy
-from acp_proxy.demo.agent import NAME
-from acp_proxy.demo.client import RequestFailed
 from acp_proxy.transcripts.lives.packing import Terms
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
+from tests.scripted.agent import NAME
 from tests.stored import Both, chunk, store_session
 
 SUPERVISED = "it is supervised"

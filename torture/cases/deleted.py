@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.client import OutputEnded, RequestFailed
+from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, prompt, say
 from tests.stored import Both
 from torture import faults

@@ -1,4 +1,4 @@
-"""The bundled agent's side of the line: whole lines out, requests of its own, and calls that can be cancelled.
+"""The scripted agent's side of the line: whole lines out, requests of its own, and calls that can be cancelled.
 
 Guarantees that lines of different threads never interleave, and that a wait ends when its call is cancelled.
 A client that has gone away is no error: what is written then is dropped.

@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.connection import Call, Connection, encode
-from acp_proxy.demo.script import ScriptError, Step, fill
-from acp_proxy.demo.turn import chunk
+from acp_proxy.demo.turn import chunk, fill, memory_of
+from tests.scripted.connection import Call, Connection, encode
+from tests.scripted.script import ScriptError, Step
 
 STDERR = 2
 BATCH_BYTES = 64 * 1024  # what a pipe takes at once on Linux
@@ -60,7 +60,7 @@ class Player:
                             call, call.session, chunk("user_message_chunk", block["text"], f"user-{call.number}")
                         )
             case {"remember": True}:
-                self.say(call, memory_of(call), step.get("messageId"))
+                self.say(call, memory_of(call.earlier), step.get("messageId"))
             case {"sleep": int() | float() as seconds}:
                 self._connection.wait(call, timeout=seconds)
             case {"wait_cancel": True}:
@@ -128,17 +128,6 @@ class Player:
         self._children.append(child)
         if "pidfile" in options:
             write_pid(Path(options["pidfile"]), child.pid)
-
-
-def memory_of(call: Call) -> str:
-    match call.earlier:
-        case []:
-            return "I remember no earlier prompt."
-        case [first]:
-            return f"I remember 1 earlier prompt; the first was: {first}"
-        case [first, *_]:
-            return f"I remember {len(call.earlier)} earlier prompts; the first was: {first}"
-    raise AssertionError
 
 
 def write_pid(path: Path, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""What the bundled agent remembers: its sessions, their prompts and its answers.
+"""What the scripted agent remembers: its sessions, their prompts and its answers.
 
 With a directory, each session is one JSON file, replaced atomically, so that a session outlives the process.
 Without one, the memory ends with the process. Two processes may share a directory; the last to write a session wins.

@@ -1,4 +1,4 @@
-"""What the bundled agent does, as data: the script's format, reading it, and filling in its words.
+"""What the scripted agent does, as data: the script's format, reading it, and filling in its words.
 
 `fixtures/agents/README.md` has every script of the tests. The whole format, all of it optional:
 
@@ -39,7 +39,6 @@ prompt and the error -32800 for anything else. Strings may hold {prompt}, {sessi
 """
 
 import json
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,8 +50,6 @@ STEPS = WAITING | {
     "update", "say_answer", "notify", "echo_prompt", "remember", "stop", "result", "error",
     "line", "raw", "stderr", "exit", "signal", "close_stdout", "spawn",
 }  # fmt: skip
-
-_PLACE = re.compile(r"\{(\w+(?:\.\w+)?)\}")
 
 
 class ScriptError(Exception):
@@ -105,22 +102,6 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = merge(merged[key], value) if both else value
     return merged
-
-
-def fill(value: Any, names: dict[str, Any]) -> Any:
-    """The value with every known {name} in its strings filled in; a string that is one name keeps the value's type."""
-    match value:
-        case str():
-            whole = _PLACE.fullmatch(value)
-            if whole and whole[1] in names:
-                return names[whole[1]]
-            return _PLACE.sub(lambda place: str(names.get(place[1], place[0])), value)
-        case list():
-            return [fill(item, names) for item in value]
-        case dict():
-            return {key: fill(item, names) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _method(name: str, given: dict[str, Any]) -> MethodScript:
