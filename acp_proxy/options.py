@@ -74,14 +74,17 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
     ),
     ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
     (
-        "compact",
-        "ACP_PROXY_COMPACT",
+        "compress",
+        "ACP_PROXY_COMPRESS",
         ("daily", "off"),
         "daily",
         "When large transcripts are compressed that nobody has used for a week: once a day, in idle minutes, or not.",
     ),
     ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
 )
+
+RENAMED = {"--compact": "--compress"}
+"""What an option was called once."""
 
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
@@ -104,6 +107,8 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
         if word == "--" and not equals:
             break
         if word not in table:
+            if word in RENAMED:
+                raise UsageError(f"run has no option {word}. It is called {RENAMED[word]} now.")
             raise UsageError(
                 f"run has no option {word}. Options of the agent stand behind its name; see: acp-proxy run --help"
             )

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
+from acp_proxy.transcripts.names import COMPRESSED_SUFFIX, SUFFIX
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
@@ -87,7 +87,7 @@ def _files(beginning: str) -> list[str]:
         named = [os.path.join(folder, each.name) + ("/" if each.is_dir() else "") for each in found]
     except OSError:
         return []
-    return sorted(path for path in named if path.endswith(("/", SUFFIX, PACKED_SUFFIX)))
+    return sorted(path for path in named if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
 
 
 def _root(context: typer.Context) -> Path:

@@ -24,6 +24,8 @@ class Place:
 
 class Group(TyperGroup):
     table: ClassVar[Mapping[str, Place]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old names of commands, and the new ones."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -36,6 +38,11 @@ class Group(TyperGroup):
         except typer.BadParameter as problem:
             problem.message = problem.message.removeprefix("Value error, ")
             raise
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        if new := self.renamed.get(args[0]):
+            ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return list(self.table)

@@ -14,7 +14,7 @@ import typer
 from acp_proxy.cli import completing
 from acp_proxy.cli.storing import chosen, store_of
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
+from acp_proxy.transcripts.names import COMPRESSED_SUFFIX, SUFFIX
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.wire.record import Header
 
@@ -43,8 +43,8 @@ def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Heade
 
 def _file(path: Path) -> Reading:
     resolved = Path(os.path.realpath(path))  # who names a link means what it leads to
-    if resolved.name.endswith(PACKED_SUFFIX):
-        resolved = resolved.with_name(resolved.name.removesuffix(PACKED_SUFFIX) + SUFFIX)
+    if resolved.name.endswith(COMPRESSED_SUFFIX):
+        resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
     try:
         return Reading(resolved)
     except NewerFormat as problem:
@@ -61,4 +61,4 @@ def _stored(wanted: str, store: str, agent: str) -> Reading:
 
 
 def _looks_like_a_file(wanted: str) -> bool:
-    return wanted.endswith((SUFFIX, PACKED_SUFFIX)) or os.sep in wanted
+    return wanted.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in wanted

@@ -23,8 +23,9 @@ class Sessions(Group):
         "verify": Place("acp_proxy.cli.damage", "verify"),
         "repair": Place("acp_proxy.cli.damage", "repair"),
         "redact": Place("acp_proxy.cli.redact", "redact"),
-        "compact": Place("acp_proxy.cli.compact", "compact"),
+        "compress": Place("acp_proxy.cli.compress", "compress"),
     }
+    renamed: ClassVar = {"compact": "compress"}
 
 
 app = typer.Typer(

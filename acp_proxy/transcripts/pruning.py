@@ -13,7 +13,7 @@ from acp_proxy.transcripts import deleting
 from acp_proxy.transcripts.catalog import Catalog
 from acp_proxy.transcripts.keeping import kept, titled
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import aside, packed
+from acp_proxy.transcripts.names import aside, compressed
 from acp_proxy.transcripts.newest import everything
 from acp_proxy.wire.value import Value
 
@@ -131,7 +131,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
 
 def _written(path: Path) -> tuple[int, int] | None:
     """None: it is not there."""
-    for form in (path, packed(path)):
+    for form in (path, compressed(path)):
         with suppress(FileNotFoundError):
             found = os.stat(form)
             return found.st_mtime_ns, found.st_size

@@ -18,7 +18,7 @@ from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts import access, deleting, folders, forks, names, opening
 from acp_proxy.transcripts.journal import State
 from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import file_name, packed
+from acp_proxy.transcripts.names import compressed, file_name
 from acp_proxy.transcripts.reading import Reading
 from acp_proxy.transcripts.transcript import Transcript, sync
 from acp_proxy.wire import clock
@@ -293,12 +293,12 @@ class Store:
     def path(self, listed: "Listed") -> Path:
         """The file of its transcript as it lies."""
         path = self._layout.transcript(listed.agent, listed.name)
-        return path if os.path.lexists(path) or not os.path.lexists(packed(path)) else packed(path)
+        return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
 
-    # --- packing
+    # --- compression
 
-    def compactable(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
-        """Agents and names of these transcripts, or of all; what crashes have left of packing is removed."""
+    def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
+        """Agents and names of these transcripts, or of all; what crashes have left of compressing is removed."""
         from acp_proxy.transcripts import packing
 
         if chosen is not None:
@@ -306,21 +306,21 @@ class Store:
         packing.clear(self._layout)
         return self.transcripts()
 
-    def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":
-        """Pack a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
+    def compress(self, agent: str, name: str, terms: "Terms") -> "Made | None":
+        """Compress a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
         from acp_proxy.transcripts import packing
 
-        made = packing.pack(self._layout, agent, name, terms)
+        made = packing.compress(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and it is read once more
-                self._catalog.packed(agent, name, made.inodes)
+                self._catalog.compressed(agent, name, made.inodes)
         return made
 
     def daily(self) -> "AbstractContextManager[bool]":
-        """Whether the day's packing is ours to do; it is done when this is left without an exception."""
+        """Whether the day's compressing is ours to do; it is done when this is left without an exception."""
         from acp_proxy.transcripts.packing import once_a_day
 
-        return once_a_day(self._layout.compacted)
+        return once_a_day(self._layout.compressed)
 
     # --- single files
 

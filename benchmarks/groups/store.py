@@ -92,7 +92,7 @@ def disk(effort: Effort) -> Row:
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
         path = stores.long(folder / "store", stores.told(answer, effort.chance))
-        made = Store(folder / "store").compact(path.parent.name, path.stem, Terms(older_than=0.0))
+        made = Store(folder / "store").compress(path.parent.name, path.stem, Terms(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
     samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}

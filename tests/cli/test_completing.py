@@ -52,7 +52,7 @@ def words(line: str) -> list[str]:
     return [each[0] for each in offered(line)]
 
 
-@pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compact", "redact", "verify", "repair"])
+@pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compress", "redact", "verify", "repair"])
 def test_sessions_are_offered_newest_first_with_their_titles(store: Store, command: str) -> None:
     assert offered(f"sessions {command} ") == [
         ["last", "the newest"],

@@ -76,7 +76,7 @@ def test_a_transcript_is_exported_byte_for_byte_also_where_it_is_compressed(stor
     assert run(store, "s", "--format", "jsonl").stdout_bytes == before
     age(path, 8)
     store.sessions()
-    CliRunner().invoke(app, ["sessions", "compact", "--store", str(store.root)])
+    CliRunner().invoke(app, ["sessions", "compress", "--store", str(store.root)])
     assert not path.exists()
     printed(store, "s", "--output", str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_bytes() == before

@@ -65,7 +65,7 @@ def test_a_session_has_the_same_keys_wherever_it_is_told_of(store: Store) -> Non
         ("prune", "--keep", "0", "--dry-run"),
         ("stats",),
         ("redact", "--dry-run"),
-        ("compact", "--older-than", "0s", "--min-size", "1"),
+        ("compress", "--older-than", "0s", "--min-size", "1"),
     ],
     ids=" ".join,
 )

@@ -27,5 +27,5 @@ def test_the_store_is_named_also_where_there_is_none_yet(tmp_path: Path) -> None
 def test_a_compressed_transcript_is_named_as_it_lies(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     cold.kept(store)
-    packed = cold.packed_now(store)
-    assert printed(store, "path", "last") == f"{packed}\n"
+    compressed = cold.compressed_now(store)
+    assert printed(store, "path", "last") == f"{compressed}\n"

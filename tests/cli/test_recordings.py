@@ -29,10 +29,10 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "store").exists()
 
 
-def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
+def test_a_compressed_file_is_read_too(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     cold.kept(store)
-    assert session_of(str(cold.packed_now(store)), tmp_path / "none") == "sess-1"
+    assert session_of(str(cold.compressed_now(store)), tmp_path / "none") == "sess-1"
 
 
 def test_a_session_is_looked_for_in_the_store(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_a_damaged_transcript_is_read_as_far_as_it_is_intact(tmp_path: Path) -> 
 def test_what_is_no_transcript_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("nothing of the kind\n")
     (tmp_path / "empty.jsonl").write_text("")
-    (tmp_path / "packed.jsonl.zst").write_bytes(b"no frame")
-    for word in ("notes", "empty.jsonl", "packed.jsonl.zst", "none.jsonl", ""):
+    (tmp_path / "compressed.jsonl.zst").write_bytes(b"no frame")
+    for word in ("notes", "empty.jsonl", "compressed.jsonl.zst", "none.jsonl", ""):
         with pytest.raises(NoTranscript, match=f"{tmp_path}.*{word}"):
             session_of(f"{tmp_path}/{word}", tmp_path / "store")
 

@@ -23,7 +23,7 @@ from acp_proxy.views import figures
 from tests.mock.recording import call
 from tests.stored import store_session
 from tests.transcripts import talk
-from tests.transcripts.cold import kept, packed_now
+from tests.transcripts.cold import compressed_now, kept
 
 NIGHT = 10 * 3600  # seconds
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -59,14 +59,14 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 
 
-def test_a_session_of_the_store_is_shown_packed_or_not(tmp_path: Path) -> None:
+def test_a_session_of_the_store_is_shown_compressed_or_not(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     kept(store, chunks=100)
     plain = shown("last", "--speed", "0", "--store", store.root)
-    packed = packed_now(store)
+    compressed = compressed_now(store)
     assert "word1" in plain.stdout
     assert shown("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
-    assert shown(packed, "--speed", "0").stdout == plain.stdout
+    assert shown(compressed, "--speed", "0").stdout == plain.stdout
 
 
 class Clock:

@@ -42,7 +42,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "verify"): (0, "Nothing is damaged.\n", ""),
     ("sessions", "repair"): (0, "0 mended.\n", ""),
     ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
-    ("sessions", "compact"): (0, "0 compressed.\n", ""),
+    ("sessions", "compress"): (0, "0 compressed.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
 }

@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.transcripts import noticing
 from acp_proxy.transcripts.index import Index
-from acp_proxy.transcripts.names import file_name, packed
+from acp_proxy.transcripts.names import compressed, file_name
 from acp_proxy.transcripts.packing import Terms
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
@@ -141,8 +141,8 @@ def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Store
     for session in ("a", "b", "c"):
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
-    assert store.compact(AGENT, file_name("c"), Terms(min_size=1, older_than=0.0)) is not None
-    assert packed(path_of(store, "c")).exists()
+    assert store.compress(AGENT, file_name("c"), Terms(min_size=1, older_than=0.0)) is not None
+    assert compressed(path_of(store, "c")).exists()
     before = listed(store)
     with looked_at(store.root / "transcripts" / AGENT) as touched:
         assert listed(store) == before

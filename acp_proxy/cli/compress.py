@@ -1,4 +1,4 @@
-"""``acp-proxy sessions compact``: stores large, cold transcripts compressed."""
+"""``acp-proxy sessions compress``: stores large, cold transcripts compressed."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # other commands need no zstd
     from acp_proxy.transcripts.packing import Made
 
 
-def compact(
+def compress(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
@@ -33,7 +33,7 @@ def compact(
     One at a time; they are read as before, and one that goes on is made plain again. It may run while agents do: what
     is in use is left alone, and so is what is larger than 128 MiB.
 
-    Example: acp-proxy sessions compact --dry-run
+    Example: acp-proxy sessions compress --dry-run
     """
     from acp_proxy.transcripts.packing import Terms
 
@@ -49,9 +49,9 @@ def compact(
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]
-        for folder, name in advancing(opened.compactable(rows), "Compressing"):
+        for folder, name in advancing(opened.compressible(rows), "Compressing"):
             try:
-                one = opened.compact(folder, name, terms)
+                one = opened.compress(folder, name, terms)
             except OSError as problem:
                 failed.append(f"{folder}/{name}: {problem.strerror}")
                 continue
