@@ -151,6 +151,12 @@ def test_what_is_not_understood_is_refused(words: list[str]) -> None:
         parse(*words)
 
 
+@pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
+def test_help_behind_another_option_is_refused_with_the_right_words(asked: str) -> None:
+    with pytest.raises(UsageError, match=f"acp-proxy run {asked}$"):
+        parse("--no-record", asked)
+
+
 @pytest.mark.parametrize("words", [["--compact", "off"], ["--compact=off"]])
 def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--compress"):

@@ -7,10 +7,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from acp_proxy.transcripts.names import COMPRESSED_SUFFIX, SUFFIX
 
@@ -67,13 +65,6 @@ def agents(context: typer.Context, incomplete: str) -> list[str]:
         ways = (names.called(folder), names.readable(folder))  # with its scope for who begins with that
         found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
     return sorted(found)
-
-
-class InFront(TyperCommand):
-    """A command in front of an agent's: from the agent's first word on, files are offered, and no options of ours."""
-
-    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
-        return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
 
 
 def _files(beginning: str) -> list[str]:

@@ -73,7 +73,7 @@ def _loaded(name: str, place: Place) -> TyperCommand | TyperGroup:
         return get_group(found)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if place.in_front:
-        from acp_proxy.cli.completing import InFront
+        from acp_proxy.cli.in_front import InFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
         alone.command(name, cls=InFront, context_settings=settings)(found)
