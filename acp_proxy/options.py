@@ -189,7 +189,7 @@ def patterns(text: str) -> list[str] | None:
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as problem:
-            raise UsageError(f"--redact {text}: {pattern!r} is not a pattern of Python's re: {problem}") from problem
+            raise UsageError(f"--redact {text}: {pattern!r} is not a valid regular expression: {problem}") from problem
     return found
 
 

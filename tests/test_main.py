@@ -139,7 +139,7 @@ def test_a_command_does_its_work_where_nothing_can_be_said(tmp_path: Path, words
 def test_a_question_that_nobody_can_answer_is_no_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
-    assert said.endswith("Nobody is there to answer. To do it unasked: --yes\n")
+    assert said.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
     assert Store(tmp_path / "store").sessions()
 
 

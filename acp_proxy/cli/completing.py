@@ -1,6 +1,7 @@
-"""What the shell offers for the word that is being typed. Never an error, whatever the store is like.
+"""Completion of the word that the user is typing. It never raises an error, whatever the state of the store.
 
-Ids and titles are somebody else's text, and zsh evaluates what it is given: only what means nothing to shells passes.
+Ids and titles come from other people, and zsh evaluates the text it gets: only characters without a meaning in shells
+pass.
 """
 
 import os
@@ -33,7 +34,7 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of what was deleted softly, the latest first, with the titles that the user gave."""
+    """Ids of softly deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.transcripts.keeping import kept  # no command needs it
     from acp_proxy.transcripts.layout import Layout
 
@@ -57,7 +58,7 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def agents(context: typer.Context, incomplete: str) -> list[str]:
-    """The names of the agents of which something is kept, as --agent takes them."""
+    """The names of recorded agents, in the form that --agent takes."""
     from acp_proxy.transcripts import glance, names
 
     found = set[str]()

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions compress``: stores large, cold transcripts compressed."""
+"""``acp-proxy sessions compress``: compress large transcripts that nobody uses."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -20,18 +20,20 @@ def compress(
     agent: AgentOption = "",
     older_than: Annotated[
         str,
-        typer.Option("--older-than", metavar="AGE", help="Only what nobody has written to for so long: 90m, 12h, 7d."),
+        typer.Option(
+            "--older-than", metavar="AGE", help="Only transcripts not written to for this long: 90m, 12h, 7d."
+        ),
     ] = "7d",
     min_size: Annotated[
-        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts from this size on: 64K, 1M.")
+        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts of at least this size: 64K, 1M.")
     ] = "256K",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be saved.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Compress large transcripts that nobody has used for a while.
 
-    One at a time; they are read as before, and one that goes on is made plain again. It may run while agents do: what
-    is in use is left alone, and so is what is larger than 128 MiB.
+    You can read them as before. acp-proxy decompresses a transcript when its session continues. You can run this
+    command while agents are running: it skips transcripts in use, and transcripts larger than 128 MiB.
 
     Example: acp-proxy sessions compress --dry-run
     """
@@ -70,7 +72,7 @@ def compress(
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
     for text in failed:
-        typer.echo(f"acp-proxy: not compressed: {text}. Mend what is named here, and run this again.", err=True)
+        typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failed:
         raise typer.Exit(1)
 

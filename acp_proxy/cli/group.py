@@ -1,6 +1,6 @@
-"""Groups of commands, each loaded when it is asked for: no command waits for the imports of another.
+"""Groups of commands. A command's module is imported only when the user asks for it.
 
-A group's table is the order of its help: what is wanted often and first, before the rest.
+A group's table is the order of its help: frequent commands come first.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -15,7 +15,7 @@ from typer.main import get_command, get_group
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a command's function is, or a group's app. ``in_front``: of an agent's command."""
+    """The place of a command's function, or of a group's app. ``in_front``: an agent's command follows it."""
 
     module: str
     name: str
@@ -32,7 +32,7 @@ class Group(TyperGroup):
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """A value that cannot be read is told without the words of the library that reads it."""
+        """Report an invalid value without the prefix that the parsing library adds."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as problem:
@@ -49,7 +49,7 @@ class Group(TyperGroup):
 
 
 class _Commands(Mapping[str, TyperCommand | TyperGroup]):
-    """All of a table, by name."""
+    """The commands of a table, by name, imported on first use."""
 
     def __init__(self, table: Mapping[str, Place]) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""``acp-proxy run``: its help. The command itself is recognised before any of this is imported (``__main__``)."""
+"""The help of ``acp-proxy run``. The command itself starts before any of this is imported (see ``__main__``)."""
 
 import inspect
 from typing import Annotated, Any
@@ -35,7 +35,7 @@ PANELS = {
     "Replay": ("replay", "replay-tool-limit"),
     "Files and processes": ("fsync", "compress", "grace"),
 }
-"""What only --help-all shows."""
+"""The options that only --help-all shows."""
 
 
 def run(agent: list[str], **given: Any) -> None:
@@ -53,7 +53,7 @@ def _words(name: str, value: object) -> list[str]:
 
 
 def _signature() -> inspect.Signature:
-    """typer reads a command's options from its signature: this one is made from the table."""
+    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``."""
     kind = inspect.Parameter.KEYWORD_ONLY
     argument = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
     parameters = [inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=argument)]

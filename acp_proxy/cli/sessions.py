@@ -1,4 +1,4 @@
-"""``acp-proxy sessions``: what is kept, for people and for programs."""
+"""``acp-proxy sessions``: commands on recorded sessions."""
 
 from typing import ClassVar
 
@@ -30,7 +30,7 @@ class Sessions(Group):
 
 app = typer.Typer(
     name="sessions",
-    help="What is kept: find it, read it, share it, tidy it up.",
+    help="Find, read, share and tidy up recorded sessions.",
     cls=Sessions,
     no_args_is_help=True,
     rich_markup_mode=None,

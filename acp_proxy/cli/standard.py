@@ -1,7 +1,7 @@
-"""The standard streams, as every command but ``run`` finds them: all three are there.
+"""The standard streams of every command but ``run``: all three exist.
 
-What cannot be written to stdout is ``NotWritable``, so that nobody takes it for trouble with something else; only who
-stops reading is a ``BrokenPipeError`` as ever. What cannot be said on stderr is not said.
+A failed write to stdout is ``NotWritable``, so that nobody blames another file; if the reader has left, it stays a
+``BrokenPipeError``. A failed write to stderr is ignored.
 """
 
 import io
@@ -32,7 +32,7 @@ def prepare() -> None:
 
 
 def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
-    """``errors``: what becomes of what a terminal, or a file, of another character set cannot have."""
+    """``errors``: how to write characters that the character set of a terminal or a file lacks."""
     if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
         before.reconfigure(errors=errors)
         return before  # a console of Windows

@@ -1,9 +1,9 @@
-"""A small ACP agent over stdio: `python -m acp_proxy.demo.agent`, for the demo and for trying clients.
+"""A small ACP agent over stdio: ``python -m acp_proxy.demo.agent``, for the demo and for tests of clients.
 
-It has no model: it plays a built-in turn, or the steps of a script (`script.py` has the format). What it can do is
-a parameter, and all it advertises is real; with `--memory` its sessions outlive the process.
-Each prompt, and each request whose script waits for something, is served by a thread of its own; everything else is
-answered in the order of arrival. It ends at the end of its stdin, abandoning open turns.
+It has no model: it plays a built-in turn, or the steps of a script (``script.py`` describes the format). Parameters
+choose its capabilities, and it implements everything it advertises; with ``--memory`` its sessions outlive the process.
+A thread serves each prompt, and each request whose script waits. Everything else is answered in the order of arrival.
+It exits at the end of its stdin and abandons open turns.
 """
 
 import argparse
@@ -102,7 +102,7 @@ class Agent:
             self._serve(call, play)
 
     def _begin(self, call: Call, play: MethodScript) -> None:
-        """What must happen in the order of arrival: check, look up, count."""
+        """Check, look up, count: what must happen in the order of arrival."""
         begin = self._methods.get(call.method)
         if begin is None and call.method not in self._script.methods:
             raise RpcError(UNKNOWN_METHOD, f"Method not found: {call.method}")
@@ -257,7 +257,7 @@ def info(session: Session) -> dict[str, Any]:
 
 
 def merge_session(result: Any, call: Call) -> Any:
-    """A scripted result of a method that makes a session, with the id put in where the script has none."""
+    """The scripted result of a method that creates a session, with an id if the script has none."""
     if call.method in ("session/new", "session/fork") and isinstance(result, dict):
         return {"sessionId": call.session} | result
     return result

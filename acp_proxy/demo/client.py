@@ -1,8 +1,8 @@
 """A small blocking ACP client over stdio, for the demo and for tests.
 
-Every line that the command writes is kept, in order, as it came; a condition variable wakes whoever waits for one.
-Every wait is bounded: it ends with what was awaited, with `TimeoutError`, or with `OutputEnded`, and the last two show
-the lines that came last. Nothing is checked against the protocol: lines may be anything.
+It keeps every line of the command, in order and unchanged. A condition variable wakes whoever waits for a line. Every
+wait is bounded: it ends with the expected line, with ``TimeoutError`` or with ``OutputEnded``, and both errors show the
+last lines. It does not check the protocol: lines may contain anything.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ NO_ANSWER = object()  # what an `on_request` returns to leave the request open
 
 
 class OutputEnded(Exception):
-    """The command's output ended before what was awaited came."""
+    """The command's output ended before the expected line came."""
 
 
 class RequestFailed(Exception):
@@ -50,14 +50,14 @@ class Line:
 
 
 def first_option(request: dict[str, Any]) -> Any:
-    """Allow what is asked for, by its first option; refuse every other request."""
+    """Allow every permission request by its first option; refuse every other request."""
     if request["method"] != "session/request_permission":
         raise RequestFailed({"code": -32601, "message": f"Method not found: {request['method']}"})
     return {"outcome": {"outcome": "selected", "optionId": request["params"]["options"][0]["optionId"]}}
 
 
 class Client:
-    """A running command, as its client sees it; use it in a `with`, which ends it."""
+    """A running command, seen by its client. Use it in a ``with`` block, which ends it."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class Client:
     # What is sent.
 
     def request(self, method: str, params: Any = None, timeout: float = TIMEOUT) -> Any:
-        """The result of the request; `RequestFailed` if the answer is an error."""
+        """The result of a request. Raises RequestFailed if the answer is an error."""
         return self.result_of(self.start_request(method, params), timeout)
 
     def start_request(self, method: str, params: Any = None) -> int:
-        """Send a request without waiting; its id."""
+        """Send a request without waiting, and return its id."""
         with self._changed:
             number, self._next_id = self._next_id, self._next_id + 1
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -120,7 +120,7 @@ class Client:
         return answer["result"]
 
     def answer_of(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
-        """The whole message that answered a request of ours."""
+        """The complete message that answered our request."""
         self._wait(lambda: request_id in self._answers, timeout, f"the answer to request {request_id}")
         return self._answers[request_id]
 
@@ -143,25 +143,25 @@ class Client:
     # What has come.
 
     def mark(self) -> int:
-        """The number of lines so far, for `since`."""
+        """The number of lines so far, for ``since``."""
         return len(self.lines)
 
     def messages(self, since: int = 0) -> list[Any]:
         return [line.message for line in self.lines[since:]]
 
     def updates(self, session: str | None = None, since: int = 0, until: int | None = None) -> list[dict[str, Any]]:
-        """The updates of a session, or of all, among the lines from `since` to before `until`."""
+        """The updates of a session, or of all, among the lines from ``since`` to before ``until``."""
         found = (line.message for line in self.lines[since:until])
         notifications = (one for one in found if isinstance(one, dict) and one.get("method") == "session/update")
         return [one["params"]["update"] for one in notifications if session in (None, one["params"]["sessionId"])]
 
     def position_of_answer(self, request_id: int) -> int:
-        """Where among the lines the answer to a request of ours is."""
+        """The position of the answer to our request among the lines."""
         answer = self._answers[request_id]
         return next(position for position, line in enumerate(self.lines) if line.message is answer)
 
     def stderr(self) -> str:
-        """What the command has said there; all of it, once it has exited."""
+        """The command's stderr so far; all of it once the command has exited."""
         if self.process.returncode is not None:
             self._threads[2].join(STDERR_SECONDS)
         return b"".join(self._stderr).decode(errors="replace")
@@ -169,7 +169,7 @@ class Client:
     # What is awaited.
 
     def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> Line:
-        """The first line, from `since` on, whose message meets the predicate."""
+        """The first line from ``since`` on whose message satisfies the predicate."""
         position = since
         found: Line | None = None
 
@@ -187,7 +187,7 @@ class Client:
         return found
 
     def wait_for_method(self, method: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
-        """The first request or notification of this method."""
+        """The first request or notification with this method."""
         line = self.wait_for(lambda one: isinstance(one, dict) and one.get("method") == method, timeout, since=since)
         message: dict[str, Any] = line.message
         return message
@@ -197,13 +197,13 @@ class Client:
         return self.wait_for(lambda one: has_text(one, text), timeout, since=since)
 
     def wait_for_update(self, kind: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
-        """The first update of a kind, of whatever session."""
+        """The first update of a kind, in any session."""
         line = self.wait_for(lambda one: has_kind(one, kind), timeout, since=since)
         update: dict[str, Any] = line.message["params"]["update"]
         return update
 
     def wait_for_stderr(self, text: str, timeout: float = TIMEOUT) -> None:
-        """Wait until a line there has this text."""
+        """Wait until a line on stderr contains this text."""
         wanted = text.encode()
         self._wait(lambda: any(wanted in line for line in self._stderr), timeout, text, needs_output=False)
 
@@ -212,19 +212,19 @@ class Client:
         self._wait(lambda: self._ended, timeout, "the end of the output")
 
     def wait(self, timeout: float = TIMEOUT) -> int:
-        """Wait until the command has exited; its status, negative for a signal."""
+        """Wait until the command has exited; return its status, negative for a signal."""
         self._wait(lambda: self.process.returncode is not None, timeout, "the command's exit", needs_output=False)
         return self.process.returncode
 
     def all_ended(self, timeout: float = TIMEOUT) -> bool:
-        """Whether everything that the command started ends in time: whatever holds its stderr."""
+        """Whether everything that the command started ends in time: all processes that hold its stderr."""
         self._threads[-1].join(timeout)
         return not self._threads[-1].is_alive()
 
     # How it ends.
 
     def pause(self, at: str | None = None) -> None:
-        """Stop reading, as an editor that hangs: behind the read under way, or behind what brings this text."""
+        """Stop reading, like an editor that hangs: after the current read, or after the one with this text."""
         self._pause_at = at
         if at is None:
             self._reading.clear()
@@ -242,12 +242,12 @@ class Client:
         self.process.send_signal(number)
 
     def kill(self) -> None:
-        """End it with SIGKILL, as editors do, and wait for its exit."""
+        """Kill it with SIGKILL, as editors do, and wait for its exit."""
         self.process.kill()
         self.wait()
 
     def close(self) -> None:
-        """Kill it if it runs, and let go of its streams."""
+        """Kill it if it runs, and close its streams."""
         self.resume()
         self.kill()
         for thread in self._threads:

@@ -1,6 +1,6 @@
-"""The turn that the bundled agent plays without a script: one of each kind of update that an editor shows.
+"""The turn that the bundled agent plays without a script: one update of each kind that an editor shows.
 
-It only tells of an edit; no file is touched.
+It only reports an edit; it changes no file.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The versions of what runs here."""
+"""The versions of acp-proxy, Python and the libraries."""
 
 import platform
 import sys
@@ -12,7 +12,7 @@ _ZSTD = "backports.zstd"
 
 
 def versions() -> dict[str, str | None]:
-    """By name, the libraries last; None: it is missing."""
+    """By name, libraries last. None: the library is missing."""
     import sqlite3
 
     python = f"{platform.python_version()} ({platform.python_implementation()})"

@@ -1,7 +1,7 @@
-"""Markdown as HTML that is safe anywhere: of a foreign text, nothing but its form becomes markup.
+"""Markdown as safe HTML: of a foreign text, only its form becomes markup.
 
-HTML in it is text; links lead to web pages and mail addresses alone, anything else stands there as words; images are
-never fetched, but named and linked to. Headings begin at a level that fits into the page.
+HTML becomes text. Links lead only to web pages and mail addresses; other links become words. Images are not fetched,
+but named and linked. Headings begin at a level that fits the page.
 """
 
 import re
@@ -19,7 +19,7 @@ from markdown_it.utils import OptionsDict
 from acp_proxy.views.highlighting import highlighted
 
 LIMIT = 64 * 1024
-"""Characters of a message that are read as Markdown: there are texts whose reading takes the square of their length."""
+"""Characters of a message that are parsed as Markdown: some texts need quadratic time."""
 _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _ADDRESS = re.compile(r"""(https?://[^\s<>"'`]*[^\s<>"'`.,;:!?*_~()\[\]{}])""")
 _TOP_LEVEL = 3  # of headings in a message: the page and its turns have the first two
@@ -27,14 +27,14 @@ _REL = 'rel="noopener noreferrer"'
 
 
 def html_of(text: str, *, breaks: bool = False) -> str:
-    """``breaks``: a newline is one, as where people type."""
+    """``breaks``: a newline is a line break, as where people type."""
     if len(text) > LIMIT:
         return f'<pre class="long">{escape(text)}</pre>\n'
     return str(_markdown(breaks).render(text))
 
 
 def link(address: str, words: str) -> str:
-    """Words that lead there if it is a web page; both are foreign text."""
+    """Words that link to a web page. Both are foreign text."""
     if _WEB.match(address) is None:
         return f"<span>{escape(words)}</span>"
     return f'<a href="{escape(address)}" {_REL}>{escape(words)}</a>'
@@ -50,7 +50,7 @@ def _markdown(breaks: bool) -> MarkdownIt:
 
 
 def _say_what_is_linked(state: StateCore) -> None:
-    """Words and images within a link: nothing in them is a link of its own."""
+    """Words and images inside a link: they are not links themselves."""
     for token in state.tokens:
         depth = 0
         for child in token.children or ():
@@ -112,7 +112,7 @@ class _Renderer(RendererHTML):
 
 
 def _cell(token: Token) -> str:
-    """Aligned by a class: the page allows no styles but its own."""
+    """Alignment by a class: the page allows only its own styles."""
     align = str(token.attrGet("style") or "").removeprefix("text-align:")
     return f'<{token.tag} class="{align}">' if align in ("left", "center", "right") else f"<{token.tag}>"
 

@@ -1,4 +1,4 @@
-"""What was used, month by month: a table with bars for a terminal, and a line for each month elsewhere."""
+"""The usage by month: a table with bars on a terminal, else one line per month."""
 
 from collections.abc import Iterator, Mapping
 
@@ -22,7 +22,7 @@ _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
 def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
-    """For people: one block of months per agent, the newest first, with bars of its turns; and the sum of all."""
+    """A table for people: per agent its months, newest first, with bars of its turns; and the total."""
     for has_bars in (True, False) if console.width >= _ROOM_FOR_BARS else (False,):
         table = _table(agents, has_bars=has_bars)
         if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
@@ -54,7 +54,7 @@ def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
 
 
 def lines(agents: Mapping[str, AgentUsed]) -> Iterator[str]:
-    """The same where nobody sees columns: each month with its agent, every figure with what it is."""
+    """One line per month, with the agent and a name for every figure."""
     for folder, agent in agents.items():
         for month, used in _months(agent):
             yield _line(_name(folder), month, used, agent.tokens(used))

@@ -83,4 +83,4 @@ def test_of_an_agent_that_nobody_has_the_figures_say_what_the_list_says(store: S
     for command in ("list", "stats"):
         result = run(store, command, "--agent", "nobody")
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
+        assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"

@@ -41,9 +41,9 @@ def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
     store_session(store, "s", ("Mend it", []))
     store.sessions()
     result = run(store, "verify")
-    assert (result.exit_code, result.stdout) == (0, "Nothing is damaged.\n")
+    assert (result.exit_code, result.stdout) == (0, "No damage found.\n")
     assert run(store, "verify", "--json").stdout == ""
-    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 mended.\n")
+    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 repaired.\n")
 
 
 def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
@@ -70,7 +70,7 @@ def test_a_dry_run_changes_nothing(store: Store) -> None:
     before = path.read_bytes()
     result = run(store, "repair", "--dry-run")
     assert (result.exit_code, path.read_bytes()) == (0, before)
-    assert "1 to mend; nothing was changed." in result.stdout
+    assert "1 can be repaired. Nothing was changed." in result.stdout
     assert not (store.root / "backups").exists()
 
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
     result = run(store, "repair")
     assert result.exit_code == 1
     assert "whose session" in result.stdout
-    assert "cannot be mended" in result.stderr
+    assert "cannot be repaired" in result.stderr
     assert path.read_bytes() == b"\0" * 99
 
 

@@ -63,8 +63,8 @@ store
   size           SIZE
   agents         1
   sessions       1
-  damage         none at a glance; to look at all of it: acp-proxy sessions verify
-  recording      possible, FREE are free
+  damage         none found by a quick check; for a complete one: acp-proxy sessions verify
+  recording      possible, FREE free
 
 versions
   acp-proxy      VERSION
@@ -77,18 +77,18 @@ editors
   Zed            HOME/.config/zed/settings.json
                  "kept": through acp-proxy
                  "other": directly
-                 "theirs": from the editor's registry, where nothing can be put in front
+                 "theirs": from the editor's registry, which allows no prefix
 
 agent  AGENT
   name           scripted 1.2.3
   protocol       version 1, answered after TIME
   also offers    close
-  kept as        FOLDER; sessions: 1
-  list           the agent's own, less what was deleted here
-  load           the agent's own; where it leaves something out, ours is shown in its place
-  resume         no: the agent has none, and editors load then; on top of the agent's load, if you wish: --resume store
+  recorded as    FOLDER; sessions: 1
+  list           the agent's own, without the sessions deleted here
+  load           the agent's own; if it leaves something out, acp-proxy shows the transcript
+  resume         no: the agent has none; editors use session/load instead; --resume store adds it
   delete         added: the agent has no session/delete
-  its own load   it leaves out: the agent's words; so ours is shown (session s)
+  its own load   it leaves out: the agent's words; acp-proxy shows the transcript instead (session s)
 
 Nothing is wrong.
 """
@@ -104,7 +104,7 @@ def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Pat
     for what, name in ((str(root), "ROOT"), (str(home), "HOME"), (path.parent.name, "FOLDER")):
         said = said.replace(what, name)
     said = re.sub(r"(?<=\n  size           ).*", "SIZE", said)
-    said = re.sub(r"(?<=possible, ).*(?= are free)", "FREE", said)
+    said = re.sub(r"(?<=possible, ).*(?= free)", "FREE", said)
     said = re.sub(r"(?<=after ).* s\b", "TIME", said)
     said = re.sub(r"(\n  (?:acp-proxy|Python|SQLite|system|libraries) +).*", r"\1VERSION", said)
     assert said == GOLDEN
@@ -202,7 +202,7 @@ def test_an_entry_that_cannot_work_is_wrong_and_says_why(root: Path, home: Path)
     first, second = todo(result)
     assert ('"forgotten"' in first, "run is missing" in first) == (True, True)
     assert ('"unknown"' in second, "no option --bogus" in second) == (True, True)
-    assert result.stdout.count("in a way that it refuses") == 2
+    assert result.stdout.count("with arguments that it refuses") == 2
     assert "No editor here starts an agent through acp-proxy" not in result.stdout
 
 
@@ -215,9 +215,9 @@ def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root:
     result = doctor(root)
     assert (result.exit_code, "Nothing is wrong." in result.stdout) == (0, True)
     assert '"same": through acp-proxy\n' in result.stdout
-    assert '"own": through acp-proxy, and kept in another store: /my own\n' in result.stdout
-    assert '"none": through acp-proxy, and not recorded\n' in result.stdout
-    own, none = result.stdout.partition("Better still:\n")[2].splitlines()
+    assert '"own": through acp-proxy, recorded in another store: /my own\n' in result.stdout
+    assert '"none": through acp-proxy, but not recorded\n' in result.stdout
+    own, none = result.stdout.partition("Advice:\n")[2].splitlines()
     assert ('"own"' in own, own.endswith("acp-proxy doctor --store '/my own'")) == (True, True)
     assert ('"none"' in none, "--no-record" in none) == (True, True)
     [editor] = told(root)["editors"]
@@ -231,7 +231,7 @@ def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root:
 
 def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
     [text] = todo(doctor(root, "no-such-agent", "--acp"))
-    assert "no-such-agent is not found" in text
+    assert "no-such-agent is not in PATH" in text
 
 
 def test_an_agent_without_a_name_is_known_by_its_command_and_what_to_do_about_it_is_said(root: Path) -> None:
@@ -269,7 +269,7 @@ def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
     value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
-    assert "nothing is recorded" in value["agent"]["abilities"][0]["why"]
+    assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][-1:]] == [(False, True)]
 
 

@@ -94,7 +94,7 @@ def test_the_snippet_alone_is_the_output(words: str, expected: str) -> None:
 def test_the_file_is_named_and_whether_it_is_there(name: Name, home: Path) -> None:
     said = editor(name, sys.executable).stderr
     assert str(home) in said
-    assert "not there yet" in said
+    assert said.startswith("Create ")
     assert "Note" not in said
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_there_is_named_as_found(home: Path) -> None:
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text("{}")
     result = editor("jetbrains", "agent")
-    assert f"{home}/.jetbrains/acp.json (found" in result.stderr
+    assert f"{home}/.jetbrains/acp.json, " in result.stderr
     assert result.stdout.startswith('"agent_servers": {\n')
 
 
@@ -121,7 +121,7 @@ def test_what_else_is_to_be_set_is_said(home: Path) -> None:
     init.parent.mkdir(parents=True)
     init.write_text('require("avante").setup({ provider = "x", acp_providers = {} })')
     said = editor("avante", "opencode", "acp").stderr
-    assert 'in place of what is set there: provider = "opencode",\n' in said
+    assert 'Next to acp_providers, set: provider = "opencode",\n' in said
     assert "acp-proxy editor --whole avante" in said
 
 
@@ -182,7 +182,7 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_agent_that_is_not_there_is_noted() -> None:
-    assert "no-such-agent is not found" in editor("zed", "no-such-agent").stderr
+    assert "no-such-agent was not found" in editor("zed", "no-such-agent").stderr
 
 
 def test_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

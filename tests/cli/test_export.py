@@ -116,7 +116,7 @@ def test_a_dash_is_stdout_and_no_file(store: Store, tmp_path: Path, monkeypatch:
     before = sorted(tmp_path.iterdir())
     assert printed(store, "s", "-o", "-") == printed(store, "s")
     assert run(store, "--all", "-o", "-").exit_code == 2
-    assert "not both" in run(store, "--all", "s", "-o", "out").stderr
+    assert "exclude each other" in run(store, "--all", "s", "-o", "out").stderr
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -211,7 +211,7 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
         (("--all",), "--output DIR"),
         (("s", "--format", "pdf"), "'md', 'html'"),
         (("s", "--tools", "some"), "'summary', 'full'"),
-        (("s", "--format", "jsonl", "--tools", "none"), "whole"),
+        (("s", "--format", "jsonl", "--tools", "none"), "complete"),
     ):
         result = run(store, *words)
         assert result.exit_code == 2
@@ -222,7 +222,7 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
         assert nowhere.exit_code == 1
         assert "choose another place" in nowhere.stderr
     (tmp_path / "file").write_text("mine")
-    assert "choose another place" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
+    assert "Choose another place" in run(store, "--all", "-o", str(tmp_path / "file")).stderr
     assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 2
 
 

@@ -107,7 +107,7 @@ def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "All of them: acp-proxy sessions list" in result.stderr
+    assert "To see all sessions: acp-proxy sessions list" in result.stderr
 
 
 def test_a_directory_of_windows_is_asked_for_in_any_spelling_on_every_system(store: Store) -> None:

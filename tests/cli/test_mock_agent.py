@@ -15,7 +15,7 @@ SAMPLE = str(SAMPLES / "conversation.jsonl")
     ("words", "status", "said"),
     [
         (["no-such.jsonl"], 1, "no-such.jsonl"),
-        ([str(SAMPLES / "README.md")], 1, "no transcript"),
+        ([str(SAMPLES / "README.md")], 1, "not a transcript"),
         ([str(SAMPLES / "newer.jsonl")], 1, "Upgrade"),
         ([SAMPLE, SAMPLE], 1, "Name each session once"),
         ([], 2, "Missing argument"),

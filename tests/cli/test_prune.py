@@ -37,7 +37,7 @@ def test_it_asks_and_deletes_for_good(store: Store) -> None:
     result = run(store, "prune", "--keep", "2", answer="y\n")
     assert result.exit_code == 0
     assert "Delete these 2 sessions" in result.stderr
-    assert "for good?" in result.stderr
+    assert "permanently?" in result.stderr
     assert titles(store) == ["1 days", "10 days"]
     assert words_in(store, "100 days") == []
     assert told(store, "restore") == []

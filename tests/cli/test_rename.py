@@ -67,5 +67,5 @@ def test_the_words_of_all_titles_go_with_the_session(store: Store) -> None:
     printed(store, "delete", "named", "--yes")
     assert words_in(store, "First words") == words_in(store, "Second words") == []
     assert titles(store) == ["Other words"]
-    assert printed(store, "verify") == "Nothing is damaged.\n"
+    assert printed(store, "verify") == "No damage found.\n"
     assert [row["sessionId"] for row in told(store, "list")] == ["unnamed"]

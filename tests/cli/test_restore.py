@@ -27,14 +27,14 @@ def store(tmp_path: Path) -> Store:
 def test_several_sessions_are_deleted_at_once_after_one_question(store: Store) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
-    assert "Delete these 2 for good?" in result.stderr
+    assert "Delete these 2 permanently?" in result.stderr
     assert len(titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
     assert titles(store) == ["the words of xyz"]
 
 
 def test_what_is_asked_says_whether_it_is_for_good(store: Store) -> None:
-    for words, said in (((), "Delete it for good?"), (("--soft",), "Delete it softly?")):
+    for words, said in (((), "Delete it permanently?"), (("--soft",), "Delete it softly?")):
         assert said in run(store, "delete", "xyz", *words, answer="n\n").stderr
 
 
@@ -113,7 +113,7 @@ def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
     assert restored["sessionId"] == "xyz"
     assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
     result = run(store, "restore")
-    assert (result.exit_code, result.stdout, "--help" in result.stderr) == (0, "", True)
+    assert (result.exit_code, result.stdout, "delete --soft" in result.stderr) == (0, "", True)
     assert told(store, "restore") == []
 
 
@@ -192,7 +192,7 @@ def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) 
     path.write_bytes(path.read_bytes() + b'{"at":"torn')
     assert "torn" in run(store, "verify").stdout
     assert run(store, "repair").exit_code == 0
-    assert printed(store, "verify") == "Nothing is damaged.\n"
+    assert printed(store, "verify") == "No damage found.\n"
     printed(store, "redact")
     assert words_in(store, key) == []
     other = "sk-ant-api03-" + "c3D4" * 20

@@ -171,8 +171,8 @@ def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store
 def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Store) -> None:
     for number in range(40):
         store_session(store, f"s{number}", (f"word {number}", []))
-    assert "Reading what is new" in on_terminal(store, "word")
-    assert "Reading what is new" not in on_terminal(store, "word")
+    assert "Reading new transcripts" in on_terminal(store, "word")
+    assert "Reading new transcripts" not in on_terminal(store, "word")
     result = run(store, "word")
     assert "Reading" not in result.stderr
 
@@ -192,8 +192,8 @@ def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
     monkeypatch.setattr(sqlite3, "connect", crowded)
     result = run(store, "word")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"there is no room in {store.root}" in result.stderr
-    assert "Make room there, and search again" in result.stderr
+    assert f"the disk of {store.root} is too full" in result.stderr
+    assert "Free some space and search again" in result.stderr
 
 
 def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Store) -> None:
@@ -254,7 +254,7 @@ def test_nothing_found_is_exit_1(store: Store) -> None:
         two_sessions(store)
         result = run(store, *words)
         assert (result.exit_code, result.stdout) == (1, "[]\n" if "--json" in words else "")
-        assert "Nothing was found" in result.stderr
+        assert "Nothing matches" in result.stderr
 
 
 def test_an_empty_store_has_nothing(store: Store) -> None:
@@ -291,7 +291,7 @@ def test_who_interrupts_it_is_told_that_nothing_is_lost_where_that_is_so(
     with pytest.raises(typer.Exit) as ended, command._interruptible(Store(store.root, make=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert ("goes on from there" in capsys.readouterr().err) == is_written
+    assert ("continues where this one stopped" in capsys.readouterr().err) == is_written
 
 
 # Somebody else's text.

@@ -59,7 +59,7 @@ def test_an_empty_word_names_no_session_also_where_there_is_only_one(store: Stor
     store_session(store, "abc-1", ("first", []))
     result = run(store, *words)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "no session ''" in result.stderr
+    assert "no session matches ''" in result.stderr
     assert ids(store) == ["abc-1"]
 
 
@@ -86,10 +86,10 @@ def test_what_names_several_sessions_is_an_error_that_names_them(store: Store, c
     result = run(store, command, "abc")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [
-        "acp-proxy: 'abc' could be any of:",
+        "acp-proxy: 'abc' matches several sessions:",
         "  abc-12  agent  second",
         "  abc-1   agent  first",
-        "Give more of the id, or --agent.",
+        "Give more of the id, or use --agent.",
     ]
     assert len(ids(store)) == 3
 
@@ -126,7 +126,7 @@ def test_a_session_whose_transcript_was_removed_by_hand_is_none(store: Store) ->
     assert ids(store) == ["s"]
     path.unlink()
     result = run(store, "show", "s")
-    assert (result.exit_code, "no session 's'" in result.stderr) == (1, True)
+    assert (result.exit_code, "no session matches 's'" in result.stderr) == (1, True)
     assert ids(store) == []
 
 
@@ -260,7 +260,7 @@ def test_nothing_that_steers_is_printed_to_a_real_terminal_either(
         status=1 if words == ("show", "id") else 0,
         settings={"TERM": term},
     )
-    assert "Mend" in text or "could be any of" in text
+    assert "Mend" in text or "matches several sessions" in text
     assert not NEVER_PRINTED & set(text if term == "dumb" else COLOUR.sub("", text))
 
 

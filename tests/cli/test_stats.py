@@ -96,7 +96,7 @@ def test_where_nothing_is_kept_that_is_said(tmp_path: Path) -> None:
 def test_where_nothing_is_kept_of_that_agent_that_is_said(store: Store) -> None:
     result = run(store, "stats", "--agent", "no-such")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
+    assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> None:

@@ -14,33 +14,37 @@ from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, refused, titles, told
 from tests.stored import EPOCH, store_session
 
-NONE_YET = "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT\n"
-NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
+NONE_YET = "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
+NO_SESSION = "acp-proxy: no session matches 'last'. To see all sessions: acp-proxy sessions list\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),
     ("sessions", "show", "last"): (1, "", NO_SESSION),
-    ("sessions", "search", "word"): (1, "", "Nothing was found.\n"),
-    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing was found.\n"),
+    ("sessions", "search", "word"): (1, "", "Nothing matches. Try fewer words.\n"),
+    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing matches. Try fewer words.\n"),
     ("sessions", "stats"): (0, "", NONE_YET),
     ("sessions", "path", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "--all", "-o", "out"): (
         0,
         "",
-        "There is no session to export. See: acp-proxy sessions list\n",
+        "There is no session to export. To see all sessions: acp-proxy sessions list\n",
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
-    ("sessions", "restore"): (0, "", "Nothing was deleted softly. See: acp-proxy sessions delete --help\n"),
+    ("sessions", "restore"): (
+        0,
+        "",
+        "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION\n",
+    ),
     ("sessions", "restore", "last"): (
         1,
         "",
-        "acp-proxy: nothing of 'last' can be restored. See: acp-proxy sessions restore --list\n",
+        "acp-proxy: no deleted session matches 'last'. To see them: acp-proxy sessions restore --list\n",
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
-    ("sessions", "verify"): (0, "Nothing is damaged.\n", ""),
-    ("sessions", "repair"): (0, "0 mended.\n", ""),
+    ("sessions", "verify"): (0, "No damage found.\n", ""),
+    ("sessions", "repair"): (0, "0 repaired.\n", ""),
     ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
     ("sessions", "compress"): (0, "0 compressed.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
@@ -98,7 +102,7 @@ def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_t
     for place in (tmp_path / "mistyped" / "store", tmp_path / "empty", tmp_path / "project"):
         result = run(*words, "--store", str(place))
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.startswith(f"acp-proxy: there is no store at {place}: ")
+        assert result.stderr.startswith(f"acp-proxy: there is no store at {place}. ")
         assert "Check --store" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
 

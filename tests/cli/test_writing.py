@@ -53,15 +53,15 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_it_is_said_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NotWritable, match="Make its directory first, or choose another"):
+    with pytest.raises(NotWritable, match="Create its directory first, or choose another"):
         to_file(tmp_path / "missing" / "a", iter([b"one"]), force=False)
-    with pytest.raises(NotWritable, match="A file is where a directory is wanted: choose another"):
+    with pytest.raises(NotWritable, match=r"A file has the name of a directory\. Choose another"):
         make_directory(tmp_path / "file")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
 def test_a_full_disk_is_said_of_the_file_that_was_to_be_written() -> None:
-    with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Make room there, or"):
+    with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Free some space, or"):
         to_file(FULL, iter([b"one"]), force=False)
 
 

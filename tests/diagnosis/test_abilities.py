@@ -30,7 +30,7 @@ def test_who_answers_is_the_proxys_own_decision_and_has_a_reason(native: frozens
 
 
 def test_each_reason_names_what_decides() -> None:
-    assert "restore nothing" in told(set())["load"].why
+    assert "cannot restore a session" in told(set())["load"].why
     assert "can resume" in told({"resume"})["load"].why
     assert "leaves something out" in told({"load"})["load"].why
     assert "--load store" in told({"load"}, Modes(load="store"))["load"].why

@@ -203,7 +203,7 @@ def test_what_cannot_be_started_is_explained(tmp_path: Path) -> None:
 def test_an_agent_that_tells_nothing_is_shown_with_what_it_says() -> None:
     found, _ = looked_at(python("import sys; print('Usage: agent'); sys.exit('no key')"))
     assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
-    assert found.problem == "asked to initialize, the agent exited with status 1"
+    assert found.problem == "at initialize, the agent exited with status 1"
     assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
     refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
     assert "not you (-32600)" in problem(python(refuses))

@@ -34,7 +34,7 @@ def member_of(editor: Name) -> str:
 
 def done(there: str, told: Placed, member: str) -> Any:
     """The settings after what was told was done, which has to be JSON of the strictest kind."""
-    if "(found, with nothing in it)" in told.where:
+    if told.where.endswith("which is empty"):
         return json.loads(told.text)
     if told.where.endswith("right behind its outermost {"):
         at = there.index("{") + 1
@@ -67,7 +67,7 @@ def test_settings_that_are_there_get_the_entry_and_keep_the_rest(editor: Name, t
     member = member_of(editor)
     there = there.replace("MEMBER", member)
     told = place(editor, there)
-    assert told.where.startswith(f"Put this into {PATH} (found")
+    assert told.where.startswith(f"Put this into {PATH}, ")
     after = done(there, told, member)
     entry = after[member].pop(TITLE)
     assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
@@ -80,12 +80,12 @@ def test_settings_that_are_there_get_the_entry_and_keep_the_rest(editor: Name, t
 @pytest.mark.parametrize("editor", JSON_EDITORS)
 def test_settings_of_comments_alone_get_all_of_it(editor: Name) -> None:
     told = place(editor, "// a { to come\n")
-    assert (told.text, "with nothing in it" in told.where) == (made(editor).whole, True)
+    assert (told.text, told.where) == (made(editor).whole, f"Put this into {PATH}, which is empty")
 
 
 def test_comments_in_settings_that_set_nothing_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
-    assert told.where.endswith('(found, without "agent_servers"), right behind its outermost {')
+    assert told.where.endswith(", right behind its outermost {")
     assert commented.read("{" + told.text + "// mine\n}") == json.loads(made(Name.ZED).whole)
 
 
@@ -93,7 +93,7 @@ def test_comments_in_settings_that_set_nothing_stay() -> None:
 def test_of_settings_that_cannot_be_read_that_is_said_and_all_of_it_is_told(there: str | OSError) -> None:
     told = place(Name.ZED, there)
     assert told.text == made(Name.ZED).whole
-    assert told.where.startswith(f"{PATH} (found, but it ")
+    assert told.where.startswith(f"Add this to the content of {PATH} (it ")
 
 
 @pytest.mark.parametrize("editor", list(Name))
@@ -102,11 +102,11 @@ def test_all_of_it_is_told_for_no_file_and_where_it_is_wished(editor: Name) -> N
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
     assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
-    assert "not there yet" in place(editor, None).where
-    assert "(found)" in place(editor, there, whole=True).where
+    assert place(editor, None).where.startswith(f"Create {PATH} ")
+    assert not place(editor, there, whole=True).where.startswith("Create")
 
 
-ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), beside what is there'
+ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'
 
 
 @pytest.mark.parametrize("editor", LUA_EDITORS)
@@ -159,7 +159,7 @@ def test_a_program_with_the_members_gets_what_belongs_into_them(
     editor: Name, there: str, into: str, begins: str, also: list[str]
 ) -> None:
     told = place(editor, f'require("{editor}").setup({{ {there} }})')
-    assert told.where.startswith(f"Put this into {PATH} (found)")
+    assert told.where.startswith(f"Put this into {PATH}, ")
     assert into in told.where
     assert told.text.startswith(begins)
     assert told.text != made(editor).whole
@@ -177,4 +177,4 @@ def test_what_belongs_into_the_members_is_a_part_of_the_whole(editor: Name) -> N
 
 def test_emacs_reads_from_top_to_bottom_so_it_belongs_at_the_end() -> None:
     told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
-    assert (told.where, told.text) == (f"Put this into {PATH} (found), at its end", made(Name.AGENT_SHELL).whole)
+    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", made(Name.AGENT_SHELL).whole)

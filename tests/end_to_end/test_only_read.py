@@ -154,7 +154,7 @@ def test_a_verify_says_what_it_has_not_looked_at(store: Store, protect: Protect)
         [
             "index.sqlite3: not looked at: is not used while nothing can be written",
             "search: not looked at: is not used while nothing can be written",
-            "Nothing is damaged.",
+            "No damage found.",
         ],
     )
     assert files(store.root) == before
