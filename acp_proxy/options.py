@@ -132,11 +132,11 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
         name, choices = table[word]
         if choices == ():
             if equals:
-                raise UsageError(f"{word} takes no value")
+                raise UsageError(f"{word} takes no value. Remove the = and what follows it.")
             value = "1"
         elif not equals:
             if at == len(words):
-                raise UsageError(f"{word} needs a value")
+                raise UsageError(f"{word} needs a value. To see which: acp-proxy run --help-all")
             value = words[at]
             at += 1
         values[name] = _checked(word, choices, value)
