@@ -160,7 +160,8 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
                 writing.to_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
-            failed.append(f"{row.named}: {getattr(problem, 'strerror', None) or problem}")
+            reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
+            failed.append(f"{row.named}: {reason}")
     for path in written:
         typer.echo(terminal.line(str(path)))
     for text in failed:

@@ -70,6 +70,7 @@ def _given(file: str) -> Path | IO[bytes]:
     return stdin  # type: ignore[no-any-return]
 
 
-def _reason(problem: OSError, root: Path) -> str | None:
+def _reason(problem: OSError, root: Path) -> str:
     full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-    return f"{problem.strerror}. Free some space in {root}" if full else problem.strerror
+    todo = f"Free some space in {root}" if full else "Check the file's name and permissions"
+    return f"{problem.strerror}. {todo}"

@@ -54,7 +54,8 @@ def redact(
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:
-                failed.append(f"{name}: {problem.strerror if isinstance(problem, OSError) else problem}")
+                reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
+                failed.append(f"{name}: {reason}")
         if not dry_run:
             opened.renew(rows)
     found = {name: counts for name, counts in files.items() if counts}

@@ -1,4 +1,4 @@
-"""What the shell offers: sessions, agents, editors, options; never an error, and nothing that a shell evaluates."""
+"""Completion offers sessions, agents, editors and options. It never fails or offers text that a shell evaluates."""
 
 import gc
 import os
@@ -63,7 +63,7 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Store, comma
 
 
 @pytest.mark.parametrize("command", ["replay", "mock-agent"])
-def test_files_are_offered_beside_sessions_where_one_may_be_meant(
+def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -75,13 +75,13 @@ def test_files_are_offered_beside_sessions_where_one_may_be_meant(
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
 
 
-def test_a_title_of_the_users_is_offered_in_place_of_the_other(store: Store) -> None:
+def test_the_users_title_is_offered_instead_of_the_agents(store: Store) -> None:
     [row] = [row for row in store.sessions() if row.session == "aaa-1"]
     store.rename(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
 
-def test_what_can_be_restored_is_offered_the_latest_first(store: Store) -> None:
+def test_restorable_sessions_are_offered_latest_first(store: Store) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
         [row] = [row for row in store.sessions() if row.session == session]
@@ -109,12 +109,12 @@ def test_an_older_session_of_an_id_is_offered_with_its_number(store: Store) -> N
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
 
-def test_the_store_on_the_line_is_the_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_option_on_the_line_is_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
     assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
 
 
-def test_agents_are_offered_as_the_option_takes_them(store: Store) -> None:
+def test_agents_are_offered_in_the_form_that_the_option_takes(store: Store) -> None:
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
@@ -132,14 +132,14 @@ def test_editors_and_the_choices_of_options_are_offered() -> None:
     assert words("run --load s") == ["store"]
 
 
-def test_what_stands_behind_the_agent_is_not_ours_to_complete() -> None:
+def test_words_behind_the_agents_command_are_not_completed() -> None:
     assert "--load" in words("run --")
     assert "--json" in words("doctor --")
     for line in ("run npx --", "run --load store npx --", "editor zed npx --", "doctor npx --"):
         assert words(line) == []
 
 
-def test_what_a_shell_would_evaluate_is_not_offered(store: Store) -> None:
+def test_text_that_a_shell_would_evaluate_is_not_offered(store: Store) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.sessions()
@@ -165,7 +165,7 @@ def damage_a_directory(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_missing_index, damage_garbage, damage_a_directory])
-def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Store, damage: object) -> None:
+def test_a_broken_store_offers_nothing_and_is_not_changed(store: Store, damage: object) -> None:
     assert callable(damage)
     damage(store.root)
     before = sorted(store.root.rglob("*"))
@@ -174,7 +174,7 @@ def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Store, da
     assert sorted(store.root.rglob("*")) == before
 
 
-def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
+def test_a_missing_store_is_not_created(root: Path) -> None:
     assert words("sessions show ") == ["last"]
     assert words("sessions list --agent ") == []
     assert not root.exists()
@@ -184,7 +184,7 @@ def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
-def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Store, line: str, word: str) -> None:
+def test_completion_imports_nothing_slow(store: Store, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
@@ -195,7 +195,7 @@ def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Stor
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
 
 
-def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> None:
+def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
     store = Store(root)
     store_session(store, "aaa-1", ("Mend it", []))
     store.sessions()
@@ -207,7 +207,7 @@ def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> No
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_session_that_somebody_is_writing_to_the_index_of_is_offered(store: Store) -> None:
+def test_a_session_is_offered_while_another_process_writes_the_index(store: Store) -> None:
     """Another process has the index open, and what it wrote is in the log beside it."""
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)

@@ -1,4 +1,4 @@
-"""What is cold is compressed on request, and the command says what that saved."""
+"""``sessions compress`` compresses old, large transcripts and reports what it saved."""
 
 import json
 from pathlib import Path
@@ -35,13 +35,13 @@ def run(store: Store, *words: str) -> Result:
     return result
 
 
-def test_the_old_name_is_answered_with_the_new_one(store: Store) -> None:
+def test_the_old_name_of_the_command_names_the_new_one(store: Store) -> None:
     result = CliRunner().invoke(app, ["sessions", "compact", "--store", str(store.root)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "acp-proxy sessions compress" in result.stderr
 
 
-def test_what_is_cold_is_compressed_and_shown_as_before(store: Store, cold: Path) -> None:
+def test_old_transcripts_are_compressed_and_shown_as_before(store: Store, cold: Path) -> None:
     before, listed = run(store, "show", "cold").stdout, run(store, "list").stdout
     assert run(store, "compress", "--dry-run").stdout.splitlines()[-1].startswith("1 would be compressed: ")
     assert cold.exists()
@@ -58,7 +58,7 @@ def test_what_is_cold_is_compressed_and_shown_as_before(store: Store, cold: Path
     assert run(store, "compress").stdout == "0 compressed.\n"
 
 
-def test_programs_read_the_figures(store: Store, cold: Path) -> None:
+def test_json_has_the_figures(store: Store, cold: Path) -> None:
     size = cold.stat().st_size
     told = json.loads(run(store, "compress", "--json").stdout)
     after = compressed(cold).stat().st_size
@@ -71,20 +71,20 @@ def test_programs_read_the_figures(store: Store, cold: Path) -> None:
 
 
 @pytest.mark.usefixtures("cold")
-def test_only_what_is_meant_is_compressed(store: Store) -> None:
+def test_only_matching_transcripts_are_compressed(store: Store) -> None:
     assert run(store, "compress", "warm").stdout == "0 compressed.\n"
     assert run(store, "compress", "--older-than", "0s", "--min-size", "1M").stdout == "0 compressed.\n"
     assert run(store, "compress", "--agent", "oth", "--older-than", "0s").stdout.splitlines()[-1].startswith("1 compr")
 
 
 @pytest.mark.parametrize("words", [("--older-than", "soon"), ("--older-than", "7"), ("--min-size", "much")])
-def test_what_cannot_be_meant_is_refused(store: Store, words: tuple[str, str]) -> None:
+def test_wrong_values_are_refused(store: Store, words: tuple[str, str]) -> None:
     result = run(store, "compress", *words)
     assert result.exit_code == 2
     assert words[0] in result.output
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_done(store: Store, cold: Path) -> None:
+def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: Store, cold: Path) -> None:
     other = store_session(store, "another", ("hello", CHUNKS))
     store.sessions()
     other.unlink()

@@ -1,4 +1,4 @@
-"""People and programs are told of damage, and can have it mended."""
+"""``sessions verify`` and ``repair`` report damage to people and programs, and repair it."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def damaged(store: Store, session: str = "s") -> Path:
     return path
 
 
-def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
+def test_a_store_without_damage_is_reported_as_such(store: Store) -> None:
     store_session(store, "s", ("Mend it", []))
     store.sessions()
     result = run(store, "verify")
@@ -46,7 +46,7 @@ def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
     assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 repaired.\n")
 
 
-def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
+def test_damage_is_reported_with_its_place_and_what_to_do(store: Store) -> None:
     path = damaged(store)
     result = run(store, "verify")
     assert result.exit_code == 1
@@ -57,7 +57,7 @@ def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
     assert "acp-proxy sessions repair" in result.stderr
 
 
-def test_programs_are_told_the_same_as_json_lines(store: Store) -> None:
+def test_json_lines_report_the_same_damage(store: Store) -> None:
     path = damaged(store)
     [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
@@ -74,7 +74,7 @@ def test_a_dry_run_changes_nothing(store: Store) -> None:
     assert not (store.root / "backups").exists()
 
 
-def test_a_repair_mends_and_says_where_the_copy_is(store: Store) -> None:
+def test_a_repair_names_the_copy_of_the_old_file(store: Store) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair")
@@ -85,7 +85,7 @@ def test_a_repair_mends_and_says_where_the_copy_is(store: Store) -> None:
     assert run(store, "verify").exit_code == 0
 
 
-def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Store) -> None:
+def test_only_the_given_sessions_are_checked_and_repaired(store: Store) -> None:
     damaged(store, "s")
     damaged(store, "t")
     assert run(store, "repair", "s").exit_code == 0
@@ -93,7 +93,7 @@ def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Store)
     assert run(store, "verify", "nobody").exit_code == 1
 
 
-def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
+def test_damage_that_cannot_be_repaired_exits_with_1(store: Store) -> None:
     path = damaged(store)
     path.write_bytes(b"\0" * 99)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -104,14 +104,14 @@ def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
     assert path.read_bytes() == b"\0" * 99
 
 
-def test_nothing_of_a_transcript_steers_the_terminal(store: Store) -> None:
+def test_a_transcript_cannot_control_the_terminal(store: Store) -> None:
     path = damaged(store)
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
 
 
-def test_who_looks_at_stderr_sees_how_far_it_has_come_and_results_stay_on_stdout(store: Store) -> None:
+def test_progress_is_on_stderr_and_results_are_on_stdout(store: Store) -> None:
     for session in ("a", "b", "c"):
         damaged(store, session)
     results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)

@@ -1,4 +1,4 @@
-"""The doctor says what is there, what is wrong, and what to do; its exit code says whether anything is."""
+"""``doctor`` reports what it found and what to do. Its exit status is 1 if something is wrong."""
 
 import json
 import os
@@ -94,7 +94,7 @@ Nothing is wrong.
 """
 
 
-def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Path) -> None:
+def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_path: Path) -> None:
     path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
     offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
@@ -111,7 +111,7 @@ def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Pat
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_programs_are_told_the_same(root: Path, home: Path, tmp_path: Path) -> None:
+def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> None:
     store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
     agent = scripted(tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}})
@@ -133,7 +133,7 @@ def test_programs_are_told_the_same(root: Path, home: Path, tmp_path: Path) -> N
     assert value["agent"]["load"]["leavesOut"] == ["the user's words", "the agent's words"]
 
 
-def test_nothing_of_a_configuration_is_told_but_names(root: Path, home: Path) -> None:
+def test_only_names_of_a_configuration_are_reported(root: Path, home: Path) -> None:
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, gone=GONE)
     (home / ".emacs.d").mkdir()
     (home / ".emacs.d/init.el").write_text(f"(require 'agent-shell) (setq x '(\"{SECRET}\"))")
@@ -143,7 +143,7 @@ def test_nothing_of_a_configuration_is_told_but_names(root: Path, home: Path) ->
         assert SECRET not in said.stdout + said.stderr
 
 
-def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_made(root: Path) -> None:
+def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_created(root: Path) -> None:
     result = doctor(root)
     assert result.exit_code == 0
     assert "Nothing is wrong." in result.stdout
@@ -159,7 +159,7 @@ def todo(result: Result) -> list[str]:
     return re.findall(r"^  \d+\. (.*)", rest.partition("\n\n")[0], re.MULTILINE)
 
 
-def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(root: Path) -> None:
+def test_an_unreadable_transcript_is_named_and_the_others_are_counted(root: Path) -> None:
     store = Store(root)
     store_session(store, "a", ("one", []))
     newer, directory = (store_session(store, session, ("two", [])) for session in ("b", "c"))
@@ -174,7 +174,7 @@ def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(root:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(root: Path, mode: int) -> None:
+def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(root: Path, mode: int) -> None:
     root.mkdir()
     root.chmod(mode)
     result = doctor(root)
@@ -183,19 +183,19 @@ def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends
     assert f"mode           {mode:04o}" in result.stdout
 
 
-def test_a_file_where_the_store_should_be_is_refused(root: Path) -> None:
+def test_a_file_in_place_of_the_store_is_refused(root: Path) -> None:
     root.write_text("")
     assert str(root) in todo(doctor(root))[0]
 
 
-def test_an_editor_that_starts_what_is_not_there_is_named(root: Path, home: Path) -> None:
+def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path) -> None:
     configure(home / ".config/zed/settings.json", gone=GONE, kept=PROXIED)
     [text] = todo(doctor(root))
     assert '"gone"' in text
     assert "acp-proxy editor zed" in text
 
 
-def test_an_entry_that_cannot_work_is_wrong_and_says_why(root: Path, home: Path) -> None:
+def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
     forgotten, unknown = ({"command": sys.executable, "args": ["-m", "acp_proxy", *words]} for words in (["a"], BOGUS))
     configure(home / ".config/zed/settings.json", forgotten=forgotten, unknown=unknown)
     result = doctor(root)
@@ -206,7 +206,7 @@ def test_an_entry_that_cannot_work_is_wrong_and_says_why(root: Path, home: Path)
     assert "No editor here starts an agent through acp-proxy" not in result.stdout
 
 
-def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root: Path, home: Path) -> None:
+def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, "agent"]}
 
@@ -229,18 +229,18 @@ def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root:
     ]
 
 
-def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
+def test_a_missing_agent_is_explained(root: Path) -> None:
     [text] = todo(doctor(root, "no-such-agent", "--acp"))
     assert "no-such-agent is not in PATH" in text
 
 
-def test_an_agent_without_a_name_is_known_by_its_command_and_what_to_do_about_it_is_said(root: Path) -> None:
+def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:
     said = doctor(root, sys.executable, "-m", "acp_proxy.demo.agent", "--no-info").stdout
     [name] = [line for line in said.splitlines() if line.startswith("  name ")]
     assert "--agent-id" in name
 
 
-def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
+def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path) -> None:
     offer = offering()
     offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
     agent = scripted(tmp_path / "notes", {"initialize": offer})
@@ -250,7 +250,7 @@ def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
         assert not {"\x1b", "\x9b", "\u202e"} & set(said)
 
 
-def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Path, tmp_path: Path) -> None:
+def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
     abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
@@ -258,14 +258,14 @@ def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Pat
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
-def test_a_line_out_of_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
+def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
     abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
     assert (abilities["list"], abilities["delete"]) == ("acp-proxy", "nobody")
 
 
-def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
     value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
@@ -274,7 +274,7 @@ def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("words", [(), ("AGENT",)])
-def test_a_variable_that_run_would_refuse_is_wrong(
+def test_a_variable_that_run_would_refuse_is_reported(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
@@ -284,7 +284,7 @@ def test_a_variable_that_run_would_refuse_is_wrong(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="umask")
-def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> None:
+def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None:
     os.umask(0o027)
     doctor(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
@@ -300,6 +300,6 @@ def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> N
         ["acp-proxy run 'x"],
     ],
 )
-def test_a_wrong_usage_is_exit_2(root: Path, words: list[str]) -> None:
+def test_wrong_usage_exits_with_2(root: Path, words: list[str]) -> None:
     result = doctor(root, *words)
     assert (result.exit_code, result.stdout) == (2, "")

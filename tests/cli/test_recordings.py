@@ -1,4 +1,4 @@
-"""What a FILE or a SESSION on the command line means, and what is said where it means nothing."""
+"""The meaning of FILE and SESSION on the command line, and the errors if they match nothing."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_damaged_transcript_is_read_as_far_as_it_is_intact(tmp_path: Path) -> 
     assert session_of(str(SAMPLES / "torn-header.jsonl"), tmp_path) == "sess-1"
 
 
-def test_what_is_no_transcript_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_transcript_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("nothing of the kind\n")
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "compressed.jsonl.zst").write_bytes(b"no frame")
@@ -55,6 +55,6 @@ def test_what_is_no_transcript_is_an_error_that_names_it(tmp_path: Path) -> None
             session_of(f"{tmp_path}/{word}", tmp_path / "store")
 
 
-def test_a_newer_transcript_is_an_error_that_names_it_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_transcript_of_a_later_version_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(AcpProxyError, match=r"newer\.jsonl.*Upgrade"):
         session_of(str(SAMPLES / "newer.jsonl"), tmp_path)

@@ -23,7 +23,7 @@ def test_every_option_is_either_common_or_in_one_panel() -> None:
     assert (len(placed), set(placed)) == (len(ALL), ALL)
 
 
-def test_help_shows_the_common_options_and_names_the_way_to_the_others() -> None:
+def test_help_shows_the_common_options_and_names_help_all() -> None:
     text, names = shown("--help")
     assert names == set(COMMON)
     assert "--help-all" in text

@@ -1,4 +1,4 @@
-"""Commands that look at what is kept make no store, and say where there is none."""
+"""Commands that only read create no store, and report a missing one."""
 
 import os
 from pathlib import Path
@@ -61,12 +61,12 @@ def run(*words: str) -> Result:
     return result
 
 
-def test_no_command_on_sessions_is_forgotten_here() -> None:
+def test_every_command_on_sessions_is_tested_here() -> None:
     assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(Sessions.table) - {"import"}
 
 
 @commands
-def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_is_made(
+def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
@@ -82,7 +82,7 @@ def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_
 
 
 @commands
-def test_an_empty_store_is_no_missing_one(
+def test_an_empty_store_is_not_a_missing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,9 +92,7 @@ def test_an_empty_store_is_no_missing_one(
 
 
 @commands
-def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_there(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_given_place_without_a_store_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir(mode=0o775)
     (tmp_path / "project" / "main.py").touch()
@@ -107,7 +105,7 @@ def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_t
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_place_that_a_variable_names_is_a_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "mistyped"))
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -116,9 +114,7 @@ def test_a_place_that_a_variable_names_is_a_given_one(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-def test_a_link_to_a_disk_that_is_away_is_no_store_that_nobody_has_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.cli.storing.default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("sessions", "list")
@@ -127,7 +123,7 @@ def test_a_link_to_a_disk_that_is_away_is_no_store_that_nobody_has_made(
     assert not (tmp_path / "away").exists()
 
 
-def test_a_file_in_the_place_of_a_store_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "store").touch()
     result = run("sessions", "list", "--store", str(tmp_path / "store"))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -143,7 +139,7 @@ def counted(tmp_path: Path) -> Store:
     return store
 
 
-def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(counted: Store) -> None:
+def test_sessions_of_one_id_have_names_in_the_list(counted: Store) -> None:
     shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
     for row, (name, title) in zip(told(counted, "list"), shown, strict=True):
@@ -157,7 +153,7 @@ def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(co
     assert refused(counted, "show", "s0~3")[0] == 1
 
 
-def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_id(counted: Store) -> None:
+def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: Store) -> None:
     printed(counted, "delete", "s0", "--yes")
     assert refused(counted, "delete", "s0", "--yes")[0] == 1
     assert titles(counted) == ["the second words", "the first words"]
@@ -165,7 +161,7 @@ def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_
     assert titles(counted) == ["the second words"]
 
 
-def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(tmp_path: Path) -> None:
+def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
@@ -174,7 +170,7 @@ def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(
     assert [chosen(store, "01234567~1", ""), chosen(store, "0123", "")] == [rows[2], rows[1]]
 
 
-def test_import_makes_a_store(tmp_path: Path) -> None:
+def test_import_creates_a_store(tmp_path: Path) -> None:
     path = store_session(Store(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
