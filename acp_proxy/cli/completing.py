@@ -21,7 +21,7 @@ _TITLE = 60
 
 def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.transcripts import glance  # no command needs it
+    from acp_proxy.transcripts import glance  # imported late: no command needs it
 
     found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
@@ -35,7 +35,7 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of softly deleted sessions, the latest first, with the titles that the user gave them."""
-    from acp_proxy.transcripts.keeping import kept  # no command needs it
+    from acp_proxy.transcripts.keeping import kept  # imported late: no command needs it
     from acp_proxy.transcripts.layout import Layout
 
     try:
@@ -63,7 +63,7 @@ def agents(context: typer.Context, incomplete: str) -> list[str]:
 
     found = set[str]()
     for folder in glance.agents(_root(context)):
-        ways = (names.called(folder), names.readable(folder))  # with its scope for who begins with that
+        ways = (names.called(folder), names.readable(folder))  # with the scope, if the user typed its beginning
         found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
     return sorted(found)
 

@@ -10,7 +10,7 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
 from acp_proxy.views import figures
 
-if TYPE_CHECKING:  # other commands need no zstd
+if TYPE_CHECKING:  # imported late: other commands need no zstd
     from acp_proxy.transcripts.packing import Made
 
 

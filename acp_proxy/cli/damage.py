@@ -15,7 +15,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.transcripts.damage import Beside
     from acp_proxy.transcripts.verifying import Finding
 

@@ -11,7 +11,7 @@ def demo() -> None:
 
     Example: acp-proxy demo
     """
-    from acp_proxy.demo.walkthrough import WalkFailed, walk  # no other command needs it
+    from acp_proxy.demo.walkthrough import WalkFailed, walk  # imported late: no other command needs it
 
     try:
         walk(say)

@@ -36,7 +36,7 @@ def doctor(
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.diagnosis.whole import diagnose, run_words  # no other command needs these
+    from acp_proxy.diagnosis.whole import diagnose, run_words  # imported late: no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.views import diagnosis, terminal
 

@@ -35,7 +35,7 @@ def editor(
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.editors.configured import file_for, text_of  # no other command needs these
+    from acp_proxy.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.editors.ourselves import ourselves
     from acp_proxy.editors.placing import placed
@@ -72,7 +72,7 @@ def _read(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
         raise UsageError("a word of the command contains a control character. Remove it.")
     given, variables, command = _parts(words)
     if os.path.dirname(command[0]):
-        command = [os.path.abspath(command[0]), *command[1:]]  # an editor starts it from another directory
+        command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return given, variables, command
 
 
@@ -101,7 +101,7 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     if (behind := command_line.behind_run(command)) is None:
         return given, variables, command
     for word in command[: len(command) - len(behind)]:
-        if found := _VARIABLE.fullmatch(word):  # behind env
+        if found := _VARIABLE.fullmatch(word):  # variables behind env
             variables[found[1]] = found[2]
     more, others, command = _parts(behind)
     end = len(given) - 1 if given[-1:] == ["--"] else len(given)

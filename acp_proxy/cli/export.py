@@ -17,7 +17,7 @@ from acp_proxy.transcripts.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.index import Listed
     from acp_proxy.transcripts.reading import Reading
@@ -93,7 +93,7 @@ def export(
     with explained():
         opened = store_of(store)
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
-        rows = list({(row.agent, row.name): row for row in found}.values())  # who is named twice is written once
+        rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         if not output:
             with source.opened(rows[0]) as (_, pieces):
@@ -196,7 +196,7 @@ def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Cho
 
     if form == _JSONL and (tools is not None or thoughts is not None):
         raise UsageError("jsonl exports the complete transcript. Use --tools and --thoughts with md, html or json.")
-    is_markdown = form == "md"  # what a reviewer reads: a pull request takes 64 KiB
+    is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
     usual: _Tools = "summary" if is_markdown else "full"
     return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)
 

@@ -51,7 +51,7 @@ class Keyboard:
             self._modes = termios.tcgetattr(self._fd)
             for name in _ENDING:
                 self._handle(name, _end)
-            self._handle("SIGCONT", lambda *_: self._listen())  # the shell had the terminal meanwhile
+            self._handle("SIGCONT", lambda *_: self._listen())  # the shell used the terminal in the meantime
             self._listen()
         return self
 

@@ -20,7 +20,7 @@ from acp_proxy.views.rows import for_programs, values
 if TYPE_CHECKING:
     from acp_proxy.views.listing import Table
 
-_TOGETHER = 100  # rows that a table is made to fit: more than a screen
+_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
 def list_sessions(
@@ -76,7 +76,7 @@ def nothing(store: Store, *, narrowed: bool) -> str:
 
 
 def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
-    from acp_proxy.views import listing  # no other command needs it
+    from acp_proxy.views import listing  # imported late: no other command needs it
 
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None

@@ -42,7 +42,7 @@ def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Heade
 
 
 def _file(path: Path) -> Reading:
-    resolved = Path(os.path.realpath(path))  # who names a link means what it leads to
+    resolved = Path(os.path.realpath(path))  # a link means its target
     if resolved.name.endswith(COMPRESSED_SUFFIX):
         resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
     try:

@@ -37,7 +37,7 @@ def redact(
 
     Example: acp-proxy sessions redact --dry-run
     """
-    from acp_proxy.redaction.masking import Masking  # no other command needs it
+    from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])

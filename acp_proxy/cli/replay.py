@@ -15,7 +15,7 @@ from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
-if TYPE_CHECKING:  # rich takes as long to import as all the rest
+if TYPE_CHECKING:  # importing rich takes as long as everything else
     from rich.console import Console
 
     from acp_proxy.views.streaming import Piece
@@ -46,7 +46,7 @@ def replay(
         try:
             _show(reading, header, speed, max_pause)
         except KeyboardInterrupt:
-            typer.echo("\x1b[0m")  # left out where the output is no terminal
+            typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -139,7 +139,7 @@ class _Show:
 
     def _wait(self, seconds: float) -> str | None:
         pause = min(seconds, self._max_pause) / self._speed if self._speed else 0.0
-        key = self._keys.wait(max(0.0, pause))  # in this order, no number is none
+        key = self._keys.wait(max(0.0, pause))  # this order turns NaN into 0
         while key == keyboard.PAUSE:
             key = self._keys.wait(None)
             if key == keyboard.PAUSE:

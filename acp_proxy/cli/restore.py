@@ -118,5 +118,5 @@ def _lines(store: Store, kept: list[Kept]) -> list[str]:
 
 def _looked_at(store: Store, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
     for each in kept:
-        with suppress(OSError, NewerFormat):  # sessions verify says what is wrong with it
+        with suppress(OSError, NewerFormat):  # sessions verify reports it
             yield each, store.look(each)

@@ -62,7 +62,7 @@ def paged(target: Screen) -> Iterator[Say]:
         into.flush()
 
     try:
-        with suppress(BrokenPipeError, KeyboardInterrupt):  # it has been left; Ctrl-C is the pager's
+        with suppress(BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager
             yield say
     finally:
         with suppress(BrokenPipeError):

@@ -27,7 +27,7 @@ from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.transcripts.searching import Hit
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")

@@ -37,7 +37,7 @@ def show(
         raise typer.BadParameter(
             "--raw and --json cannot be combined with each other or with --turn, --full or --extract"
         )
-    from acp_proxy.cli import showing  # no other command needs it
+    from acp_proxy.cli import showing  # imported late: no other command needs it
 
     wanted = _wanted(turn)
     with explained():

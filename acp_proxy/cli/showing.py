@@ -21,7 +21,7 @@ Wanted = tuple[int, int | None]
 
 
 def conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool) -> None:
-    when = figures.local(row.updated) if target.is_dressed else None  # as the turns tell theirs
+    when = figures.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = terminal.heading(row, when).partition("\n")
     with paged(target) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")

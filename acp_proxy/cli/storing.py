@@ -22,7 +22,7 @@ from acp_proxy.transcripts.places import is_windows
 from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures, rows, terminal
 
-if TYPE_CHECKING:  # no other command needs it
+if TYPE_CHECKING:  # imported late: no other command needs it
     from acp_proxy.transcripts.pruning import Candidate
 
 INTERRUPTED = 128 + 2
@@ -92,7 +92,7 @@ def explained() -> Iterator[None]:
         for number, text in enumerate(problem.args):
             typer.echo(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}", err=True)
         raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
-    except BrokenPipeError:  # who reads the output has left; typer ends us without a word
+    except BrokenPipeError:  # the reader left; typer exits silently
         raise
     except OSError as problem:
         where = terminal.line(str(problem.filename or "the store"))

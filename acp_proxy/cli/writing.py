@@ -83,7 +83,7 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file that gets its name when it is complete."""
-    from tempfile import NamedTemporaryFile  # other commands write nothing
+    from tempfile import NamedTemporaryFile  # imported late: other commands write no files
 
     try:
         file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", buffering=0, delete=False)  # noqa: SIM115

@@ -326,7 +326,7 @@ def main() -> NoReturn:
         agent.take(line)
     if options.ignore_eof:
         threading.Event().wait()
-    os._exit(0)  # at once: threads of open turns may be blocked for good
+    os._exit(0)  # immediately: threads of open turns may block forever
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ TIMEOUT = 20.0  # seconds; a first start on a busy machine takes a few
 READ_BYTES = 1024 * 1024  # one system call for many short updates, few for a line of 64 MiB
 LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
 LINE_SHOWN = 300  # characters of each
-STDERR_SECONDS = 1.0  # what outlives the command may hold it open
-STDERR_LINES = 1000  # what is kept of stderr: the end of it, with room for a traceback
+STDERR_SECONDS = 1.0  # a process that outlives the command may hold it open
+STDERR_LINES = 1000  # the last lines of stderr, with room for a traceback
 
-NO_ANSWER = object()  # what an `on_request` returns to leave the request open
+NO_ANSWER = object()  # an `on_request` returns it to leave the request open
 
 
 class OutputEnded(Exception):
@@ -100,7 +100,7 @@ class Client:
     def pid(self) -> int:
         return self.process.pid
 
-    # What is sent.
+    # Sending.
 
     def request(self, method: str, params: Any = None, timeout: float = TIMEOUT) -> Any:
         """The result of a request. Raises RequestFailed if the answer is an error."""
@@ -140,7 +140,7 @@ class Client:
             while view:
                 view = view[os.write(self.process.stdin.fileno(), view) :]
 
-    # What has come.
+    # Received lines.
 
     def mark(self) -> int:
         """The number of lines so far, for ``since``."""
@@ -166,7 +166,7 @@ class Client:
             self._threads[2].join(STDERR_SECONDS)
         return b"".join(self._stderr).decode(errors="replace")
 
-    # What is awaited.
+    # Waiting.
 
     def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> Line:
         """The first line from ``since`` on whose message satisfies the predicate."""
@@ -221,7 +221,7 @@ class Client:
         self._threads[-1].join(timeout)
         return not self._threads[-1].is_alive()
 
-    # How it ends.
+    # Ending.
 
     def pause(self, at: str | None = None) -> None:
         """Stop reading, like an editor that hangs: after the current read, or after the one with this text."""
@@ -274,7 +274,7 @@ class Client:
         said = self.stderr()
         return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{said}" if said else "")
 
-    # The threads.
+    # Threads.
 
     def _read(self) -> None:
         assert self.process.stdout is not None

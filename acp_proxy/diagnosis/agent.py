@@ -124,7 +124,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
             shown = past.shown_last(wish.store, folder)
             if LOAD in offer.native and offer.version == acp.VERSION:
                 load, todo = _loaded(probe, wish, wish.store, folder, say)
-        except AcpProxyError:  # said of the store
+        except AcpProxyError:  # the report on the store says it
             pass
     return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 

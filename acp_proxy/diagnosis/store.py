@@ -65,7 +65,7 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
         return Kept(root, False), _cannot_be_made(root)
     try:
         store = Store(root, make=False)
-        access.prepare(root)  # also for the store that would be made in it
+        access.prepare(root)  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:
         return _refused(root, str(problem))
@@ -111,7 +111,7 @@ def _cannot_be_made(root: Path) -> list[Todo]:
 
 def _write(root: Path) -> None:
     """Write a block to the disk. Raises OSError, also for a full disk."""
-    with tempfile.TemporaryFile(dir=root) as file:  # without a name, where the system can do that
+    with tempfile.TemporaryFile(dir=root) as file:  # without a name, if the system allows it
         file.write(bytes(_BLOCK))
         file.flush()
         os.fsync(file.fileno())
@@ -123,7 +123,7 @@ def _size(root: Path) -> tuple[int, int]:
         for name in names:
             try:
                 size += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:  # it is gone
+            except OSError:  # deleted in the meantime
                 continue
             files += 1
     return files, size

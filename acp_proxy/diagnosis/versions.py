@@ -17,7 +17,7 @@ def versions() -> dict[str, str | None]:
 
     python = f"{platform.python_version()} ({platform.python_implementation()})"
     programs = zip(PROGRAMS, (__version__, python, sqlite3.sqlite_version, platform.platform()), strict=True)
-    needed = _LIBRARIES if sys.version_info >= (3, 14) else (*_LIBRARIES, _ZSTD)  # since then it comes with Python
+    needed = _LIBRARIES if sys.version_info >= (3, 14) else (*_LIBRARIES, _ZSTD)  # part of Python since then
     return {**dict(programs), **{name: _library(name) for name in needed}}
 
 

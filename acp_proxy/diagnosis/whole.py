@@ -69,7 +69,7 @@ def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], sec
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     opened = None
     if kept.is_there and kept.off is None:
-        with contextlib.suppress(StoreRefused):  # it has changed since it was looked at
+        with contextlib.suppress(StoreRefused):  # it changed since the check
             opened = Store(root, make=False)
     off = None
     if given["no-record"]:

@@ -26,7 +26,7 @@ def ourselves(invoked: str, python: str) -> Ourselves:
             "this starts acp-proxy as a Python module. To get a command: uv tool install, or pipx install.",
         )
     found = invoked if os.path.dirname(invoked) else shutil.which(invoked) or invoked
-    path = os.path.abspath(found)  # a link stays one: what it leads to moves with every upgrade
+    path = os.path.abspath(found)  # keep a link: its target moves with every upgrade
     if _PASSING & set(Path(path).parts):
         return Ourselves(
             [path], "this path is in a temporary directory. To install acp-proxy: uv tool install, or pipx install."

@@ -131,12 +131,12 @@ def _codecompanion(wanted: Wanted, known: _Known) -> Snippet:
     if name is None:
         name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
         more = f"    name = {_lua(name)},\n    formatted_name = {_lua(known.title)},\n"
-    if wanted.variables:  # a string might be taken for the name of a variable; what a function returns is not
+    if wanted.variables:  # a plain string might be read as the name of a variable
         values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
         env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
         name=(title := f"[{_lua(name)}]"),
-        base=_lua(known.codecompanion or "opencode"),  # the plainest that there is
+        base=_lua(known.codecompanion or "opencode"),  # the simplest adapter
         more=more,
         command=_lua_list(wanted.words),
         env=env,

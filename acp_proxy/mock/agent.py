@@ -36,7 +36,7 @@ def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities
         anyio.run(serve)
     except* BrokenPipeError:
         pass
-    os._exit(0)  # at once: a thread may be blocked in a read or a write for good
+    os._exit(0)  # immediately: a thread may block forever in a read or a write
 
 
 class Agent:

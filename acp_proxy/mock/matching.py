@@ -16,8 +16,8 @@ from acp_proxy.wire import acp
 
 Match = Literal["exact", "nearest", "next"]
 
-_NEAR = 0.6  # what difflib calls close
-_COMPARED = 2000  # characters: similarity costs their square, and prompts differ before that
+_NEAR = 0.6  # the cutoff of difflib.get_close_matches
+_COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ earlier
 _SHOWN, _SHOWN_WIDTH = 20, 100
 
 

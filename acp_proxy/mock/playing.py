@@ -14,7 +14,7 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry
 
-_BATCH = 64 * 1024  # bytes; in between a cancel is heard
+_BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
 
 class Playing:
@@ -87,7 +87,7 @@ class Playing:
         elif verdict is Verdict.REFUSED and (line := self._course.failed(asked[0])) is not None:
             self._send(line, asked[0].entry.at)
 
-    # What is said, and becomes a part of the session.
+    # Sending.
 
     def _begin(self, at: str) -> None:
         raw = self.request.raw

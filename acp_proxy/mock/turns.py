@@ -117,7 +117,7 @@ class _Turn:
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
-            self._waited(entry)  # the user's time is not the agent's
+            self._waited(entry)  # the user's pause is not part of the playback
             if (ask := self.asked.pop(_key(entry), None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:

@@ -237,7 +237,7 @@ def _intact_from(line: bytes) -> int:
         try:
             jsonrpc.parse(line[start:].strip(b"\r\n"))
             return start
-        except RecursionError:  # it is JSON, as far as anybody can tell
+        except RecursionError:  # too deeply nested to tell: treat it as JSON
             return start
         except ValueError:
             if (start := line.find(record.ENTRY_START, start + 1)) < 0:

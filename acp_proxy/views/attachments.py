@@ -11,7 +11,7 @@ from acp_proxy.views import figures
 from acp_proxy.views.conversation import Call, Item, Said
 from acp_proxy.wire import acp
 
-_ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # a name is made of it: nothing that somebody else has chosen
+_ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # it becomes part of a file name, so it must be harmless
 _COMMON = {"image/webp": ".webp", "audio/wav": ".wav", "audio/ogg": ".ogg", "image/avif": ".avif"}
 
 

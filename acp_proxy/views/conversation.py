@@ -127,7 +127,7 @@ class _Parts:
         )
         self._count = 0
         self._is_open = False
-        self._only_user = True  # nobody else has said anything in this turn
+        self._only_user = True  # this turn has only user messages so far
         self._prompted: tuple[str, object] | None = None
         """The prompt that began the turn: its run and id."""
         self._notes: list[Item] = []

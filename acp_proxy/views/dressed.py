@@ -43,7 +43,7 @@ _PIECE = 16 * 1024
 _LONGEST = 64 * 1024
 """A longer piece is not prose and is slow to lay out: it is shown unchanged."""
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
-_AT_THE_END = re.compile(" +(?=\n)")  # who copies a line wants none of the spaces that fill it up
+_AT_THE_END = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
 _SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
 _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 

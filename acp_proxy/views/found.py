@@ -15,13 +15,13 @@ from acp_proxy.transcripts.words import Excerpt
 from acp_proxy.views import figures, rows
 from acp_proxy.views.terminal import line
 
-if TYPE_CHECKING:  # what goes to another program needs none of it
+if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
 
 _FOUND = "bold red"
 _INDENT = "  "
-_NARROWEST = 20  # columns of text: narrower terminals break it themselves
-_LISTED = 10  # numbers of further turns that are named
+_NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
+_LISTED = 10  # further turns to list
 
 
 @dataclass(frozen=True, slots=True)

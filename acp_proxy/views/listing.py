@@ -33,7 +33,7 @@ _LEAST = {"title": 20, "agent": 8, "directory": 12}
 _FIRST_TO_GO = ("size", "turns", "directory", "agent")
 _SHARED_OUT = (("title", 30), ("agent", 20), ("directory", 32), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
-_BRIEF = 60  # columns: narrower terminals are told ``2h``, not ``2 hours ago``
+_BRIEF = 60  # columns: narrower terminals show ``2h``, not ``2 hours ago``
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 _AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
 
@@ -83,7 +83,7 @@ class Table:
 
     def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width
-        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # an id is not cut: the title makes room for it
+        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
         widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - more, 1)}
         cells = []
         for name in self._columns:

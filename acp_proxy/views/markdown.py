@@ -32,8 +32,8 @@ _CELL_ENDS = re.compile(r"(?<!\\)(\|)")
 _BACKTICKS = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?=\s|$)")
-_PASSES = 10  # what takes more is made to
-_TOP_LEVEL = 2  # of headings: the turns'
+_PASSES = 10  # only hostile text needs more
+_TOP_LEVEL = 2  # of headings: those of the turns
 
 
 def document_of(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:

@@ -22,7 +22,7 @@ LIMIT = 64 * 1024
 """Characters of a message that are parsed as Markdown: some texts need quadratic time."""
 _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _ADDRESS = re.compile(r"""(https?://[^\s<>"'`]*[^\s<>"'`.,;:!?*_~()\[\]{}])""")
-_TOP_LEVEL = 3  # of headings in a message: the page and its turns have the first two
+_TOP_LEVEL = 3  # of headings in a message: the page and the turns use the first two
 _REL = 'rel="noopener noreferrer"'
 
 
@@ -43,7 +43,7 @@ def link(address: str, words: str) -> str:
 @cache
 def _markdown(breaks: bool) -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
-    # What is no address of the web is no link, but its words are shown all the same: the renderer decides.
+    # The parser accepts every link, so that the renderer can show the words of those that are not web addresses.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.core.ruler.push("linked", _say_what_is_linked)
     return markdown.enable(["table", "strikethrough"])
@@ -64,7 +64,7 @@ class _Renderer(RendererHTML):
         content = tokens[at].content
         if "linked" in tokens[at].meta:
             return escape(content)
-        parts = _ADDRESS.split(content)  # every other one is an address
+        parts = _ADDRESS.split(content)  # every second part is an address
         return "".join(link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
 
     def link_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:

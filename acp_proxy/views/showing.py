@@ -13,7 +13,7 @@ from acp_proxy.views.attachments import attached, described
 from acp_proxy.views.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
 from acp_proxy.wire import acp
 
-_DIFF_ROWS = 80  # about what a person reads at once; a file that was written whole may have thousands
+_DIFF_ROWS = 80  # about a screen or two; a new file may have thousands
 _TITLE_LENGTH = 500
 _MESSAGE = 1024 * 1024
 """Characters of a message in one passage; a longer message gets an extra line break there."""

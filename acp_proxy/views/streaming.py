@@ -38,12 +38,12 @@ class Streaming:
         """``width``: of lines that may be rewritten; None: any."""
         self._width = width
         self._turn = 0
-        self._block: Block | None = None  # what is being said; another one begins on a line of its own
-        self._is_open = False  # the last line may go on
+        self._block: Block | None = None  # the current message; the next one begins on a new line
+        self._is_open = False  # the last line may continue
         self._calls: dict[str, dict[str, str | None]] = {}
         self._plan: dict[str, str] = {}
         self._echo = ""
-        self._is_quiet = False  # in this turn nothing but the user's words has been told
+        self._is_quiet = False  # this turn has only user messages so far
         self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def back_to(self, turn: int) -> None:
@@ -169,7 +169,7 @@ class Streaming:
         self._echo = self._echo if not is_echo else ""
         return is_echo
 
-    # What is written.
+    # Writing.
 
     def _said(self, block: Block, words: str, look: str) -> Iterator[Piece]:
         if not words:

@@ -15,8 +15,8 @@ from acp_proxy.views import figures, terminal
 
 _BAR_WIDTH = 20
 _MONTH_WIDTH = len("  2026-11")
-_WIDEST = 1000  # columns: no table is
-_ROOM_FOR_BARS = 90  # columns that a terminal has to have
+_WIDEST = 1000  # columns: wider than any table
+_ROOM_FOR_BARS = 90  # minimum columns of the terminal
 _NOTHING = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
@@ -28,7 +28,7 @@ def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
         if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
             console.print(table)
             return
-    for line in lines(agents):  # half a figure would be another one
+    for line in lines(agents):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
@@ -40,7 +40,7 @@ def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
     most = max((used.turns for each in months.values() for _, used, _ in each), default=0)
     total = _figures(*totals(agents))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("", min_width=_MONTH_WIDTH)  # the only one that gives way to a narrow terminal
+    table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
     rows = [total, *(row for each in months.values() for *_, row in each)]
     for at, name in enumerate(_COLUMNS):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(cell_len(row[at]) for row in rows))
