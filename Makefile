@@ -6,13 +6,14 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 VENV := .venv/.installed
 FUZZ := .venv/.fuzz
+ACTIONLINT := .venv/.actionlint
 TYPESCRIPT := tests/typescript/node_modules/.installed
 # Real agents, where they lie beside the checkout.
 AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
+.PHONY: demo test check coverage format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -21,12 +22,21 @@ test: $(VENV) $(TYPESCRIPT) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
 	@.venv/bin/pytest
 
-check: $(VENV)
+check: $(VENV) $(ACTIONLINT)
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/pytest -q tests/test_layers.py
+	@if [ -x .venv/bin/actionlint ]; then echo .venv/bin/actionlint; .venv/bin/actionlint; else \
+		echo 'notice: actionlint could not be installed (.venv/actionlint.log); the workflows are not checked' >&2; fi
 	scripts/check-wheel .venv/bin/python
+
+# Which lines the tests run, also in child processes: make coverage [TESTS=tests/cli]
+# A few tests of imports and of time fail while this measures.
+coverage: $(VENV)
+	@rm -rf .coverage && mkdir .coverage
+	@.venv/bin/coverage run -m pytest -q $(TESTS) || true
+	@.venv/bin/coverage combine -q && .venv/bin/coverage report --skip-covered --show-missing
 
 format: $(VENV)
 	.venv/bin/ruff check --fix --exit-zero
@@ -68,7 +78,7 @@ agents: $(VENV)
 		$(if $(ONLY),--only $(ONLY)) $(if $(CHECKS),--checks $(CHECKS))
 
 clean:
-	rm -rf .venv .fuzz build tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .coverage .fuzz build tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
@@ -81,6 +91,12 @@ $(VENV): pyproject.toml
 
 $(FUZZ): pyproject.toml | $(VENV)
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@touch $@
+
+# Tried once: its installation downloads a program, which not every network allows.
+$(ACTIONLINT): pyproject.toml | $(VENV)
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[workflows]' \
+		>.venv/actionlint.log 2>&1 || true
 	@touch $@
 
 # What only some tests need. They skip themselves, and say so, where it is missing: here a failure is a notice.

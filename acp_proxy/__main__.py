@@ -11,7 +11,7 @@ _COMPLETE = "_ACP_PROXY_COMPLETE"
 
 def main() -> None:
     words = sys.argv[1:]
-    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"]):
+    if words[:1] == ["run"] and words[1:2] not in (["-h"], ["--help"], ["--help-all"]):
         from acp_proxy.shell.launch import launch
 
         launch(words[1:])

@@ -1,12 +1,12 @@
-"""A transcript as people read it: turn by turn, what was said and what was done.
+"""A transcript for readers: turn by turn, the messages and the tool calls.
 
-Made from the telling that a client gets when it loads the session (compact, nothing cut), so that what is read here is
-what an editor shows: texts are joined, a tool call is one item with the last value of each of its fields. Beside it
-stand what only the transcript knows: how a turn ended, and where something is missing. One turn is in memory at a time
-(``turns``), or no more than a page of one (``parts``): of a longer turn, a call may be told again with what changed.
+It is made from the replay of ``session/load`` (compact, without a limit), so a reader sees what an editor shows: texts
+are joined, and a tool call is one item with the last value of each field. In addition it has what only the transcript
+knows: how a turn ended, and where something is missing. One turn is in memory at a time (``turns``), or at most a page
+of a turn (``parts``): a long turn may repeat a call with its changes.
 
-A turn begins with each prompt; before the first one (in what an agent told of an earlier conversation) with a message
-of the user that follows after something else than a plan.
+A turn begins with each prompt. Before the first prompt (in what an agent told of an earlier conversation), a turn
+begins with a user message that follows anything but a plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call: its fields as the protocol names them. ``is_new`` False: what a later turn changed of it."""
+    """A tool call: its fields under the protocol's names. ``is_new`` False: the changes that a later turn made."""
 
     id: str
     fields: Mapping[str, object]
@@ -50,7 +50,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the transcript says itself of a turn, behind it: ``gap`` (a reason), ``handover`` (the new id)."""
+    """A note of the transcript, in its place: ``gap`` (a reason), ``handover`` (the new id)."""
 
     kind: str
     text: str
@@ -58,7 +58,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """An update of any other kind, whole."""
+    """An update of any other kind, complete."""
 
     update: Mapping[str, object]
 
@@ -68,7 +68,7 @@ Item = Said | Call | Plan | Note | Other
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A turn begins. ``number`` counts from 1; ``at``: when, as transcripts write it. ``prompted``: by a prompt."""
+    """A turn begins. ``number`` counts from 1; ``at``: when, in the form of transcripts. ``prompted``: by a prompt."""
 
     number: int
     at: str
@@ -77,7 +77,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn is over. ``stop``: why it ended, if it did; ``error``: what went wrong."""
+    """A turn ends. ``stop``: the stop reason, if any; ``error``: what went wrong."""
 
     stop: str | None
     error: str | None
@@ -88,7 +88,7 @@ Part = Begun | Item | Ended
 
 @dataclass(slots=True)
 class Turn:
-    """``number`` counts from 1. ``at``: when it began, as transcripts write it. ``stop``: why it ended, if it did."""
+    """``number`` counts from 1. ``at``: when it began, in the form of transcripts. ``stop``: why it ended, if known."""
 
     number: int
     at: str
@@ -98,7 +98,7 @@ class Turn:
 
 
 _PAGE = 4 * 1024 * 1024
-"""Bytes of a turn that are told together: far more than most turns have."""
+"""Bytes of a turn that are read together: far more than most turns have."""
 
 
 def turns(reading: Reading, session: str) -> Iterator[Turn]:
@@ -116,7 +116,7 @@ def turns(reading: Reading, session: str) -> Iterator[Turn]:
 
 
 def parts(reading: Reading, session: str) -> Iterator[Part]:
-    """The same piece by piece, as soon as it is certain; a message may come in several. Raises OSError."""
+    """The turns in parts, each as soon as it is complete. A message may come in several parts. Raises OSError."""
     return _Parts(session, reading.also, _PAGE).read(reading.streams())
 
 
@@ -127,7 +127,7 @@ class _Parts:
         )
         self._count = 0
         self._is_open = False
-        self._only_user = True  # nobody else has said anything in this turn
+        self._only_user = True  # this turn has only user messages so far
         self._prompted: tuple[str, object] | None = None
         """The prompt that began the turn: its run and id."""
         self._notes: list[Item] = []
@@ -194,7 +194,7 @@ class _Parts:
 
 
 def words(block: Mapping[str, object]) -> str:
-    """What a content block says: its text, or in brackets what else it is."""
+    """The text of a content block, or a description in brackets."""
     kind = acp.text(block, "type")
     if kind == "text":
         return acp.text(block, "text") or ""
@@ -208,7 +208,7 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def _add(items: list[Item], item: Item) -> None:
-    """Adjacent blocks of one message are one item."""
+    """Join adjacent blocks of one message."""
     last = items[-1] if items else None
     if isinstance(item, Said) and isinstance(last, Said) and (last.speaker, last.id) == (item.speaker, item.id):
         last.blocks.extend(item.blocks)
@@ -217,7 +217,7 @@ def _add(items: list[Item], item: Item) -> None:
 
 
 def _items(told: Iterable[bytes]) -> Iterator[Item]:
-    """Adjacent updates of one call are one item."""
+    """Join adjacent updates of one call."""
     calls: list[Call] = []
     for line in chain.from_iterable(map(framing.cut, told)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")

@@ -1,88 +1,90 @@
-"""The errors a person can meet. Each says what happened and what to do about it."""
+"""The errors that a user can meet. Each says what happened and what to do."""
 
 import errno
 
 
 class AcpProxyError(Exception):
-    """Something that the user can mend; its text is shown as it is, each argument on a line of its own."""
+    """An error that the user can fix. Its text is shown unchanged, each argument on its own line."""
 
 
 class UsageError(AcpProxyError):
-    """The command line is not one that we understand."""
+    """The command line is wrong."""
 
 
 class StoreRefused(AcpProxyError):
-    """The store cannot be used: nothing is recorded, nothing of it is shown."""
+    """The store cannot be used: acp-proxy neither records nor shows sessions."""
 
 
 class NoStore(AcpProxyError):
-    """The place that the user gave for the store has none."""
+    """There is no store at the place that the user gave."""
 
     def __init__(self, place: object) -> None:
         super().__init__(
-            f"there is no store at {place}: nothing has been recorded there. "
-            "Check --store (or ACP_PROXY_STORE). To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT"
+            f"there is no store at {place}. "
+            "Check --store (or ACP_PROXY_STORE). To set up your editor: acp-proxy editor EDITOR AGENT"
         )
 
 
 class NewerFormat(AcpProxyError):
-    """A file was written by a later version of this program."""
+    """A later version of acp-proxy wrote the file."""
 
     def __init__(self, found: int, known: int) -> None:
-        super().__init__(f"written in format {found}, and this version reads up to {known}. Upgrade acp-proxy.")
+        super().__init__(
+            f"the file has format {found}, and this version reads formats up to {known}. Upgrade acp-proxy."
+        )
 
 
 class Unreadable(AcpProxyError):
-    """Stored history could not be read. ``name`` is an errno's: clients act on words of the system's text."""
+    """A recorded session cannot be read. ``name`` is that of an errno: clients react to words of the system's text."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"stored sessions cannot be read ({name}). Run: acp-proxy doctor")
+        super().__init__(f"recorded sessions cannot be read ({name}). Run: acp-proxy doctor")
         self.name = name
 
 
 class InvalidCursor(AcpProxyError):
-    """A page was asked for with a cursor that we did not give for this filter."""
+    """The client asked for a page with a cursor that acp-proxy did not give for this filter."""
 
     def __init__(self) -> None:
         super().__init__("Invalid cursor")
 
 
 class NoFullText(AcpProxyError):
-    """This Python cannot search."""
+    """This Python has no full-text search."""
 
     def __init__(self) -> None:
         super().__init__("the SQLite of this Python has no full-text search (FTS5). Run acp-proxy with another Python.")
 
 
 class NoSuchSession(AcpProxyError):
-    """A SESSION on the command line names none, or more than one."""
+    """A SESSION on the command line matches no session, or more than one."""
 
 
 class NoSuchTurn(AcpProxyError):
-    """A turn on the command line that the session does not have."""
+    """The session has no such turn."""
 
 
 class NothingToSave(AcpProxyError):
-    """What was to be saved from a conversation is not in it, or would overwrite something."""
+    """The conversation has nothing to save, or saving would replace a file."""
 
 
 class NoTranscript(AcpProxyError):
-    """A FILE on the command line is none that was recorded."""
+    """A FILE on the command line is not a transcript."""
 
 
 class Unmendable(AcpProxyError):
-    """A damaged file that a repair leaves as it is."""
+    """A repair cannot change this damaged file."""
 
 
 class AlreadyThere(AcpProxyError):
-    """A file that somebody has; nothing is written over it unasked."""
+    """The file exists; acp-proxy does not replace it without --force."""
 
     def __init__(self, path: object) -> None:
-        super().__init__(f"{path} is there already. Give another name, or --force to write over it.")
+        super().__init__(f"{path} already exists. Give another name, or use --force to replace it.")
 
 
 class NotWritable(AcpProxyError):
-    """A place that takes nothing, or no more."""
+    """The place cannot be written, or is full."""
 
     def __init__(self, path: object, problem: OSError) -> None:
         advice = _WHERE_NOT.get(problem.errno or 0, "Choose another place.")
@@ -90,22 +92,22 @@ class NotWritable(AcpProxyError):
 
 
 _WHERE_NOT = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room there, or choose another place."),
-    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "A file is where a directory is wanted: choose another place."),
-    errno.ENOENT: "Make its directory first, or choose another place.",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Free some space, or choose another place."),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "A file has the name of a directory. Choose another place."),
+    errno.ENOENT: "Create its directory first, or choose another place.",
 }
 
 
 class NotImported(AcpProxyError):
-    """A file that is no transcript, or one that cannot be taken in as it is."""
+    """The file is not a transcript, or cannot be imported as it is."""
 
 
 REPLACED = "acp-proxy was upgraded or removed"
-"""In place of an errno's name: what is needed is not there any more, or is not of this version."""
+"""Used instead of an errno's name: a needed module is missing, or of another version."""
 
 
 def errno_name(problem: BaseException) -> str:
-    """The name of what went wrong, without the system's words or a path."""
+    """The errno's name of a problem, without the system's words or a path."""
     if isinstance(problem, ImportError):
         return REPLACED
     if isinstance(problem, NewerFormat):
@@ -115,9 +117,9 @@ def errno_name(problem: BaseException) -> str:
 
 
 _SQLITE = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}
-"""By SQLite's own numbers, since it is not imported here: BUSY, LOCKED, READONLY, FULL."""
+"""By SQLite's own numbers, because sqlite3 is not imported here: BUSY, LOCKED, READONLY, FULL."""
 _SHMSIZE = 4874
-"""What it says of a full disk where its file of shared memory does not fit (IOERR_SHMSIZE)."""
+"""SQLite's code for a full disk without room for its shared memory (IOERR_SHMSIZE)."""
 
 
 def _of_sqlite(problem: BaseException) -> int | None:

@@ -11,77 +11,94 @@ _MODES = ("auto", "agent", "store")
 
 # name, variable, choices (None: any text; empty: a flag), default, help
 OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
-    ("store", "ACP_PROXY_STORE", None, "", "Where transcripts are kept. Default: your user data directory."),
+    ("store", "ACP_PROXY_STORE", None, "", "Directory of the transcripts. Default: your user data directory."),
     (
         "agent-id",
         "ACP_PROXY_AGENT_ID",
         None,
         "",
-        "A name of your own for the agent, to keep its sessions apart: one per account, one behind each script.",
+        "Your own name for the agent. It keeps sessions apart: one name per account, or per script.",
     ),
-    ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing; then nothing is added to the agent either."),
+    ("no-record", "ACP_PROXY_NO_RECORD", (), "", "Record nothing, and add nothing to the agent."),
     ("no-synthesize", "ACP_PROXY_NO_SYNTHESIZE", (), "", "Record, but add nothing to what the agent offers."),
-    ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list; auto: the agent, where it can."),
+    ("list", "ACP_PROXY_LIST", _MODES, "auto", "Who answers session/list. auto: the agent, if it can."),
     (
         "load",
         "ACP_PROXY_LOAD",
         _MODES,
         "auto",
-        "Whose replay a load shows; auto: the agent's, if it lacks nothing.",
+        "Whose replay session/load shows. auto: the agent's, unless it is incomplete.",
     ),
     (
         "delete",
         "ACP_PROXY_DELETE",
         _MODES,
         "auto",
-        "Who answers session/delete; auto: the agent, where it can, and what is kept here goes too.",
+        "Who answers session/delete. auto: the agent, if it can; the transcript is deleted as well.",
     ),
     (
         "delete-mode",
         "ACP_PROXY_DELETE_MODE",
         ("hard", "soft"),
         "hard",
-        "What becomes of what is kept of a deleted session; soft: acp-proxy sessions restore brings it back.",
+        "How to delete a transcript. soft: acp-proxy sessions restore can bring it back.",
     ),
     (
         "resume",
         "ACP_PROXY_RESUME",
         _MODES,
         "auto",
-        "Who answers session/resume; store: offered on top of the agent's load.",
+        "Who answers session/resume. store: acp-proxy offers it if the agent can only load.",
     ),
     (
         "handover",
         "ACP_PROXY_HANDOVER",
         ("auto", "always", "never"),
         "auto",
-        "Continue a session that the agent cannot restore in a new one of it, with a record of the old.",
+        "If the agent cannot restore a session, continue it in a new one, with a record of the old one.",
     ),
-    ("replay", "ACP_PROXY_REPLAY", ("compact", "full"), "compact", "How much of what was streamed is told again."),
+    (
+        "replay",
+        "ACP_PROXY_REPLAY",
+        ("compact", "full"),
+        "compact",
+        "How to replay a session. compact: join streamed updates; full: send each of them.",
+    ),
     (
         "replay-tool-limit",
         "ACP_PROXY_REPLAY_TOOL_LIMIT",
         None,
         "1048576",
-        "Bytes of one tool call's output that a compact replay tells; 0: all.",
+        "Maximum bytes of one tool call's output in a compact replay. 0: no limit.",
     ),
     (
         "redact",
         "ACP_PROXY_REDACT",
         None,
         "off",
-        "What is masked in transcripts: off; keys: known forms of keys; or a file of your own patterns: both.",
+        "Mask secrets in transcripts. keys: known forms of keys; FILE: also your own patterns.",
     ),
-    ("fsync", "ACP_PROXY_FSYNC", ("turn", "always", "never"), "turn", "When transcripts are forced to the disk."),
     (
-        "compact",
-        "ACP_PROXY_COMPACT",
+        "fsync",
+        "ACP_PROXY_FSYNC",
+        ("turn", "always", "never"),
+        "turn",
+        "When to force a transcript to the disk: after each turn, after each write, or never.",
+    ),
+    (
+        "compress",
+        "ACP_PROXY_COMPRESS",
         ("daily", "off"),
         "daily",
-        "When large transcripts are compressed that nobody has used for a week: once a day, in idle minutes, or not.",
+        "Compress large transcripts that nobody has used for a week. daily: once a day, when idle.",
     ),
-    ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds that the agent gets to end by itself before it is told to."),
+    ("grace", "ACP_PROXY_GRACE", None, "5", "Seconds the agent has to exit before acp-proxy terminates it."),
 )
+
+RENAMED = {"--compact": "--compress"}
+"""What an option was called once."""
+
+_HELP = ("-h", "--help", "--help-all")
 
 _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
@@ -104,17 +121,22 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
         if word == "--" and not equals:
             break
         if word not in table:
+            if word in RENAMED:
+                raise UsageError(f"run has no option {word}. It is called {RENAMED[word]} now.")
+            if word in _HELP:
+                raise UsageError(f"{word} must be the first option: acp-proxy run {word}")
             raise UsageError(
-                f"run has no option {word}. Options of the agent stand behind its name; see: acp-proxy run --help"
+                f"run has no option {word}. Put the agent's own options behind its command. "
+                "To see the options of run: acp-proxy run --help-all"
             )
         name, choices = table[word]
         if choices == ():
             if equals:
-                raise UsageError(f"{word} takes no value")
+                raise UsageError(f"{word} takes no value. Remove the = and what follows it.")
             value = "1"
         elif not equals:
             if at == len(words):
-                raise UsageError(f"{word} needs a value")
+                raise UsageError(f"{word} needs a value. To see which: acp-proxy run --help-all")
             value = words[at]
             at += 1
         values[name] = _checked(word, choices, value)
@@ -124,7 +146,9 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     if not words[at]:
-        raise UsageError("the agent's command is empty. Check what stands behind acp-proxy run in your editor.")
+        raise UsageError(
+            "the agent's command is empty. Check the words behind acp-proxy run in your editor's settings."
+        )
     return values, words[at:]
 
 
@@ -165,7 +189,7 @@ def patterns(text: str) -> list[str] | None:
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as problem:
-            raise UsageError(f"--redact {text}: {pattern!r} is not a pattern of Python's re: {problem}") from problem
+            raise UsageError(f"--redact {text}: {pattern!r} is not a valid regular expression: {problem}") from problem
     return found
 
 

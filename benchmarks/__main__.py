@@ -60,25 +60,25 @@ def main() -> int:
                 kept.machines[name] = machine(time.monotonic() - began, load)
                 figures.save(kept)
     if not given.quick:
-        page.make(figures.load())  # as they are kept: rounded
+        page.make(kept)
     return int(failed)
 
 
 def told(row: Row) -> str:
-    cells = [f"{subject} {page.cell(row, subject)}" for subject in row.samples]
+    cells = [f"{subject} {page.cell(row, subject)}" for subject in row.values]
     return f"  {row.what}: {' · '.join(cells)}"
 
 
 def told_beside(row: Row, before: Row | None) -> str:
     """A row's ratios; behind each, the one that was kept last."""
     cells = []
-    for subject in row.samples:
-        ratio = row.ratio(subject)
+    for subject in row.values:
+        ratio = row.ratios.get(subject)
         if ratio is None:
             if subject != row.against:
                 cells.append(f"{subject} {page.cell(row, subject)}")
             continue
-        last = before.ratio(subject) if before is not None and subject in before.samples else None
+        last = before.ratios.get(subject) if before is not None else None
         cells.append(f"{subject} {digits(ratio)} x" + (f" (last {digits(last)})" if last is not None else ""))
     return f"  {row.what}{f' / {row.against}' if row.against else ''}: {' · '.join(cells)}"
 

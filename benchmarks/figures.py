@@ -23,31 +23,34 @@ _SCALES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that was measured: of each subject, a figure per round.
+    """One thing that was measured: of each subject, the median over the rounds, and its ratio to the baseline.
 
-    ``against`` is the subject that the others are compared with; empty where nothing is. ``more`` is better, else less.
-    ``sized``: the subjects are sizes of one thing, which a picture shows as a line.
+    ``against``: the baseline subject; empty if there is none. ``sized``: the subjects are sizes of one thing.
     """
 
     what: str
     unit: str
-    samples: Mapping[str, list[float]]
+    values: Mapping[str, float]
+    ratios: Mapping[str, float] = field(default_factory=dict)
     against: str = ""
-    more: bool = False
     sized: bool = False
 
-    def value(self, subject: str) -> float:
-        return median(self.samples[subject])
 
-    def ratio(self, subject: str) -> float | None:
-        if subject == self.against or self.against not in self.samples:
-            return None
-        return ratio(self.samples[subject], self.samples[self.against])
+def measured(
+    what: str, unit: str, samples: Mapping[str, list[float]], against: str = "", *, sized: bool = False
+) -> Row:
+    """``samples``: of each subject, a figure per round. A ratio is taken within each round."""
+    baseline = samples.get(against, [])
+    found = {subject: ratio(values, baseline) for subject, values in samples.items() if subject != against}
+    ratios = {subject: _rounded(value) for subject, value in found.items() if value is not None}
+    return Row(
+        what, unit, {subject: _rounded(median(values)) for subject, values in samples.items()}, ratios, against, sized
+    )
 
-    def cost(self, subject: str) -> float | None:
-        """The ratio turned so that more is worse."""
-        found = self.ratio(subject)
-        return 1 / found if found and self.more else found
+
+def _rounded(value: float) -> float:
+    """Six digits: more is noise."""
+    return float(f"{value:.6g}")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,6 @@ class Reading:
     unit: str
     key: str
     against: str = ""
-    more: bool = False
     factor: float = 1.0
     of: float | None = None
     """A rate: this much, divided by the number."""
@@ -68,7 +70,7 @@ class Reading:
             subject: [self.read(numbers) for numbers in tries if self.key in numbers] for subject, tries in seen.items()
         }
         told = {subject: values for subject, values in samples.items() if values}
-        return Row(self.what, self.unit, told, self.against, self.more, sized)
+        return measured(self.what, self.unit, told, self.against, sized=sized)
 
     def read(self, numbers: Numbers) -> float:
         number = numbers[self.key]
@@ -100,21 +102,17 @@ def load(path: Path = RESULTS) -> Figures:
 
 
 def save(figures: Figures, path: Path = RESULTS) -> None:
-    kept = {
-        name: {
-            "about": figures.about[name],
-            "machine": figures.machines[name],
-            "rows": [_rounded(asdict(row)) for row in rows],
-        }
-        for name, rows in figures.groups.items()
-    }
-    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """A row of the file for each row of figures."""
+    groups = []
+    for name, rows in figures.groups.items():
+        head = f'"about": {_text(figures.about[name])},\n  "machine": {_text(figures.machines[name])}'
+        told = ",\n".join(f"   {_text(asdict(row))}" for row in rows)
+        groups.append(f' {_text(name)}: {{\n  {head},\n  "rows": [\n{told}\n  ]\n }}')
+    path.write_text("{\n" + ",\n".join(groups) + "\n}\n", encoding="utf-8")
 
 
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Four digits: more is noise."""
-    row["samples"] = {subject: [float(f"{each:.4g}") for each in values] for subject, values in row["samples"].items()}
-    return row
+def _text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def written(value: float, unit: str) -> str:

@@ -25,9 +25,7 @@ class Goal:
         return f"{sign} {written(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
 
     def reached(self, row: Row) -> float | None:
-        if self.subject not in row.samples:
-            return None
-        return row.ratio(self.subject) if self.of == "ratio" else row.value(self.subject)
+        return (row.ratios if self.of == "ratio" else row.values).get(self.subject)
 
     def told(self, row: Row) -> str:
         """What was measured, for people."""
@@ -83,7 +81,3 @@ GOALS = (
 
 def rows(figures: Figures) -> list[tuple[Goal, Row | None]]:
     return [(goal, figures.row(goal.group, goal.row)) for goal in GOALS]
-
-
-def of_row(group: str, what: str) -> list[Goal]:
-    return [goal for goal in GOALS if (goal.group, goal.row) == (group, what)]

@@ -1,30 +1,22 @@
-"""docs/performance.md and its pictures, made from the figures that are kept."""
+"""docs/performance.md, made from the figures that are kept."""
 
 from pathlib import Path
 
-from benchmarks import chart, goals
+from benchmarks import goals
 from benchmarks.figures import Figures, Row, digits, written
-from benchmarks.subjects import PROXY
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
-PICTURES = ROOT / "docs" / "pictures"
 GOALS_BEGIN, GOALS_END = "<!-- goals: made by `make bench` -->\n", "<!-- end of the goals -->\n"
 BEGIN, END = "<!-- figures: made by `make bench` -->\n", "<!-- end of the figures -->\n"
 _ORDER = ("relay", "start", "store", "replay", "scale", "peers")
-_FIRST = {"replay": "compact", "start": PROXY, "store": "recorder"}
-"""The subject that a picture tells in words, where it is not the proxy."""
 
 
-def make(figures: Figures, page: Path = PAGE, pictures: Path = PICTURES) -> None:
+def make(figures: Figures, page: Path = PAGE) -> None:
     text = page.read_text(encoding="utf-8")
     text = between(text, GOALS_BEGIN, GOALS_END, goals_table(figures))
     text = between(text, BEGIN, END, "\n".join(section(name, figures) for name in ordered(figures)))
     page.write_text(text, encoding="utf-8")
-    pictures.mkdir(parents=True, exist_ok=True)
-    for name in ordered(figures):
-        if drawn := picture(name, figures):
-            (pictures / f"{name}.svg").write_text(drawn, encoding="utf-8")
 
 
 def ordered(figures: Figures) -> list[str]:
@@ -49,11 +41,10 @@ def goals_table(figures: Figures) -> str:
 
 def section(name: str, figures: Figures) -> str:
     rows = figures.groups[name]
-    picture_line = f"![{name}](pictures/{name}.svg)\n\n" if picture(name, figures) else ""
     tables = "\n".join(table([row for row in rows if row.sized == sized]) for sized in (False, True))
     about = figures.about[name]
     head = f"### {name}\n\n{about}\n\n`make bench CASE={name}`: {figures.machines[name]}.\n\n"
-    return f"{head}{picture_line}{tables}".rstrip() + "\n"
+    return f"{head}{tables}".rstrip() + "\n"
 
 
 def table(rows: list[Row]) -> str:
@@ -61,33 +52,13 @@ def table(rows: list[Row]) -> str:
     out: list[str] = []
     subjects: list[str] = []
     for row in rows:
-        if list(row.samples) != subjects:
-            subjects = list(row.samples)
+        if list(row.values) != subjects:
+            subjects = list(row.values)
             out += [*([""] if out else []), f"| | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
         out.append(f"| {row.what} | {' | '.join(cell(row, subject) for subject in subjects)} |")
     return "\n".join(out) + "\n"
 
 
 def cell(row: Row, subject: str) -> str:
-    ratio = row.ratio(subject)
-    return written(row.value(subject), row.unit) + (f" ({digits(ratio)} x)" if ratio is not None else "")
-
-
-def picture(name: str, figures: Figures) -> str:
-    if name == "scale":
-        others = [row for row in figures.groups.get("store", []) if row.sized]
-        return chart.lines(
-            "As the store grows: seconds by sessions kept, or by chunks told", [*figures.groups[name], *others]
-        )
-    rows = [row for row in figures.groups[name] if not row.sized and row.against]
-    with_goals = [(row, _most(name, row)) for row in rows]
-    title = figures.about[name].split(":")[0].split(".")[0]
-    return chart.dots(title, with_goals, _FIRST.get(name, PROXY)) if rows else ""
-
-
-def _most(group: str, row: Row) -> float | None:
-    """What a row may cost at most, as a multiple of its baseline, by its goal."""
-    limits = [
-        1 / goal.limit if goal.more else goal.limit for goal in goals.of_row(group, row.what) if goal.of == "ratio"
-    ]
-    return limits[0] if limits else None
+    ratio = row.ratios.get(subject)
+    return written(row.values[subject], row.unit) + (f" ({digits(ratio)} x)" if ratio is not None else "")

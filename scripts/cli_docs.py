@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
+from acp_proxy.cli.in_front import full_help
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
@@ -22,9 +23,7 @@ Made from the commands' own help by `make docs`.
 
 
 def page() -> str:
-    sections = (
-        f"## {context.command_path}\n\n```text\n{context.command.get_help(context)}\n```\n" for context in contexts()
-    )
+    sections = (f"## {context.command_path}\n\n```text\n{full_help(context)}\n```\n" for context in contexts())
     return "\n".join([INTRODUCTION, *sections])
 
 

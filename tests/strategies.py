@@ -9,6 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from acp_proxy.wire.record import Entry, decode_entry
+from fuzz.choices import KEYS, METHODS, Choices
+from fuzz.targets import replay
+
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
@@ -20,15 +24,19 @@ values: st.SearchStrategy[Any] = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
 )
 
-_METHODS = ("initialize", "session/new", "session/load", "session/prompt", "session/update", "$/cancel_request")
 _KEYS = ("jsonrpc", "id", "method", "params", "result", "error")
-_PARAMETERS = ("sessionId", "cwd", "cursor", "prompt", "update", "_meta", "sessionUpdate", "content", "title")
 messages: st.SearchStrategy[Any] = st.dictionaries(
     st.sampled_from(_KEYS) | texts,
-    st.sampled_from(_METHODS) | st.dictionaries(st.sampled_from(_PARAMETERS) | texts, values, max_size=4) | values,
+    st.sampled_from(METHODS) | st.dictionaries(st.sampled_from(KEYS) | texts, values, max_size=4) | values,
     max_size=6,
 )
 """Values that look like messages, and are wrong in every way."""
+chosen_messages: st.SearchStrategy[Any] = st.binary(max_size=60).map(lambda data: Choices(data).message())
+"""What a fuzzer says: right, nearly right, or wrong."""
+any_entries: st.SearchStrategy[Entry | None] = st.binary(max_size=80).map(
+    lambda data: decode_entry(replay.entry(Choices(data)))
+)
+"""An entry of a transcript, as a fuzzer makes them up; None: it cannot be read."""
 
 _blanks = st.text(" \t", max_size=2)
 

@@ -57,14 +57,18 @@ def test_other_commands_load_what_they_need() -> None:
     assert {"typer", "acp_proxy.cli.app"} <= command_line("sessions", "--help")[1]
 
 
-def test_h_is_help_in_front_of_the_agent_and_the_agents_own_behind_it() -> None:
-    assert command_line("run", "-h")[0].startswith("Usage: acp-proxy run")
-    own = ["run", "--no-record", sys.executable, "-h"]
+@pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
+def test_help_is_ours_in_front_of_the_agents_command_and_the_agents_behind_it(asked: str) -> None:
+    assert command_line("run", asked)[0].startswith("Usage: acp-proxy run")
+    own = ["run", "--no-record", sys.executable, "-c", "import sys; print(sys.argv[1:])", asked]
     done = subprocess.run(
-        [sys.executable, "-m", "acp_proxy", *own], stdin=subprocess.PIPE, capture_output=True, timeout=SECONDS
+        [sys.executable, "-m", "acp_proxy", *own],
+        stdin=subprocess.PIPE,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
     )
-    assert done.returncode == 0
-    assert b"acp-proxy run" not in done.stdout + done.stderr
+    assert (done.returncode, done.stdout + done.stderr) == (0, f"{[asked]}\n")
 
 
 def test_the_agent_is_started_before_anything_slow_is_loaded(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ def test_a_command_does_its_work_where_nothing_can_be_said(tmp_path: Path, words
 def test_a_question_that_nobody_can_answer_is_no_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
-    assert said.endswith("Nobody is there to answer. To do it unasked: --yes\n")
+    assert said.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
     assert Both(tmp_path / "store").sessions()
 
 

@@ -26,7 +26,7 @@ DEFAULTS = {
     "replay-tool-limit": "1048576",
     "redact": "off",
     "fsync": "turn",
-    "compact": "daily",
+    "compress": "daily",
     "grace": "5",
 }
 SOMETHING_ELSE = {
@@ -44,7 +44,7 @@ SOMETHING_ELSE = {
     "replay-tool-limit": "0",
     "redact": "keys",
     "fsync": "never",
-    "compact": "off",
+    "compress": "off",
     "grace": "0.5",
 }
 
@@ -149,6 +149,18 @@ def test_the_last_of_two_values_counts() -> None:
 def test_what_is_not_understood_is_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
         parse(*words)
+
+
+@pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
+def test_help_behind_another_option_is_refused_with_the_right_words(asked: str) -> None:
+    with pytest.raises(UsageError, match=f"acp-proxy run {asked}$"):
+        parse("--no-record", asked)
+
+
+@pytest.mark.parametrize("words", [["--compact", "off"], ["--compact=off"]])
+def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="--compress"):
+        parse(*words, "agent")
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The command line: one file per command; each reads arguments, calls one function, prints."""
+"""The command line: one file per command. Each reads its arguments, calls one function and prints the result."""

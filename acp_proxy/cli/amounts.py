@@ -1,4 +1,4 @@
-"""Times and sizes as they are written on a command line."""
+"""Periods and sizes as users write them on the command line."""
 
 import re
 
@@ -12,12 +12,12 @@ def seconds(option: str, text: str) -> float:
     """Raises UsageError."""
     found = period(text)
     if found is None:
-        raise UsageError(f"{option} takes a number and s, m, h, d or w, as in 7d, not {text!r}")
+        raise UsageError(f"{option} takes a number followed by s, m, h, d or w, such as 7d, not {text!r}")
     return found
 
 
 def period(text: str) -> float | None:
-    """``7d`` in seconds; None for anything else."""
+    """``7d`` in seconds; None for any other text."""
     match = re.fullmatch(r"([0-9]{1,6})([smhdw])", text)
     return float(int(match[1]) * _SECONDS[match[2]]) if match is not None else None
 
@@ -27,7 +27,7 @@ def size(option: str, text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,12})([kmgt]?)(i?b)?", text.lower())
     if match is None:
         raise UsageError(
-            f"{option} takes a number of bytes, or one with K, M, G or T behind it, as in 5GB, not {text!r}"
+            f"{option} takes a number of bytes, or a number followed by K, M, G or T, such as 5GB, not {text!r}"
         )
     base, power = 1000 if match[3] == "b" else 1024, _POWERS[match[2]]
     return int(int(match[1]) * base**power)

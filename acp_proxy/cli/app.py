@@ -1,4 +1,4 @@
-"""The commands, put together."""
+"""The ``acp-proxy`` command and its subcommands."""
 
 from typing import Annotated, ClassVar
 
@@ -22,7 +22,7 @@ class Main(Group):
 
 app = typer.Typer(
     name="acp-proxy",
-    help="Put it in front of a coding agent: its sessions are kept, and can be listed, loaded and deleted.",
+    help="Record the sessions of a coding agent, so that you can list, load and delete them.",
     cls=Main,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
@@ -39,6 +39,8 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     pass

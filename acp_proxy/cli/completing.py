@@ -1,16 +1,15 @@
-"""What the shell offers for the word that is being typed. Never an error, whatever the store is like.
+"""Completion of the word that the user is typing. It never raises an error, whatever the state of the store.
 
-Ids and titles are somebody else's text, and zsh evaluates what it is given: only what means nothing to shells passes.
+Ids and titles come from other people, and zsh evaluates the text it gets: only characters without a meaning in shells
+pass.
 """
 
 import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
@@ -20,7 +19,7 @@ _TITLE = 60
 
 def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.transcripts.archive import Glance  # no command needs it
+    from acp_proxy.transcripts.archive import Glance  # imported late: no command needs it
 
     found = Glance(_root(context)).sessions(incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
@@ -33,8 +32,8 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of what was deleted softly, the latest first, with the titles that the user gave."""
-    from acp_proxy.transcripts.archive import Glance  # no command needs it
+    """Ids of softly deleted sessions, the latest first, with the titles that the user gave them."""
+    from acp_proxy.transcripts.archive import Glance  # imported late: no command needs it
 
     found = Glance(_root(context)).kept()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
@@ -53,25 +52,18 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def agents(context: typer.Context, incomplete: str) -> list[str]:
-    """The names of the agents of which something is kept, as --agent takes them."""
+    """The names of recorded agents, in the form that --agent takes."""
     from acp_proxy.transcripts.archive import Glance, called, readable
 
     found = set[str]()
     for folder in Glance(_root(context)).agents():
-        ways = (called(folder), readable(folder))  # with its scope for who begins with that
+        ways = (called(folder), readable(folder))  # with the scope, if the user typed its beginning
         found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
     return sorted(found)
 
 
-class InFront(TyperCommand):
-    """A command in front of an agent's: from the agent's first word on, files are offered, and no options of ours."""
-
-    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
-        return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
-
-
 def _files(beginning: str) -> list[str]:
-    from acp_proxy.transcripts.archive import PACKED_SUFFIX, SUFFIX
+    from acp_proxy.transcripts.archive import COMPRESSED_SUFFIX, SUFFIX
 
     folder, name = os.path.split(beginning)
     if not _PLAIN_FOLDER.fullmatch(folder):
@@ -83,7 +75,7 @@ def _files(beginning: str) -> list[str]:
         named = [os.path.join(folder, each.name) + ("/" if each.is_dir() else "") for each in found]
     except OSError:
         return []
-    return sorted(path for path in named if path.endswith(("/", SUFFIX, PACKED_SUFFIX)))
+    return sorted(path for path in named if path.endswith(("/", SUFFIX, COMPRESSED_SUFFIX)))
 
 
 def _root(context: typer.Context) -> Path:

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions verify`` and ``repair``: what is damaged in the store, and mending it."""
+"""``acp-proxy sessions verify`` and ``repair``: find and repair damage in the store."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.transcripts.archive import Beside, Finding
 
 
@@ -23,12 +23,12 @@ def verify(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Look for damage. Nothing is changed.
+    """Check the store for damage. This changes nothing.
 
-    It is said in which file it is, where in it, and between which entries. Ends with 1 if there is any. It may run
-    while agents do.
+    For each damaged place, it shows the file, the position, and the entries before and after it. The exit status is 1
+    if there is damage. You can run it while agents are running.
 
     Example: acp-proxy sessions verify
     """
@@ -42,21 +42,21 @@ def verify(
             else:
                 _say(opened, finding)
     if damaged:
-        typer.echo(f"{damaged} found. What can be mended: acp-proxy sessions repair", err=True)
+        typer.echo(f"{damaged} damaged. To repair: acp-proxy sessions repair", err=True)
         raise typer.Exit(1)
     if not as_json:
-        typer.echo("Nothing is damaged.")
+        typer.echo("No damage found.")
 
 
 def repair(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only say what would be mended.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Show what would be repaired; change nothing.")] = False,
 ) -> None:
-    """Mend what is damaged. A file is copied first; what is intact in it stays as it is, byte for byte.
+    """Repair damaged files. It copies each file first, and keeps every intact byte of it.
 
-    It may run while agents do. Ends with 1 if something is left that only you can mend.
+    You can run it while agents are running. The exit status is 1 if some damage needs your action.
 
     Example: acp-proxy sessions repair --dry-run
     """
@@ -77,9 +77,9 @@ def repair(
             if first is not None:
                 done = dry or _mend(opened, first)
                 left, mended = left + (not done), mended + done
-    typer.echo(f"{mended} to mend; nothing was changed." if dry else f"{mended} mended.")
+    typer.echo(f"{mended} can be repaired. Nothing was changed." if dry else f"{mended} repaired.")
     if left:
-        typer.echo(f"{left} cannot be mended: see above for what to do.", err=True)
+        typer.echo(f"{left} cannot be repaired automatically. The lines above say what to do.", err=True)
         raise typer.Exit(1)
 
 
@@ -98,9 +98,9 @@ def _mend(store: Archive, finding: "Finding") -> bool:
     try:
         copy = store.repair(finding)
     except (AcpProxyError, OSError) as problem:
-        typer.echo(f"  not mended: {terminal.line(str(problem))}", err=True)
+        typer.echo(f"  not repaired: {terminal.line(str(problem))}", err=True)
         return False
-    typer.echo(f"  mended; as it was: {terminal.line(str(copy))}" if copy is not None else "  mended")
+    typer.echo(f"  repaired; copy of the old file: {terminal.line(str(copy))}" if copy is not None else "  repaired")
     return True
 
 
@@ -121,7 +121,7 @@ def _beside(entry: "Beside | None", otherwise: str) -> str:
 
 
 def _for_programs(finding: "Finding") -> dict[str, Any]:
-    """One object per line: a store may have more damage than fits into memory."""
+    """One object per line: the list of damage may not fit into memory."""
     return {
         "file": str(finding.path),
         "agent": finding.agent or None,

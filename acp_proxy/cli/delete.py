@@ -1,4 +1,4 @@
-"""``acp-proxy sessions delete``: for good, or so that it can be restored."""
+"""``acp-proxy sessions delete``: delete sessions, permanently or so that they can be restored."""
 
 from typing import Annotated
 
@@ -28,20 +28,20 @@ def delete(
         list[str],
         typer.Argument(
             metavar="SESSION",
-            help="Ids, beginnings of them, or: last.",
+            help="Ids, beginnings of ids, or: last.",
             show_default=False,
             autocompletion=completing.sessions,
         ),
     ],
     store: StoreOption = "",
     agent: AgentOption = "",
-    soft: Annotated[bool, typer.Option("--soft", help="So that sessions restore can bring it back.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring it back.")] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete what is kept of sessions, for good.
+    """Delete sessions permanently.
 
-    No file of the store has a word of them any more. The agent keeps what it has. A session that was deleted with
-    --soft is deleted for good by its id.
+    This removes every word of a session from the store. The agent's own data stays. To delete a softly deleted session
+    permanently, give its id.
 
     Example: acp-proxy sessions delete last
     """
@@ -53,12 +53,14 @@ def delete(
         for row in meant:
             typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row), err=not yes)
         if not yes:
-            agreed(f"Delete {'it' if len(meant) == 1 else f'these {len(meant)}'}{' softly' if soft else ' for good'}?")
+            agreed(
+                f"Delete {'it' if len(meant) == 1 else f'these {len(meant)}'}{' softly' if soft else ' permanently'}?"
+            )
         for row in meant:
             try:
                 opened.remove(row, soft=soft) if isinstance(row, Listed) else opened.remove_kept(row)
             except Unreadable:
-                typer.echo("The index cannot be written to now: it forgets the session with the next list.", err=True)
+                typer.echo("The index cannot be written now. The next list removes the session from it.", err=True)
         names = _restorable(opened.kept(), meant) if soft else []
     back = command("sessions restore", names, *same_store(context, store)) if names else None
     typer.echo(
@@ -67,7 +69,7 @@ def delete(
 
 
 def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | Kept]:
-    """One session; or else what was deleted of one softly. Raises NoSuchSession."""
+    """One session, or the softly deleted copies of one session. Raises NoSuchSession."""
     try:
         return [chosen(store, wanted, agent)]
     except NoSuchSession:
@@ -80,7 +82,7 @@ def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed |
 
 
 def _restorable(kept: list[Kept], deleted: list[Listed | Kept]) -> list[str]:
-    """What names them now, so that nothing else is meant and it can be typed."""
+    """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
         mine = next((each for each in kept if (each.agent, kept_name(each.name)) == (row.agent, row.name)), None)

@@ -1,17 +1,17 @@
-"""`acp-proxy demo`: prints the walk through the main job."""
+"""``acp-proxy demo``: print each step of the demonstration."""
 
 import typer
 
 
 def demo() -> None:
-    """Show the main job in a minute, with a bundled agent.
+    """Demonstrate acp-proxy in a minute, with a bundled agent.
 
-    A conversation with an agent that can only resume; the editor is killed; then the session is listed, loaded with its
-    whole history, continued and deleted. It happens in a temporary directory, and every step is checked.
+    An editor talks to an agent that can only resume sessions. The demo kills the editor, then lists the session, loads
+    it with its complete history, continues it, and deletes it. It uses a temporary directory and checks every step.
 
     Example: acp-proxy demo
     """
-    from acp_proxy.demo.walkthrough import WalkFailed, walk  # no other command needs it
+    from acp_proxy.demo.walkthrough import WalkFailed, walk  # imported late: no other command needs it
 
     try:
         walk(say)
@@ -19,11 +19,11 @@ def demo() -> None:
         say(f"The demo failed: {failure}")
         raise typer.Exit(1) from failure
     say("")
-    say("Next, what belongs into your editor's configuration (zed, jetbrains, …), with the agent you use:")
+    say("Next, print the configuration for your editor (zed, jetbrains, …) and your agent:")
     say("  acp-proxy editor EDITOR YOUR-AGENT [ARGS...]")
 
 
 def say(text: str) -> None:
-    """Print without anything that could steer the terminal: what an agent says is somebody else's text."""
+    """Print without control sequences: the agent may write anything."""
     for line in text.split("\n"):
         typer.echo("".join(one if one.isprintable() else " " for one in line))

@@ -1,4 +1,4 @@
-"""``acp-proxy doctor``: whether all is well, and what to do if not."""
+"""``acp-proxy doctor``: check the setup."""
 
 import os
 import sys
@@ -10,32 +10,33 @@ from acp_proxy.cli.storing import StoreOption, root_of, wrong_usage
 
 _DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
-"""For each answer of an agent: a first start through ``npx`` may have to fetch it."""
+"""For each answer of an agent. A first start through ``npx`` may download the agent."""
 
 
 def doctor(
     agent: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="AGENT", help="The agent's command, as for run, or a whole line of an editor's settings."
+            metavar="AGENT", help="The agent's command, as for run, or a complete line of an editor's settings."
         ),
     ] = None,
     store: StoreOption = "",
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", min=0, help="How long the agent may take for an answer."),
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="Maximum time for each answer of the agent."),
     ] = _SECONDS,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Look whether all is well, and say what to do if not.
+    """Check the setup, and say how to fix what is wrong.
 
-    The store, the versions, and the editors on this machine are looked at, and an agent if one is given: it is started
-    and asked what it offers, and, if it can load sessions, to load one that is kept, to see whether it leaves something
-    out. No session is made, no prompt is sent, and nothing is changed. Ends with 1 if something is wrong.
+    It checks the store, the installed versions, and the editors on this machine. If you give an agent, it starts the
+    agent and asks what it offers. If the agent can load sessions, it asks for a recorded one, and compares the agent's
+    replay with the transcript. It creates no session, sends no prompt, and changes nothing. The exit status is 1 if
+    something is wrong.
 
     Example: acp-proxy doctor npx -y @agentclientprotocol/claude-agent-acp
     """
-    from acp_proxy.diagnosis.whole import diagnose, run_words  # no other command needs these
+    from acp_proxy.diagnosis.whole import diagnose, run_words  # imported late: no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.views import diagnosis, terminal
 
@@ -53,6 +54,6 @@ def doctor(
 
 
 def _say(text: str) -> None:
-    """Why nothing happens for a while: for who sits there."""
+    """Say on a terminal what the command is waiting for."""
     if sys.stderr.isatty():
         typer.echo(f"{text} …", err=True)

@@ -1,4 +1,4 @@
-"""``acp-proxy editor``: what belongs into an editor's configuration."""
+"""``acp-proxy editor``: print the configuration for an editor."""
 
 import os
 import re
@@ -17,28 +17,26 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
 def editor(
-    name: Annotated[Name, typer.Argument(metavar="EDITOR", help="Which editor.", show_default=False)],
+    name: Annotated[Name, typer.Argument(metavar="EDITOR", help="The editor.", show_default=False)],
     agent: Annotated[
         list[str],
         typer.Argument(
             metavar="AGENT",
-            help="The agent's command, as for run, with run's options; NAME=VALUE in front of it: its variables.",
+            help="The agent's command. Options of run and variables (NAME=VALUE) may precede it.",
         ),
     ],
-    whole: Annotated[
-        bool, typer.Option("--whole", help="All of it, as for a new file, whatever is in the one that is there.")
-    ] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Print the complete content, as for a new file.")] = False,
 ) -> None:
-    """Print what belongs into an editor's configuration.
+    """Print the configuration for your editor.
 
-    With it, the editor starts the agent through acp-proxy. The snippet alone is on stdout: what is to be pasted into
-    the file that is there; without one, or with --whole (for scripts), all of it. Which file that is, where in it, and
-    what to do then, is said on stderr. Nothing is edited.
+    With this configuration, the editor starts the agent through acp-proxy. The command prints only the snippet on
+    stdout, for you to paste into the existing file. If there is no file, or with --whole (for scripts), it prints the
+    complete content. On stderr it says which file, where in the file, and what to do next. It edits no file.
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
     from acp_proxy.agent_command import command_name
-    from acp_proxy.editors.configured import file_for, text_of  # no other command needs these
+    from acp_proxy.editors.configured import file_for, text_of  # imported late: no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.editors.ourselves import ourselves
     from acp_proxy.editors.placing import placed
@@ -56,12 +54,12 @@ def editor(
     _say(f"{found.where}:\n")
     typer.echo(found.text)
     _say("")
-    for text in (*found.also, f"Then: {made.then}", "To see whether all is well: acp-proxy doctor"):
+    for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
         _say(text)
     if we.note is not None:
         _say(f"Note: {' '.join(we.words)}: {we.note}")
     if shutil.which(command[0]) is None:
-        _say(f"Note: {command[0]} is not found on this machine. Check the agent's command.")
+        _say(f"Note: {command[0]} was not found on this machine. Check the agent's command.")
 
 
 def _say(text: str) -> None:
@@ -71,15 +69,15 @@ def _say(text: str) -> None:
 def _read(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """Options of ``run``, the agent's variables, its command. Raises UsageError."""
     if any(not word.isprintable() for word in words):
-        raise UsageError("what an editor is to start is printable text")
+        raise UsageError("a word of the command contains a control character. Remove it.")
     given, variables, command = _parts(words)
     if os.path.dirname(command[0]):
-        command = [os.path.abspath(command[0]), *command[1:]]  # an editor starts it from another directory
+        command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return given, variables, command
 
 
 def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Also of a command that has acp-proxy in front already: what is made of it has it once. Raises UsageError."""
+    """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
     from acp_proxy.editors import command_line
 
     _, command = options.parse(words, {})
@@ -89,10 +87,12 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
         variables[found[1]] = found[2]
         command = command[1:]
     if not command or not command[0]:
-        raise UsageError("behind the variables comes the agent's command: acp-proxy editor zed NAME=VALUE AGENT")
+        raise UsageError(
+            "the agent's command is missing. Put it behind the variables: acp-proxy editor zed NAME=VALUE AGENT"
+        )
     if variables and command[0].startswith("-"):
         raise UsageError(
-            f"options of run, as {command[0]}, stand in front of the variables: "
+            f"{command[0]} is an option of run. Put it in front of the variables: "
             "acp-proxy editor zed --load store NAME=VALUE AGENT"
         )
     command = command_line.spelled_out(command)
@@ -101,7 +101,7 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     if (behind := command_line.behind_run(command)) is None:
         return given, variables, command
     for word in command[: len(command) - len(behind)]:
-        if found := _VARIABLE.fullmatch(word):  # behind env
+        if found := _VARIABLE.fullmatch(word):  # variables behind env
             variables[found[1]] = found[2]
     more, others, command = _parts(behind)
     end = len(given) - 1 if given[-1:] == ["--"] else len(given)

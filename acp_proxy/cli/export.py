@@ -1,4 +1,4 @@
-"""``acp-proxy sessions export``: conversations to give away, as documents or as transcripts."""
+"""``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,7 +16,7 @@ from acp_proxy.errors import AcpProxyError, UsageError
 from acp_proxy.transcripts.archive import Archive, file_name
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.archive import Listed, Reading
     from acp_proxy.views.document import Choices, Head
@@ -37,39 +37,42 @@ _SUFFIXES: dict[str, _Format] = {
 def export(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="SESSION", help="Ids, beginnings of them, or: last.", autocompletion=completing.sessions
-        ),
+        typer.Argument(metavar="SESSION", help="Ids, beginnings of ids, or: last.", autocompletion=completing.sessions),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    all_sessions: Annotated[bool, typer.Option("--all", help="Every session that is listed.")] = False,
+    all_sessions: Annotated[bool, typer.Option("--all", help="Export every listed session.")] = False,
     form: Annotated[
-        _Format | None, typer.Option("--format", help="In which form. Default: as the file's name ends, else md.")
+        _Format | None, typer.Option("--format", help="The format. Default: the file name's suffix, else md.")
     ] = None,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="PATH", help="A file; a directory for several. Default, and -: stdout."),
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="A file, or a directory for several sessions. -: stdout (default)."
+        ),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     tools: Annotated[
-        _Tools | None, typer.Option(help="How much of tool calls. Default: full; in md: summary, a line each.")
+        _Tools | None,
+        typer.Option(help="How to show tool calls; summary: one line each. Default: full; in md: summary."),
     ] = None,
     thoughts: Annotated[
-        bool | None, typer.Option("--thoughts/--no-thoughts", help="The agent's thoughts. Default: not in md.")
+        bool | None, typer.Option("--thoughts/--no-thoughts", help="Include the agent's thoughts. Default: not in md.")
     ] = None,
     redact: Annotated[
         str,
         typer.Option(
-            "--redact", metavar="keys|FILE", help="Mask known forms of keys; or those, and a file of patterns."
+            "--redact",
+            metavar="keys|FILE",
+            help="Mask secrets. keys: known forms of keys; FILE: also your own patterns.",
         ),
     ] = "off",
 ) -> None:
-    """Write conversations out, to share or to keep.
+    """Export conversations, to share or to keep them.
 
-    md is made for pull requests and issues. html is one page that stands alone, on a phone and in the dark too: no
-    script, nothing is fetched. json is for programs. jsonl is the transcript, byte for byte, which sessions import
-    takes back. No file is written over without --force.
+    md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
+    resources. json is for programs. jsonl is the transcript, byte for byte; sessions import reads it. The command
+    replaces no file without --force.
 
     Example: acp-proxy sessions export last --output session.html
     """
@@ -77,18 +80,18 @@ def export(
     output = "" if output == "-" else output
     with wrong_usage():
         if sessions and all_sessions:
-            raise UsageError("name sessions, or say --all: not both")
+            raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if not sessions and not all_sessions:
-            raise UsageError("name sessions, as in: acp-proxy sessions export last. Or say --all.")
+            raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
         if several and not output:
-            raise UsageError("several sessions need a directory: --output DIR")
+            raise UsageError("several sessions need a directory. Use --output DIR.")
         chosen_form = form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
         opened = store_of(store)
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
-        rows = list({(row.agent, row.name): row for row in found}.values())  # who is named twice is written once
+        rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
         if not output:
             with source.opened(rows[0]) as (_, pieces):
@@ -102,10 +105,10 @@ def export(
 
 
 def _form(output: str, *, is_directory: bool) -> _Format:
-    """What the name of a file says. Raises UsageError."""
+    """The format that a file name means. Raises UsageError."""
     suffix = "" if is_directory else Path(output).suffix.lower()
     if suffix and suffix not in _SUFFIXES:
-        raise UsageError(f"{output}: the name tells no form that there is. Say which with --format.")
+        raise UsageError(f"{output}: no format has this suffix. Choose a format with --format.")
     return _SUFFIXES.get(suffix, "md")
 
 
@@ -115,7 +118,7 @@ def _is_directory(output: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The sessions of a store, in the form that is wanted."""
+    """The sessions of a store, in the requested format."""
 
     store: Archive
     form: _Format
@@ -124,7 +127,7 @@ class _Source:
 
     @contextmanager
     def opened(self, row: "Listed") -> Iterator[tuple[str | None, Iterable[bytes]]]:
-        """Its title, and what is to be written. Raises OSError, NewerFormat."""
+        """The title, and the content to write. Raises OSError, NewerFormat."""
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
@@ -142,9 +145,9 @@ class _Source:
 
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
-    """Each in a file of its own; one that cannot be written does not keep the others from it."""
+    """Write each session to its own file. If one cannot be written, go on with the others."""
     if not rows:
-        typer.echo("There is no session to export. See: acp-proxy sessions list", err=True)
+        typer.echo("There is no session to export. To see all sessions: acp-proxy sessions list", err=True)
         return
     writing.make_directory(into)
     written, failed = [], []
@@ -155,7 +158,8 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
                 writing.to_file(path, pieces, force=force)
             written.append(path)
         except (AcpProxyError, OSError) as problem:
-            failed.append(f"{row.named}: {getattr(problem, 'strerror', None) or problem}")
+            reason = f"{problem.strerror}. Run: acp-proxy doctor" if isinstance(problem, OSError) else problem
+            failed.append(f"{row.named}: {reason}")
     for path in written:
         typer.echo(terminal.line(str(path)))
     for text in failed:
@@ -165,7 +169,7 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
 
 
 def _name(title: str, row: "Listed") -> str:
-    """Of the title, as far as it is read in a name, and different for every session."""
+    """A file name made of the title, different for every session."""
     return file_name(f"{title:<200}{row.agent}/{row.name}")
 
 
@@ -189,8 +193,8 @@ def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Cho
     from acp_proxy.views.document import Choices
 
     if form == _JSONL and (tools is not None or thoughts is not None):
-        raise UsageError("a transcript (jsonl) is exported whole: --tools and --thoughts are for md, html, json")
-    is_markdown = form == "md"  # what a reviewer reads: a pull request takes 64 KiB
+        raise UsageError("jsonl exports the complete transcript. Use --tools and --thoughts with md, html or json.")
+    is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
     usual: _Tools = "summary" if is_markdown else "full"
     return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)
 

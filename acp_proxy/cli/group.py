@@ -1,6 +1,6 @@
-"""Groups of commands, each loaded when it is asked for: no command waits for the imports of another.
+"""Groups of commands. A command's module is imported only when the user asks for it.
 
-A group's table is the order of its help: what is wanted often and first, before the rest.
+A group's table is the order of its help: frequent commands come first.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -15,7 +15,7 @@ from typer.main import get_command, get_group
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a command's function is, or a group's app. ``in_front``: of an agent's command."""
+    """The place of a command's function, or of a group's app. ``in_front``: an agent's command follows it."""
 
     module: str
     name: str
@@ -24,25 +24,32 @@ class Place:
 
 class Group(TyperGroup):
     table: ClassVar[Mapping[str, Place]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old names of commands, and the new ones."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """A value that cannot be read is told without the words of the library that reads it."""
+        """Report an invalid value without the prefix that the parsing library adds."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as problem:
             problem.message = problem.message.removeprefix("Value error, ")
             raise
 
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        if new := self.renamed.get(args[0]):
+            ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return list(self.table)
 
 
 class _Commands(Mapping[str, TyperCommand | TyperGroup]):
-    """All of a table, by name."""
+    """The commands of a table, by name, imported on first use."""
 
     def __init__(self, table: Mapping[str, Place]) -> None:
         self._table = table
@@ -66,7 +73,7 @@ def _loaded(name: str, place: Place) -> TyperCommand | TyperGroup:
         return get_group(found)
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if place.in_front:
-        from acp_proxy.cli.completing import InFront
+        from acp_proxy.cli.in_front import InFront
 
         settings = {"allow_interspersed_args": False, "ignore_unknown_options": False}
         alone.command(name, cls=InFront, context_settings=settings)(found)

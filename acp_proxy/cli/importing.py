@@ -1,4 +1,4 @@
-"""``acp-proxy sessions import``: takes exported transcripts back into a store."""
+"""``acp-proxy sessions import``: import exported transcripts into a store."""
 
 import errno
 import sys
@@ -18,18 +18,18 @@ _STDIN = "-"
 def take_in(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed .jsonl.zst. -: what is on stdin."),
+        typer.Argument(metavar="FILE", help="Transcripts: .jsonl, or compressed: .jsonl.zst. -: stdin."),
     ],
     store: StoreOption = "",
     damaged: Annotated[
-        bool, typer.Option("--damaged", help="Take also what has damaged lines, as it is; sessions repair mends it.")
+        bool, typer.Option("--damaged", help="Also import files with damaged lines. sessions repair can repair them.")
     ] = False,
 ) -> None:
-    """Take exported transcripts in, byte for byte.
+    """Import exported transcripts, byte for byte.
 
-    They are listed, shown and loaded as if they had been recorded here. What is no transcript, or of a later version,
-    is refused. Nothing that is kept is ever replaced: a session that is here already is left as it is. Ends with 1 if a
-    file was refused.
+    You can list, show and load them like sessions recorded here. The command refuses files that are not transcripts,
+    and transcripts of a later version. It never replaces a session that already exists. The exit status is 1 if it
+    refused a file.
 
     From another machine: ssh HOST acp-proxy sessions export last --format jsonl | acp-proxy sessions import -
 
@@ -54,7 +54,7 @@ def take_in(
     for text in said:
         typer.echo(terminal.line(text))
     for text in unlisted:
-        typer.echo(f"{terminal.line(text)} holds no conversation: no list shows it.", err=True)
+        typer.echo(f"{terminal.line(text)} contains no conversation. Lists do not show it.", err=True)
     for text in refused:
         typer.echo(f"acp-proxy: not imported: {terminal.line(text)}", err=True)
     if refused:
@@ -66,10 +66,11 @@ def _given(file: str) -> Path | IO[bytes]:
     if file != _STDIN:
         return Path(file).expanduser()
     if (stdin := getattr(sys.stdin, "buffer", None)) is None:
-        raise NotImported("it is closed. Give it a transcript, or name a file")
+        raise NotImported("closed. Pipe a transcript into it, or name a file")
     return stdin  # type: ignore[no-any-return]
 
 
-def _reason(problem: OSError, root: Path) -> str | None:
+def _reason(problem: OSError, root: Path) -> str:
     full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-    return f"{problem.strerror}. Make room for it in {root}" if full else problem.strerror
+    todo = f"Free some space in {root}" if full else "Check the file's name and permissions"
+    return f"{problem.strerror}. {todo}"

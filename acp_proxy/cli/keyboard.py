@@ -1,7 +1,7 @@
-"""Keys, one by one and unseen, while something is shown on the terminal.
+"""Single key presses, without echo, while a conversation is on the terminal.
 
-The terminal gets its modes back however this is left: by an end, Ctrl-C, or a signal that asks us to end. Where stdin
-is no terminal, or cannot be read like this (Windows), there are no keys, and waiting is all.
+The terminal's modes are restored on every exit: at the end, at Ctrl-C, or at a signal that ends the process. Where
+stdin is not a terminal, or cannot be read this way (Windows), there are no keys, only waiting.
 """
 
 import os
@@ -51,7 +51,7 @@ class Keyboard:
             self._modes = termios.tcgetattr(self._fd)
             for name in _ENDING:
                 self._handle(name, _end)
-            self._handle("SIGCONT", lambda *_: self._listen())  # the shell had the terminal meanwhile
+            self._handle("SIGCONT", lambda *_: self._listen())  # the shell used the terminal in the meantime
             self._listen()
         return self
 
@@ -66,7 +66,7 @@ class Keyboard:
                 signal.signal(number, handler)
 
     def wait(self, seconds: float | None) -> str | None:
-        """The next key that means something; None when the time is over first. Without a time: until there is one."""
+        """The next key with a meaning; None at the timeout. Without a timeout, wait for a key."""
         if self._fd is None:
             time.sleep(seconds or 0)
             return None

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions list``: what is kept, newest first."""
+"""``acp-proxy sessions list``: list the recorded sessions, newest first."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from acp_proxy.views.rows import for_programs, values
 if TYPE_CHECKING:
     from acp_proxy.views.listing import Table
 
-_TOGETHER = 100  # rows that a table is made to fit: more than a screen
+_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
 
 def list_sessions(
@@ -31,14 +31,16 @@ def list_sessions(
         str,
         typer.Option("--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, 2026-11-01."),
     ] = "",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many, the newest.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """List the sessions of all agents, newest first.
 
-    An id is shown as far as is needed to name the session in other commands. Where an agent has given an id to several
-    sessions, it names the newest of them; the others have a number behind it, and are named with that: s0~1. To another
-    program it is lines of id, title, agent, directory, time, turns and bytes, separated by tabs, in full.
+    The list shows as much of an id as other commands need. If an agent has used one id for several sessions, the id
+    means the newest one; the others have a number behind it, such as s0~1. If the output is not a terminal, each line
+    has id, title, agent, directory, time, turns and bytes in full, separated by tabs.
 
     Example: acp-proxy sessions list --here --since 7d
     """
@@ -64,16 +66,16 @@ def list_sessions(
 
 
 def nothing(store: Archive, *, narrowed: bool) -> str:
-    """What is said where nothing can be told: why, and what to do."""
+    """The message for an empty list: the reason, and what to do."""
     if narrowed and next(store.newest(), None) is not None:
-        return "No session is like that. All of them: acp-proxy sessions list"
+        return "No session matches. To see all sessions: acp-proxy sessions list"
     if store.agents():
-        return "No session with a prompt is kept yet. If there should be one: acp-proxy sessions verify"
-    return "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT"
+        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
+    return "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT"
 
 
 def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
-    from acp_proxy.views import listing  # no other command needs it
+    from acp_proxy.views import listing  # imported late: no other command needs it
 
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None
@@ -91,7 +93,7 @@ def _lines(rows: Iterator[Listed]) -> Iterator[str]:
 
 
 def _json(rows: Iterable[Listed]) -> Iterator[str]:
-    """An array, as long as it may be."""
+    """A JSON array, written while the rows are read."""
     before = "["
     for row in rows:
         yield before + "\n" + indent(terminal.json_text(for_programs(row), indent=2), "  ")

@@ -1,4 +1,4 @@
-"""``acp-proxy mock-agent``: an agent that plays what was recorded, for whoever builds an editor."""
+"""``acp-proxy mock-agent``: an agent that plays recordings, for developers of editors."""
 
 import signal
 from typing import Annotated, Literal
@@ -14,23 +14,23 @@ def mock_agent(
     files: recordings.RecordingsArgument,
     match: Annotated[
         Literal["exact", "nearest", "next"],
-        typer.Option(help="Which recorded turn answers a prompt: same words, most similar words, or simply the next."),
+        typer.Option(help="The recorded turn for a prompt: same words, most similar words, or simply the next turn."),
     ] = "nearest",
     speed: Annotated[
-        float, typer.Option(metavar="TIMES", min=0, help="So many times faster than it was; 0: as fast as possible.")
+        float, typer.Option(metavar="TIMES", min=0, help="Play this many times faster. 0: as fast as possible.")
     ] = 1.0,
     capabilities: Annotated[
         Literal["full", "resume-only", "none"],
-        typer.Option(help="What it offers: list, load, resume and delete; resume alone; or nothing of these."),
+        typer.Option(help="What the agent offers. full: list, load, resume and delete."),
     ] = "full",
     store: StoreOption = "",
     agent: AgentOption = "",
 ) -> None:
-    """Be an agent that plays recordings, for testing editors.
+    """Run an agent that plays recordings, to test an editor.
 
-    It speaks ACP on stdin and stdout. The recorded sessions can be listed, loaded, resumed and deleted (in memory), and
-    prompted as new ones can: the turn whose prompt matches best is played, update by update, with its permission
-    requests. The same talk gives the same bytes. More: docs/mock-agent.md.
+    It speaks ACP on stdin and stdout. An editor can list, load, resume and delete the recorded sessions (in memory),
+    and can prompt them or new ones. The agent plays the recorded turn whose prompt matches best, update by update, with
+    its permission requests. The same requests produce the same bytes. More: docs/mock-agent.md.
 
     Example: acp-proxy mock-agent --speed 0 login.jsonl
     """
@@ -45,5 +45,5 @@ def mock_agent(
                 entries = (line.entry for line in reading.lines() if line.entry is not None)
                 found.append(sessions.recorded(header, entries))
             if len({session.id for session in found}) < len(found):
-                raise NoTranscript(f"{file}: this session is there already. Name each session once.")
+                raise NoTranscript(f"{file}: this session was already given. Name each session once.")
     mock.run(found, match=match, speed=speed, capabilities=capabilities)

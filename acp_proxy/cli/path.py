@@ -1,4 +1,4 @@
-"""``acp-proxy sessions path``: where the store, or a session's transcript, lies."""
+"""``acp-proxy sessions path``: print the path of the store or of a session's transcript."""
 
 from typing import Annotated
 
@@ -13,16 +13,16 @@ def path(
         str | None,
         typer.Argument(
             metavar="SESSION",
-            help="An id, the beginning of one, or: last. Default: the store.",
+            help="An id, the beginning of an id, or: last. Default: the store.",
             autocompletion=completing.sessions,
         ),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
 ) -> None:
-    """Print where the store lies, or the file of a session.
+    """Print the path of the store, or of a session's file.
 
-    A transcript that ends in .zst is compressed: zstdcat shows it.
+    A transcript that ends in .zst is compressed. zstdcat shows it.
 
     Example: acp-proxy sessions path last
     """

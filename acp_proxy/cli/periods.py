@@ -1,4 +1,4 @@
-"""Times on the command line: how long ago, or when."""
+"""Points in time on the command line: a period before now, or a date."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ from acp_proxy.views import figures
 
 
 def since(text: str) -> str:
-    """``7d``, ``12h``, a day or a time (of this place, if it says no other), as transcripts write it."""
+    """``7d``, ``12h``, a date or a time (local unless it names a zone), in the form of transcripts."""
     if not text:
         return ""
     try:
@@ -18,6 +18,6 @@ def since(text: str) -> str:
         return figures.stamped(datetime.fromisoformat(text).astimezone())
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is no time: a number and m, h, d or w, as in 7d, or a day, as in 2026-11-01",
+            f"{text!r} is not a time. Give a number and m, h, d or w, such as 7d, or a date, such as 2026-11-01.",
             param_hint="'--since'",
         ) from None

@@ -1,4 +1,4 @@
-"""How far long work has come, on stderr, where that is a terminal; nothing is said where it is not."""
+"""A progress bar on stderr for long work, if stderr is a terminal."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 MOMENT = 0.5
-"""Seconds: what takes no longer would only flash."""
+"""Seconds: a bar for shorter work would only flash."""
 
 T = TypeVar("T")
 
 
 def advancing(items: Sequence[T], what: str) -> Iterator[T]:
-    """The items, one after the other. It is gone from the terminal when they are done."""
+    """The items, one after the other. The bar disappears when they are done."""
     if len(items) < 2:
         yield from items
         return
@@ -28,9 +28,9 @@ def advancing(items: Sequence[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def advanced(what: str, patience: float = 0.0) -> Iterator[Callable[[int, int], None]]:
-    """For work that tells how much of it is done, and how much there is.
+    """For work that reports how much is done, and how much there is.
 
-    It is shown once some is left, and it has taken so many seconds; only one at a time is.
+    The bar appears when some work is left and ``patience`` seconds have passed. There is only one bar at a time.
     """
     bar = _Bar(what, time.monotonic() + patience)
     try:
@@ -64,7 +64,7 @@ class _Bar:
 
 
 def _started(what: str, total: int) -> "Progress":
-    """Results that are printed meanwhile stay above it, and on stdout."""
+    """Results printed in the meantime stay above the bar, and on stdout."""
     from rich.console import Console
     from rich.progress import Progress
 

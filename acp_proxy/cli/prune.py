@@ -1,4 +1,4 @@
-"""``acp-proxy sessions prune``: deletes what is old, or too much. Only ever on request."""
+"""``acp-proxy sessions prune``: delete old sessions, or too many. Nothing else ever prunes."""
 
 import time
 from collections.abc import Sequence
@@ -25,36 +25,39 @@ from acp_proxy.views import figures, terminal
 from acp_proxy.wire import clock
 
 _SHOWN = 20
-"""Before it asks: more is no help in deciding. --dry-run shows all."""
+"""Sessions listed before the question: more do not help to decide. --dry-run shows all."""
 
 
 def prune(
     store: StoreOption = "",
     agent: AgentOption = "",
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="What nobody has used for so long: 90d, 12w.")
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Delete sessions not used for this long: 90d, 12w."),
     ] = None,
-    keep: Annotated[int | None, typer.Option("--keep", metavar="N", min=0, help="All but so many, the newest.")] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", metavar="N", min=0, help="Keep the N newest sessions; delete the rest.")
+    ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option(
-            "--max-size", metavar="SIZE", help="The oldest, until the rest takes no more than this: 5GB, 500M."
-        ),
+        typer.Option("--max-size", metavar="SIZE", help="Delete the oldest sessions until the rest fits: 5GB, 500M."),
     ] = None,
     deleted: Annotated[
         bool,
-        typer.Option("--deleted", help="Only what was deleted softly, by when that was; without a limit all of it."),
+        typer.Option(
+            "--deleted", help="Only softly deleted sessions, by the time of the delete. Without a limit: all."
+        ),
     ] = False,
-    soft: Annotated[bool, typer.Option("--soft", help="So that sessions restore can bring them back.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be deleted.")] = False,
+    soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring them back.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be deleted; delete nothing.")] = False,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete whole sessions that are old, or too many, for good. It asks first.
+    """Delete old sessions, or too many, permanently. It asks first.
 
-    Each limit holds for what is left: a session goes if any of them says so. With --agent they are about that agent's
-    sessions alone. What an agent is running now, or has gone on with while this asks, is left alone. A session is as
-    old as what was said in it last. Sizes are those of the files; the index is not counted.
+    prune deletes a session if at least one limit applies to it. With --agent, the limits apply to the sessions of that
+    agent only. It skips sessions that an agent is running now, or has continued since the question. The age of a
+    session counts from its last message. Sizes are file sizes, without the index.
 
     Example: acp-proxy sessions prune --older-than 90d --keep 500 --max-size 5GB --dry-run
     """
@@ -62,9 +65,9 @@ def prune(
         is_for_all = deleted and older_than is None and keep is None and max_size is None
         limits = _limits(older_than, 0 if is_for_all else keep, max_size)
         if deleted and soft:
-            raise UsageError("--deleted is about what was deleted softly already: without --soft")
+            raise UsageError("--deleted and --soft exclude each other. Give one of them.")
         if as_json and not (dry_run or yes):
-            raise UsageError("--json does not ask: with --dry-run or --yes")
+            raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
         candidates = opened.candidates(deleted=deleted)
         agents = meant({*opened.agents(), *(each.agent for each in candidates)}, agent)
@@ -77,7 +80,7 @@ def prune(
         if not yes:
             _show(opened, chosen[:_SHOWN], err=True)
             more = f" ({len(chosen) - _SHOWN} of them not shown)" if len(chosen) > _SHOWN else ""
-            agreed(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' for good'}?")
+            agreed(f"Delete these {_figures(chosen)}{more}{' softly' if soft else ' permanently'}?")
         trouble = _pruned(opened, chosen, soft=soft)
     _tell(chosen, trouble, as_json, dry_run=False)
     if set(trouble.values()) - {IN_USE}:
@@ -85,23 +88,25 @@ def prune(
 
 
 def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> Limits:
-    """One that a script left empty is a wrong one, not none. Raises UsageError."""
+    """An empty value is an error, not a missing option. Raises UsageError."""
     if older_than is None and keep is None and max_size is None:
-        raise UsageError("prune takes --older-than, --keep or --max-size, or several of them; --deleted needs none")
+        raise UsageError(
+            "prune needs a limit. Give --older-than, --keep or --max-size (or --deleted, which needs none)."
+        )
     age = amounts.seconds("--older-than", older_than) if older_than is not None else None
     before = clock.stamp(max(time.time() - age, 0.0)) if age is not None else None
     return Limits(before, keep, amounts.size("--max-size", max_size) if max_size is not None else None)
 
 
 def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool) -> dict[tuple[str, str], str]:
-    """Those that were not deleted, by agent and name, and why."""
+    """The sessions that were not deleted, by agent and name, with the reason."""
     trouble: dict[tuple[str, str], str] = {}
     try:
         for candidate, why in store.prune(advancing(chosen, "Deleting"), soft=soft):
             if why is not None:
                 trouble[candidate.agent, candidate.name] = why
     except Unreadable:
-        typer.echo("The index cannot be written to now: it forgets them with the next list.", err=True)
+        typer.echo("The index cannot be written now. The next list removes the sessions from it.", err=True)
     return trouble
 
 
@@ -116,7 +121,7 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
     for each in chosen:
         why = trouble.get((each.agent, each.name))
         if why is not None:
-            what = "is in use, and left alone" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
+            what = "is in use; not deleted" if why == IN_USE else f"not deleted ({why}). Run: acp-proxy doctor"
             typer.echo(terminal.line(f"acp-proxy: {each.named}: {what}"), err=True)
 
 

@@ -1,6 +1,6 @@
-"""A recorded conversation that is named on the command line: a transcript's FILE, or a SESSION of the store.
+"""A recorded conversation that the user names: a transcript FILE, or a SESSION of the store.
 
-A FILE needs no store: where the word is a file's name, none is looked for, and none is made.
+A FILE needs no store: if the word is a file name, no store is opened or created.
 """
 
 import os
@@ -14,10 +14,10 @@ import typer
 from acp_proxy.cli import completing
 from acp_proxy.cli.storing import chosen, store_of
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
-from acp_proxy.transcripts.archive import PACKED_SUFFIX, SUFFIX, Reading
+from acp_proxy.transcripts.archive import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.wire.record import Header
 
-_HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."
+_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, or: last."
 RecordingArgument = Annotated[
     str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completing.recordings)
 ]
@@ -28,29 +28,29 @@ RecordingsArgument = Annotated[
 
 @contextmanager
 def opened(wanted: str, store: str, agent: str) -> Iterator[tuple[Reading, Header]]:
-    """What was recorded, and what it is. Raises AcpProxyError, OSError."""
+    """The transcript, and its header. Raises AcpProxyError, OSError."""
     is_file = wanted != "last" and (_looks_like_a_file(wanted) or Path(wanted).is_file())
     reading = _file(Path(wanted)) if is_file else _stored(wanted, store, agent)
     try:
         header = reading.header or reading.remade_header()
         if header is None:
-            raise NoTranscript(f"{wanted} is no transcript. Name a file that acp-proxy recorded, or a SESSION.")
+            raise NoTranscript(f"{wanted} is not a transcript. Name a file that acp-proxy recorded, or a session.")
         yield reading, header
     finally:
         reading.close()
 
 
 def _file(path: Path) -> Reading:
-    resolved = Path(os.path.realpath(path))  # who names a link means what it leads to
-    if resolved.name.endswith(PACKED_SUFFIX):
-        resolved = resolved.with_name(resolved.name.removesuffix(PACKED_SUFFIX) + SUFFIX)
+    resolved = Path(os.path.realpath(path))  # a link means its target
+    if resolved.name.endswith(COMPRESSED_SUFFIX):
+        resolved = resolved.with_name(resolved.name.removesuffix(COMPRESSED_SUFFIX) + SUFFIX)
     try:
         return Reading(resolved)
     except NewerFormat as problem:
         raise AcpProxyError(f"{path}: {problem}") from problem
     except OSError as problem:
         raise NoTranscript(
-            f"{path} cannot be read: {problem.strerror}. What is kept: acp-proxy sessions list"
+            f"{path} cannot be read: {problem.strerror}. To see all sessions: acp-proxy sessions list"
         ) from problem
 
 
@@ -60,4 +60,4 @@ def _stored(wanted: str, store: str, agent: str) -> Reading:
 
 
 def _looks_like_a_file(wanted: str) -> bool:
-    return wanted.endswith((SUFFIX, PACKED_SUFFIX)) or os.sep in wanted
+    return wanted.endswith((SUFFIX, COMPRESSED_SUFFIX)) or os.sep in wanted

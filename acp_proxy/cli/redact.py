@@ -1,4 +1,4 @@
-"""``acp-proxy sessions redact``: masks secrets in what is already kept."""
+"""``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ PatternsOption = Annotated[
         "--redact",
         metavar="keys|FILE",
         envvar="ACP_PROXY_REDACT",
-        help="What is masked: keys: known forms of keys; or a file of your own patterns, one a line: both.",
+        help="What to mask. keys: known forms of keys; FILE: also your own patterns, one per line.",
     ),
 ]
 
@@ -27,17 +27,17 @@ def redact(
     store: StoreOption = "",
     agent: AgentOption = "",
     patterns: PatternsOption = "keys",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be masked.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be masked; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Mask the secrets in what is kept, for good. There is no backup of what is masked.
+    """Mask secrets in recorded transcripts, permanently. There is no backup.
 
-    Whatever has the form of a key is masked in place, also where it is spread over several chunks of a message. It may
-    be done while sessions are running, and as often as you like.
+    The command masks every text that has the form of a key, also if a message spreads it over several chunks. You can
+    run it while sessions are running, and more than once.
 
     Example: acp-proxy sessions redact --dry-run
     """
-    from acp_proxy.redaction.masking import Masking  # no other command needs it
+    from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])
@@ -54,7 +54,8 @@ def redact(
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:
-                failed.append(f"{name}: {problem.strerror if isinstance(problem, OSError) else problem}")
+                reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
+                failed.append(f"{name}: {reason}")
         if not dry_run:
             opened.renew(rows)
     found = {name: counts for name, counts in files.items() if counts}
@@ -67,6 +68,6 @@ def redact(
         total = sum(counts.total() for counts in found.values())
         typer.echo(f"{total} {'would be masked' if dry_run else 'masked'}, in {len(found)} of {len(files)} files.")
     for text in failed:
-        typer.echo(f"acp-proxy: not redacted: {text}. Mend what is named here, and run this again.", err=True)
+        typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
     if failed:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions rename``: a title of the user's own."""
+"""``acp-proxy sessions rename``: give a session your own title."""
 
 from typing import Annotated
 
@@ -13,24 +13,24 @@ from acp_proxy.views import terminal
 
 def rename(
     session: SessionArgument,
-    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="What you call it.", show_default=False)] = None,
+    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="Your title.", show_default=False)] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    clear: Annotated[bool, typer.Option("--clear", help="Take your title away: the agent's is shown again.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove your title and show the agent's again.")] = False,
 ) -> None:
-    """Give a session a title of your own.
+    """Give a session your own title.
 
-    It wins over the agent's and the prompts', here and in every list that an editor gets, also of proxies that run
-    already. It is one line, of 500 characters at most, and goes when the session is deleted.
+    Your title replaces the agent's title, here and in every list of an editor, also for proxies that are already
+    running. It is one line of at most 500 characters. Deleting the session deletes it.
 
     Example: acp-proxy sessions rename last "The login that would not mend"
     """
     with explained():
         wanted = cleaned(title, AGENT_TITLE_LENGTH)
         if clear == (title is not None):
-            raise UsageError("rename takes a title, or --clear")
+            raise UsageError("rename needs either a title or --clear. Give one of them.")
         if wanted is None and not clear:
-            raise UsageError("the title is empty. To take yours away: --clear")
+            raise UsageError("the title is empty. To remove your title, use --clear.")
         opened = store_of(store, change=True)
         row = chosen(opened, session, agent)
         opened.rename(row, wanted)
@@ -39,5 +39,5 @@ def rename(
 
 
 def _title_now(store: Archive, agent: str, name: str) -> str | None:
-    """What a session is called now."""
+    """The current title of a session."""
     return next((row.title for row in store.sessions() if (row.agent, row.name) == (agent, name)), None)

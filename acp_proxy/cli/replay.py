@@ -1,4 +1,4 @@
-"""``acp-proxy replay``: a conversation again, as it streamed."""
+"""``acp-proxy replay``: show a conversation as it streamed."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
-if TYPE_CHECKING:  # rich takes as long to import as all the rest
+if TYPE_CHECKING:  # importing rich takes as long as everything else
     from rich.console import Console
 
     from acp_proxy.views.streaming import Piece
@@ -26,20 +26,19 @@ MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
 def replay(
     session: recordings.RecordingArgument,
     speed: Annotated[
-        float, typer.Option(metavar="TIMES", min=0, help="So many times faster than it was; 0: all at once.")
+        float, typer.Option(metavar="TIMES", min=0, help="Play this many times faster. 0: show everything at once.")
     ] = 1.0,
     max_pause: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="No pause is longer (before it is made faster).")
+        float, typer.Option(metavar="SECONDS", min=0, help="The longest pause, before --speed applies.")
     ] = MAX_PAUSE,
     store: StoreOption = "",
     agent: AgentOption = "",
 ) -> None:
-    """Watch a conversation again, as it streamed.
+    """Watch a conversation as it streamed.
 
-    Words come as they came, with the pauses that there were, cut to two seconds: a night is not waited for. Keys: space
-    pauses and goes on, n or → skips to the next turn, p or ← goes back to the one before, q quits. Ctrl-C ends it with
-    status 130. Where the output is no terminal there are no keys and no colours. What was said cannot steer the
-    terminal.
+    The words appear at their original pace; pauses last at most two seconds. Keys: space pauses and continues, n or →
+    skips to the next turn, p or ← returns to the previous turn, q quits. Ctrl-C ends the command with status 130. If
+    the output is not a terminal, there are no keys and no colours. Recorded text cannot control the terminal.
 
     Example: acp-proxy replay last --speed 4
     """
@@ -47,7 +46,7 @@ def replay(
         try:
             _show(reading, header, speed, max_pause)
         except KeyboardInterrupt:
-            typer.echo("\x1b[0m")  # left out where the output is no terminal
+            typer.echo("\x1b[0m")  # typer removes it if the output is not a terminal
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -64,7 +63,7 @@ def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> N
 
 
 class _Show:
-    """One showing. A place in the transcript is an offset, and the number of the line there."""
+    """One playback. A position in the transcript is an offset and a line number."""
 
     def __init__(self, console: "Console", reading: Reading, keys: Keyboard, speed: float, max_pause: float) -> None:
         from acp_proxy.views.streaming import Streaming
@@ -77,7 +76,7 @@ class _Show:
         self._speed = speed
         self._max_pause = max_pause
         self._turns: list[tuple[int, int]] = []
-        """Where each turn begins that has been seen."""
+        """The position of each turn seen so far."""
         self._at = 0
         """The number of turns that have begun."""
 
@@ -88,7 +87,7 @@ class _Show:
         self._write(self._streaming.end())
 
     def _from(self, place: tuple[int, int]) -> tuple[int, int] | None:
-        """Show what follows, to the end, or to a jump: where to go on then."""
+        """Show the rest, to the end or to a jump. The result is the position of the jump."""
         before, is_skipping = "", False
         for start, line in self._lines(place):
             entry = line.entry
@@ -115,19 +114,19 @@ class _Show:
         return None
 
     def _skip(self, entry: Entry) -> None:
-        """Nobody sees it, but what follows may be about it."""
+        """Read without showing: later entries may refer to these."""
         self._streaming.take(entry)
         self._streaming.end()
 
     def _back(self) -> tuple[int, int]:
-        """To the turn before, or to the beginning of the first one."""
+        """The position of the previous turn, or of the first one."""
         self._at = max(self._at - 2, 0)
         self._write(self._streaming.end())
         self._streaming.back_to(self._at + 1)
         return self._turns[self._at]
 
     def _lines(self, place: tuple[int, int]) -> Iterator[tuple[int, Line]]:
-        """The lines from a place on, and where each begins."""
+        """The lines from a position on, each with its own position."""
         start, number = place
         for line in self._reading.lines(start, number):
             yield start, line
@@ -140,7 +139,7 @@ class _Show:
 
     def _wait(self, seconds: float) -> str | None:
         pause = min(seconds, self._max_pause) / self._speed if self._speed else 0.0
-        key = self._keys.wait(max(0.0, pause))  # in this order, no number is none
+        key = self._keys.wait(max(0.0, pause))  # this order turns NaN into 0
         while key == keyboard.PAUSE:
             key = self._keys.wait(None)
             if key == keyboard.PAUSE:

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions restore``: brings back what was deleted softly."""
+"""``acp-proxy sessions restore``: restore softly deleted sessions."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,20 +19,20 @@ def restore(
         list[str] | None,
         typer.Argument(
             metavar="SESSION",
-            help="Ids, beginnings of them, or: last. Default: none, --list.",
+            help="Ids, beginnings of ids, or: last. Default: list them.",
             show_default=False,
             autocompletion=completing.deleted,
         ),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    listing: Annotated[bool, typer.Option("--list", help="Only list what can be restored.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the sessions that can be restored.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring back sessions that were deleted softly, or list them.
+    """Restore softly deleted sessions, or list them.
 
-    The latest delete is listed first. Deleted softly is what sessions delete --soft, sessions prune --soft, and an
-    editor behind run --delete-mode soft delete.
+    The list begins with the latest delete. These delete softly: sessions delete --soft, sessions prune --soft, and an
+    editor's delete under run --delete-mode soft.
 
     Example: acp-proxy sessions restore last
     """
@@ -48,7 +48,7 @@ def restore(
 
 
 def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
-    """Those whose id or transcript is this, or else those whose id begins so; no word is the beginning of none.
+    """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
 
     None: all.
     """
@@ -65,12 +65,14 @@ def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]
 
 
 def _chosen(store: Archive, wanted: str, agent: str) -> Kept:
-    """The latest of the one session that is meant. Raises NoSuchSession."""
+    """The latest delete of exactly one session. Raises NoSuchSession."""
     found = matching(store.kept(), None if wanted == "last" else wanted, agent)
     if not found:
-        raise NoSuchSession(f"nothing of {wanted!r} can be restored. See: acp-proxy sessions restore --list")
+        raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy sessions restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:
-        raise NoSuchSession(f"{wanted!r} could be any of:", *_lines(store, found), "Give more of the id, or --agent.")
+        raise NoSuchSession(
+            f"{wanted!r} matches several sessions:", *_lines(store, found), "Give more of the id, or use --agent."
+        )
     return found[0]
 
 
@@ -79,10 +81,10 @@ def _restored(store: Archive, kept: Kept) -> Listed:
     try:
         row = store.restore(kept)
     except Unreadable:
-        typer.echo("The index cannot be written to now: it learns of the session with the next list.", err=True)
+        typer.echo("The index cannot be written now. The next list adds the session to it.", err=True)
     typer.echo(terminal.line(f"Restored: {row.title or '(no title)'}  {row.session}"), err=True)
     if row.name != file_name(row.session):
-        typer.echo("Its id belongs to a newer session: editors are shown that one, sessions list has both.", err=True)
+        typer.echo("A newer session has the same id. Editors show that one; sessions list shows both.", err=True)
     return row
 
 
@@ -91,7 +93,9 @@ def _list(store: Archive, kept: list[Kept], as_json: bool) -> None:
         values = [rows.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(terminal.json_text(values, indent=2))
     elif not kept:
-        typer.echo("Nothing was deleted softly. See: acp-proxy sessions delete --help", err=True)
+        typer.echo(
+            "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION", err=True
+        )
     else:
         for text in _lines(store, kept):
             typer.echo(text)
@@ -111,5 +115,5 @@ def _lines(store: Archive, kept: list[Kept]) -> list[str]:
 
 def _looked_at(store: Archive, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
     for each in kept:
-        with suppress(OSError, NewerFormat):  # sessions verify says what is wrong with it
+        with suppress(OSError, NewerFormat):  # sessions verify reports it
             yield each, store.look(each)

@@ -1,4 +1,4 @@
-"""``acp-proxy run``: its help. The command itself is recognised before any of this is imported (``__main__``)."""
+"""The help of ``acp-proxy run``. The command itself starts before any of this is imported (see ``__main__``)."""
 
 import inspect
 from typing import Annotated, Any
@@ -6,20 +6,20 @@ from typing import Annotated, Any
 import typer
 
 from acp_proxy import options
-from acp_proxy.cli import completing
+from acp_proxy.cli import completing, in_front
 
-_EXAMPLES = """Stand between an editor and an agent.
+_HELP = """Stand between an editor and an agent.
 
-Everything passes through, the conversation is kept, and session/list, session/delete and session/load are answered
-where the agent cannot.
+acp-proxy passes every message through, records the conversation, and answers session/list, session/delete and
+session/load where the agent cannot.
 
-With a terminal as its input it becomes the agent, as for a login: then nothing is recorded, which is said.
+Options end at the first word that is not an option. That word and all words behind it are the agent's command, and go
+to the agent unchanged.
 
-Options end at the first word that is not one; everything from there on is the agent's own command.
+If stdin is a terminal, acp-proxy runs the agent directly, as for a login, and records nothing.
 
 Example: acp-proxy run npx -y @agentclientprotocol/claude-agent-acp
 """
-
 
 _METAVARS = {
     "store": "DIR",
@@ -28,6 +28,14 @@ _METAVARS = {
     "redact": "off|keys|FILE",
     "grace": "SECONDS",
 }
+
+COMMON = ("store", "agent-id", "no-record", "redact", "load", "handover")
+PANELS = {
+    "Requests": ("no-synthesize", "list", "resume", "delete", "delete-mode"),
+    "Replay": ("replay", "replay-tool-limit"),
+    "Files and processes": ("fsync", "compress", "grace"),
+}
+"""The options that only --help-all shows."""
 
 
 def run(agent: list[str], **given: Any) -> None:
@@ -45,23 +53,36 @@ def _words(name: str, value: object) -> list[str]:
 
 
 def _signature() -> inspect.Signature:
-    """typer reads a command's options from its signature: this one is made from the table."""
+    """typer reads a command's options from its signature. This one is made from ``options.OPTIONS``."""
     kind = inspect.Parameter.KEYWORD_ONLY
     argument = Annotated[list[str], typer.Argument(metavar="AGENT", help="The agent's command.")]
     parameters = [inspect.Parameter("agent", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=argument)]
-    for name, variable, choices, default, text in options.OPTIONS:
-        flag = choices == ()
-        metavar = "|".join(choices) if choices else _METAVARS.get(name)
-        offered = completing.one_of(choices) if choices else None
-        option = typer.Option(
-            f"--{name}", envvar=variable, help=text, metavar=metavar, show_default=bool(default), autocompletion=offered
-        )
-        annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
-        parameters.append(
-            inspect.Parameter(name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default)
-        )
+    table = {option[0]: option for option in options.OPTIONS}
+    for panel, names in ((None, COMMON), *PANELS.items()):
+        for name in names:
+            _, variable, choices, default, text = table[name]
+            flag = choices == ()
+            option = typer.Option(
+                f"--{name}",
+                envvar=variable,
+                help=text,
+                metavar="|".join(choices) if choices else _METAVARS.get(name),
+                show_default=bool(default),
+                autocompletion=completing.one_of(choices) if choices else None,
+                rich_help_panel=panel,
+            )
+            annotation = Annotated[bool if flag else str, option]  # type: ignore[valid-type]
+            parameters.append(
+                inspect.Parameter(
+                    name.replace("-", "_"), kind, annotation=annotation, default=False if flag else default
+                )
+            )
+    all_options = typer.Option(
+        "--help-all", is_eager=True, callback=in_front.show_all, help="Show all options and exit."
+    )
+    parameters.append(inspect.Parameter("help_all", kind, annotation=Annotated[bool, all_options], default=False))
     return inspect.Signature(parameters)
 
 
-run.__doc__ = _EXAMPLES
+run.__doc__ = _HELP
 run.__signature__ = _signature()  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""Where a result goes: to a pager, to the terminal as it is, or to another program.
+"""The output of a command: a pager, the terminal, or another program.
 
-As git does it: what is long goes through ``$ACP_PROXY_PAGER``, else ``$PAGER``, else ``less``, and only on a terminal.
-Colour is for terminals (``NO_COLOR``, ``CLICOLOR=0``: none; ``FORCE_COLOR``, ``CLICOLOR_FORCE``: also elsewhere).
-Who stops reading, a pager or another program, ends the command without a word.
+As in git, long output on a terminal goes through ``$ACP_PROXY_PAGER``, else ``$PAGER``, else ``less``. Terminals get
+colours (``NO_COLOR`` or ``CLICOLOR=0``: no; ``FORCE_COLOR`` or ``CLICOLOR_FORCE``: other outputs too). If the pager or
+the other program stops reading, the command ends without a message.
 """
 
 import os
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 _LESS = "FRX"
-"""As git: what fits on a screen is only printed (F), colours are shown (R), and what was read stays there (X)."""
+"""The options of git: quit if it fits one screen (F), show colours (R), leave the text on the screen (X)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """``is_terminal``: somebody looks at it. ``is_able``: it can do more than print lines, so there may be a pager.
+    """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
 
-    ``is_dressed``: what is made for people to read may be dressed up, in ``colours`` or without.
+    ``is_dressed``: output for people may be formatted, with or without ``colours``.
     """
 
     is_terminal: bool
@@ -38,7 +38,7 @@ class Screen:
 
 
 def screen() -> Screen:
-    """What the command's output is connected to."""
+    """The output of this command."""
     is_terminal = sys.stdout.isatty()
     is_able = is_terminal and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
     forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
@@ -49,7 +49,7 @@ def screen() -> Screen:
 
 @contextmanager
 def paged(target: Screen) -> Iterator[Say]:
-    """Say something, a pager between; what is raised meanwhile is raised when that has been closed."""
+    """Write through a pager. An exception of the block is raised when the pager has ended."""
     pager = _started(_pager() if target.is_able else [])
     if pager is None:
         yield _say
@@ -62,7 +62,7 @@ def paged(target: Screen) -> Iterator[Say]:
         into.flush()
 
     try:
-        with suppress(BrokenPipeError, KeyboardInterrupt):  # it has been left; Ctrl-C is the pager's
+        with suppress(BrokenPipeError, KeyboardInterrupt):  # the user left the pager; Ctrl-C belongs to the pager
             yield say
     finally:
         with suppress(BrokenPipeError):
@@ -73,7 +73,7 @@ def paged(target: Screen) -> Iterator[Say]:
 
 
 def _started(command: list[str]) -> "Popen[bytes] | None":
-    """None where there is none."""
+    """The pager; None if there is none."""
     if not command:
         return None
     from subprocess import PIPE, Popen  # slow to import
@@ -90,7 +90,7 @@ def _say(text: str) -> None:
 
 
 def _pager() -> list[str]:
-    """Nothing where none is wanted."""
+    """The pager command; empty if the user wants none."""
     for name in ("ACP_PROXY_PAGER", "PAGER"):
         if (given := os.environ.get(name)) is not None:
             with suppress(ValueError):

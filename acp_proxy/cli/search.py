@@ -1,4 +1,4 @@
-"""``acp-proxy sessions search``: in which conversation something was said."""
+"""``acp-proxy sessions search``: find the conversation with these words."""
 
 import os
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.views import terminal
 
-if TYPE_CHECKING:  # no other command needs them
+if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.transcripts.archive import Hit
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
@@ -35,26 +35,30 @@ _NO_ROOM = ("ENOSPC", "EDQUOT")
 
 def search(
     context: typer.Context,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help='Words, "a phrase", or the beginni* of one.')],
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help='Words, "a phrase", or the beginning of a word: begin*')
+    ],
     store: StoreOption = "",
     agent: AgentOption = "",
     cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
     here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="WHEN", help="Only what was said since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, 2026-11-01."),
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="So many sessions at most, the newest.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
+    ] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Find the turns in which all of these words were said.
+    """Find the turns that contain all of these words.
 
-    In any order, in prompts, the agent's messages, titles of tool calls and of sessions; not in thoughts, nor in what
-    tools gave back. Case and accents do not matter. An argument with spaces in it is a phrase. The newest are shown
-    first. To another program it is lines of id, turn, title, agent, directory, time and text, separated by tabs. Ends
-    with 1 where nothing is found.
+    The order does not matter. The search covers prompts, messages of the agent, and titles of tool calls and sessions,
+    but not thoughts or tool output. It ignores case and accents. An argument with spaces is a phrase. The newest
+    results come first. If the output is not a terminal, each line has id, turn, title, agent, directory, time and text,
+    separated by tabs. The exit status is 1 if nothing matches.
 
-    The first search reads all transcripts, later ones only what is new. It may be interrupted.
+    The first search reads all transcripts; later searches read only new text. You may interrupt it.
 
     Example: acp-proxy sessions search login "session cookie" --since 30d
     """
@@ -69,17 +73,17 @@ def search(
         opened = store_of(store)
         agents = opened.agents(agent)
         sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
-        with _interruptible(opened), _with_room(opened), advanced("Reading what is new") as progress:
+        with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts") as progress:
             result = opened.search(sought, progress)
         if as_json:
             typer.echo(terminal.json_text([found.for_programs(hit) for hit in result.hits], indent=2))
         elif result.hits:
             _say(opened, result.hits, same_store(context, store))
         if not result.hits:
-            typer.echo("Nothing was found.", err=True)
+            typer.echo("Nothing matches. Try fewer words.", err=True)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
-            typer.echo(f"There are more than {limit}. To see them: --limit {2 * limit}, or more words", err=True)
+            typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)
 
 
 def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
@@ -99,7 +103,7 @@ def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
 
 
 def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
-    """What shows it, to be copied."""
+    """The command that shows this result, for the user to copy."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
     has_others = any(store.knows(agent, row.session) for agent in store.agents() if agent != row.agent)
@@ -108,15 +112,15 @@ def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
 
 @contextmanager
 def _with_room(store: Archive) -> Iterator[None]:
-    """A full disk keeps nobody from reading sessions. Raises AcpProxyError."""
+    """Explain a full disk: sessions can still be read, only the search cannot. Raises AcpProxyError."""
     try:
         yield
     except Unreadable as problem:
         if problem.name not in _NO_ROOM:
             raise
         raise AcpProxyError(
-            f"there is no room in {store.root} for the tables that are searched. Make room there, and search again; "
-            "list and show do without."
+            f"the disk of {store.root} is too full for the search tables. Free some space and search again; "
+            "list and show work without them."
         ) from problem
 
 
@@ -125,8 +129,6 @@ def _interruptible(store: Archive) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        kept = (
-            " What was read until now is kept: the next search goes on from there." if store.only_read is None else ""
-        )
+        kept = " The next search continues where this one stopped." if store.only_read is None else ""
         typer.echo(f"Interrupted.{kept}", err=True)
         raise typer.Exit(INTERRUPTED) from None

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions``: what is kept, for people and for programs."""
+"""``acp-proxy sessions``: commands on recorded sessions."""
 
 from typing import ClassVar
 
@@ -23,13 +23,14 @@ class Sessions(Group):
         "verify": Place("acp_proxy.cli.damage", "verify"),
         "repair": Place("acp_proxy.cli.damage", "repair"),
         "redact": Place("acp_proxy.cli.redact", "redact"),
-        "compact": Place("acp_proxy.cli.compact", "compact"),
+        "compress": Place("acp_proxy.cli.compress", "compress"),
     }
+    renamed: ClassVar = {"compact": "compress"}
 
 
 app = typer.Typer(
     name="sessions",
-    help="What is kept: find it, read it, share it, tidy it up.",
+    help="Find, read, share and tidy up recorded sessions.",
     cls=Sessions,
     no_args_is_help=True,
     rich_markup_mode=None,

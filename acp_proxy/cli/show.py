@@ -1,4 +1,4 @@
-"""``acp-proxy sessions show``: a conversation, rendered, or as it lies there."""
+"""``acp-proxy sessions show``: show a conversation, formatted or raw."""
 
 import re
 from pathlib import Path
@@ -17,25 +17,27 @@ def show(
     store: StoreOption = "",
     agent: AgentOption = "",
     turn: Annotated[
-        str, typer.Option("--turn", metavar="N", help="Only this turn, or turns: 3, 2-5, 7-, or -1 for the last.")
+        str, typer.Option("--turn", metavar="N", help="Only this turn or these turns: 3, 2-5, 7-, or -1 for the last.")
     ] = "",
-    full: Annotated[bool, typer.Option("--full", help="With all that tool calls were given and gave.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Include all input and output of tool calls.")] = False,
     extract: Annotated[
-        Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files there instead.")
+        Path | None, typer.Option("--extract", metavar="DIR", help="Save images and files to DIR instead.")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The transcript as it is, byte for byte.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: each message, a line of JSON.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the transcript, byte for byte.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each message as a line of JSON.")] = False,
 ) -> None:
-    """Show a conversation: what was said, and what was done.
+    """Show a conversation: the messages and the tool calls.
 
-    Tool calls are a line each, with their changes to files. To another program it is plain text, and Markdown stays
-    as it was written. On a terminal --raw is made printable.
+    Each tool call is one line, with its changes to files. If the output is not a terminal, it is plain text with the
+    original Markdown. On a terminal, --raw replaces control characters.
 
     Example: acp-proxy sessions show last --turn -1
     """
     if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and (turn or full)):
-        raise typer.BadParameter("--raw and --json go with no other of --turn, --full and --extract")
-    from acp_proxy.cli import showing  # no other command needs it
+        raise typer.BadParameter(
+            "--raw and --json cannot be combined with each other or with --turn, --full or --extract"
+        )
+    from acp_proxy.cli import showing  # imported late: no other command needs it
 
     wanted = _wanted(turn)
     with explained():
@@ -56,11 +58,11 @@ def show(
 
 
 def _wanted(text: str) -> tuple[int, int | None]:
-    """The first and the last turn; both negative where they count from the end."""
+    """The first and the last turn; negative numbers count from the end."""
     match = _TURNS.fullmatch(text)
     if not text:
         return 1, None
     if match is None or (match[2] and text.startswith("-")):
-        raise typer.BadParameter(f"{text!r} is no turn, as 3, 2-5, 7- and -1 are", param_hint="'--turn'")
+        raise typer.BadParameter(f"{text!r} is not a turn. Give one like 3, 2-5, 7- or -1.", param_hint="'--turn'")
     first = int(match[1])
     return first, int(match[3]) if match[3] else None if match[2] else first

@@ -1,4 +1,4 @@
-"""The ways in which a conversation is shown, each as it is read: its parts as text, its bytes, its images."""
+"""The forms of a conversation that ``show`` can print: text, raw bytes, JSON, or its images as files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -16,11 +16,11 @@ from acp_proxy.views.attachments import attachments
 from acp_proxy.views.showing import Passage, passages
 
 Wanted = tuple[int, int | None]
-"""The first and the last turn; both negative where they count from the end."""
+"""The first and the last turn; negative numbers count from the end."""
 
 
 def conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool) -> None:
-    when = figures.local(row.updated) if target.is_dressed else None  # as the turns tell theirs
+    when = figures.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = terminal.heading(row, when).partition("\n")
     with paged(target) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
@@ -41,7 +41,7 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
 
 
 def messages(reading: Reading, target: Screen) -> None:
-    """Each as a line of JSON."""
+    """Print each message as a line of JSON."""
     with paged(target) as say:
         for line in reading.lines():
             if line.entry is not None and line.entry.value is not None:
@@ -67,28 +67,30 @@ def extract(shown: Iterator[Part], folder: Path) -> None:
             number += 1
             path, data = folder / f"turn-{turn}-{number}{found.ending}", found.bytes()
             if data is None:
-                typer.echo(f"Not saved, since it is damaged: the {found.kind} {path.stem}", err=True)
+                typer.echo(f"Not saved: the {found.kind} {path.stem} is damaged", err=True)
                 continue
             _save(path, data)
             saved += 1
             typer.echo(str(path))
     if not saved:
-        raise NothingToSave("there are no images or files in what was asked for, so nothing was saved")
+        raise NothingToSave(
+            "nothing was saved: these turns contain no images or files. Choose other turns with --turn."
+        )
 
 
 def _save(path: Path, data: bytes) -> None:
-    """Nothing is overwritten. Raises NothingToSave, NotWritable, OSError."""
+    """Save a file; replace none. Raises NothingToSave, NotWritable, OSError."""
     if path.is_file() and path.read_bytes() == data:
         return
     writing.make_directory(path.parent)
     try:
         writing.to_file(path, [data], force=False)
     except AlreadyThere:
-        raise NothingToSave(f"{path} is there already. Name another directory.") from None
+        raise NothingToSave(f"{path} already exists. Choose another directory.") from None
 
 
 def of_turns(reading: Reading, session: str, wanted: Wanted) -> Iterator[Part]:
-    """The parts of these turns. Raises NoSuchTurn, at once."""
+    """The parts of these turns. Raises NoSuchTurn before the first part."""
     first, last = wanted
     if first < 0:
         count = sum(isinstance(part, Begun) for part in parts(reading, session))
@@ -97,7 +99,7 @@ def of_turns(reading: Reading, session: str, wanted: Wanted) -> Iterator[Part]:
     begun = next(found, None)
     if begun is None and wanted != (1, None):
         count = sum(isinstance(part, Begun) for part in parts(reading, session))
-        raise NoSuchTurn(f"there is no such turn: the conversation has {count}")
+        raise NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
     return chain(() if begun is None else (begun,), found)
 
 

@@ -1,7 +1,7 @@
-"""The standard streams, as every command but ``run`` finds them: all three are there.
+"""The standard streams of every command but ``run``: all three exist.
 
-What cannot be written to stdout is ``NotWritable``, so that nobody takes it for trouble with something else; only who
-stops reading is a ``BrokenPipeError`` as ever. What cannot be said on stderr is not said.
+A failed write to stdout is ``NotWritable``, so that nobody blames another file; if the reader has left, it stays a
+``BrokenPipeError``. A failed write to stderr is ignored.
 """
 
 import io
@@ -20,11 +20,11 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 def prepare() -> None:
-    for number in (_STDIN, _STDOUT, _STDERR):  # one that is closed would be given to a file of ours
+    for number in (_STDIN, _STDOUT, _STDERR):  # the next file we open would get a closed number
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # also in stdout's place: writing there fails
+            os.open(os.devnull, os.O_RDONLY)  # read-only for stdout too, so that writes fail
     if sys.stdin is None:
         sys.stdin = io.StringIO()
     sys.stdout = _made(sys.stdout, _Output(_STDOUT, "wb", closefd=False), "replace")
@@ -32,10 +32,10 @@ def prepare() -> None:
 
 
 def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
-    """``errors``: what becomes of what a terminal, or a file, of another character set cannot have."""
+    """``errors``: how to write characters that the character set of a terminal or a file lacks."""
     if isinstance(before, io.TextIOWrapper) and not isinstance(getattr(before.buffer, "raw", before.buffer), io.FileIO):
         before.reconfigure(errors=errors)
-        return before  # a console of Windows
+        return before  # a Windows console
     encoding = before.encoding if before is not None else None
     by_line = before is None or before.line_buffering or getattr(before, "write_through", False)
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
@@ -61,4 +61,4 @@ class _Output(io.FileIO):
             except OSError as problem:
                 self.is_full = True
                 raise NotWritable("the output", problem) from problem
-        return memoryview(data).nbytes  # it was said: nothing is to fail once more at the end
+        return memoryview(data).nbytes  # already reported: the flush at exit must not fail again

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions stats``: what was used, by agent and month."""
+"""``acp-proxy sessions stats``: show the usage by agent and month."""
 
 import sys
 
@@ -11,11 +11,11 @@ from acp_proxy.views import terminal
 
 
 def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption = False) -> None:
-    """Show what was used, by agent and month, with bars of the turns.
+    """Show the usage by agent and month, with bars for the turns.
 
-    Sessions, turns, and bytes here are counted. Tokens and cost are what the agents say, and are missing where they say
-    nothing: tokens by their answers to prompts, context and cost by usage_update. A session that goes on in another
-    month counts in both.
+    acp-proxy counts sessions, turns and bytes. Tokens and cost are figures of the agents, and are missing if an agent
+    reports none: tokens come from answers to prompts, context and cost from usage_update. A session that continues in
+    another month counts in both.
 
     Example: acp-proxy sessions stats --agent claude
     """

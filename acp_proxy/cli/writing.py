@@ -1,4 +1,4 @@
-"""Results that are written out: to stdout, or to files that hold all of it or are not there."""
+"""Write results to stdout, or to files that are either complete or absent."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from acp_proxy.views import terminal
 
 
 def to_stdout(pieces: Iterable[bytes]) -> None:
-    """The bytes as they are; to a terminal, without what could steer it."""
+    """Write the bytes unchanged; on a terminal, without control characters."""
     for piece in pieces:
         if sys.stdout.isatty():
             sys.stdout.write(terminal.printable(piece.decode("utf-8", "replace")))
@@ -23,7 +23,7 @@ def to_stdout(pieces: Iterable[bytes]) -> None:
 
 @contextmanager
 def taken_by(place: object) -> Iterator[None]:
-    """What is written there, and nothing else. Who stops reading is let go. Raises NotWritable, BrokenPipeError."""
+    """A stream for stdout alone. A reader who leaves raises BrokenPipeError. Raises NotWritable."""
     try:
         yield
     except (BrokenPipeError, FileExistsError):
@@ -51,7 +51,9 @@ def to_file(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
 
 
 def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
-    """Without a buffer, which would fail once more as it is closed. Raises NotWritable, and what the pieces raise."""
+    """Write without a buffer, which would fail a second time when closed. Raises NotWritable, and what the pieces
+    raise.
+    """
     for piece in pieces:
         rest = memoryview(piece)
         while rest:
@@ -61,7 +63,7 @@ def _fill(path: Path, file: IO[bytes], pieces: Iterable[bytes]) -> None:
 
 @contextmanager
 def _claimed(path: Path, *, force: bool) -> Iterator[None]:
-    """The name is ours: nobody's file is written over."""
+    """Create the file under a name that no other file has."""
     if force:
         yield
         return
@@ -80,8 +82,8 @@ def _claimed(path: Path, *, force: bool) -> Iterator[None]:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the name when it is whole."""
-    from tempfile import NamedTemporaryFile  # other commands write nothing
+    """A temporary file that gets its name when it is complete."""
+    from tempfile import NamedTemporaryFile  # imported late: other commands write no files
 
     try:
         file = NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}.", buffering=0, delete=False)  # noqa: SIM115

@@ -1,1 +1,1 @@
-"""A small agent, a small client, and the walk through the main job that `acp-proxy demo` takes with them."""
+"""A small agent, a small client, and the demonstration that ``acp-proxy demo`` runs with them."""

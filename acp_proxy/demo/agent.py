@@ -1,8 +1,8 @@
-"""A small ACP agent over stdio, for the demo: `python -m acp_proxy.demo.agent --memory DIR`.
+"""A small ACP agent over stdio, for the demo: ``python -m acp_proxy.demo.agent --memory DIR``.
 
-It has no model: it plays a built-in turn (`turn.py`). All that it can do is resume a session: each is one JSON file in
-DIR, replaced atomically, so that it outlives the process. Requests are answered one by one, in the order of arrival,
-until its stdin ends.
+It has no model: it plays a built-in turn (``turn.py``). It can only resume sessions: each is one JSON file in DIR,
+replaced atomically, so that it outlives the process. It answers requests one by one, in the order of arrival, until its
+stdin ends.
 """
 
 import argparse

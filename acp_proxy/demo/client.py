@@ -1,9 +1,8 @@
 """A small blocking ACP client over stdio.
 
-Every line that the command writes is kept, in order, as it came; a condition variable wakes whoever waits for one.
-Every wait is bounded: it ends with what was awaited, with `TimeoutError`, or with `OutputEnded`, and the last two show
-the lines that came last. Nothing is checked against the protocol: lines may be anything. The agent's own requests are
-left unanswered.
+It keeps every line of the command, in order and unchanged. A condition variable wakes whoever waits for a line. Every
+wait is bounded: it ends with the expected line, with ``TimeoutError`` or with ``OutputEnded``, and both errors show the
+last lines. It does not check the protocol: lines may contain anything. It does not answer the agent's own requests.
 """
 
 import json
@@ -21,12 +20,12 @@ TIMEOUT = 20.0  # seconds; a first start on a busy machine takes a few
 READ_BYTES = 1024 * 1024  # one system call for many short updates, few for a line of 64 MiB
 LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
 LINE_SHOWN = 300  # characters of each
-STDERR_SECONDS = 1.0  # what outlives the command may hold it open
-STDERR_LINES = 1000  # what is kept of stderr: the end of it, with room for a traceback
+STDERR_SECONDS = 1.0  # a process that outlives the command may hold it open
+STDERR_LINES = 1000  # the last lines of stderr, with room for a traceback
 
 
 class OutputEnded(Exception):
-    """The command's output ended before what was awaited came."""
+    """The command's output ended before the expected line came."""
 
 
 class RequestFailed(Exception):
@@ -46,7 +45,7 @@ class Line:
 
 
 class Client:
-    """A running command, as its client sees it; use it in a `with`, which ends it."""
+    """A running command, seen by its client. Use it in a ``with`` block, which ends it."""
 
     def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
         """`options`: as for `Popen`."""
@@ -78,14 +77,14 @@ class Client:
     def pid(self) -> int:
         return self.process.pid
 
-    # What is sent.
+    # Sending.
 
     def request(self, method: str, params: Any = None, timeout: float = TIMEOUT) -> Any:
-        """The result of the request; `RequestFailed` if the answer is an error."""
+        """The result of a request. Raises RequestFailed if the answer is an error."""
         return self.result_of(self.start_request(method, params), timeout)
 
     def start_request(self, method: str, params: Any = None) -> int:
-        """Send a request without waiting; its id."""
+        """Send a request without waiting, and return its id."""
         with self._changed:
             number, self._next_id = self._next_id, self._next_id + 1
         self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
@@ -98,7 +97,7 @@ class Client:
         return answer["result"]
 
     def answer_of(self, request_id: int, timeout: float = TIMEOUT) -> dict[str, Any]:
-        """The whole message that answered a request of ours."""
+        """The complete message that answered our request."""
         self._wait(lambda: request_id in self._answers, timeout, f"the answer to request {request_id}")
         return self._answers[request_id]
 
@@ -112,31 +111,31 @@ class Client:
             while view:
                 view = view[os.write(self.process.stdin.fileno(), view) :]
 
-    # What has come.
+    # Received lines.
 
     def mark(self) -> int:
-        """The number of lines so far, for `since`."""
+        """The number of lines so far, for ``since``."""
         return len(self.lines)
 
     def updates(self, session: str | None = None, since: int = 0, until: int | None = None) -> list[dict[str, Any]]:
-        """The updates of a session, or of all, among the lines from `since` to before `until`."""
+        """The updates of a session, or of all, among the lines from ``since`` to before ``until``."""
         found = (line.message for line in self.lines[since:until])
         notifications = (one for one in found if isinstance(one, dict) and one.get("method") == "session/update")
         return [one["params"]["update"] for one in notifications if session in (None, one["params"]["sessionId"])]
 
     def position_of_answer(self, request_id: int) -> int:
-        """Where among the lines the answer to a request of ours is."""
+        """The position of the answer to our request among the lines."""
         answer = self._answers[request_id]
         return next(position for position, line in enumerate(self.lines) if line.message is answer)
 
     def stderr(self) -> str:
-        """What the command has said there; all of it, once it has exited."""
+        """The command's stderr so far; all of it once the command has exited."""
         if self.process.returncode is not None:
             self._threads[2].join(STDERR_SECONDS)
         return b"".join(self._stderr).decode(errors="replace")
 
     def wait(self, timeout: float = TIMEOUT) -> int:
-        """Wait until the command has exited; its status, negative for a signal."""
+        """Wait until the command has exited; return its status, negative for a signal."""
         self._wait(lambda: self.process.returncode is not None, timeout, "the command's exit", needs_output=False)
         return self.process.returncode
 
@@ -146,12 +145,12 @@ class Client:
             self.process.stdin.close()
 
     def kill(self) -> None:
-        """End it with SIGKILL, as editors do, and wait for its exit."""
+        """Kill it with SIGKILL, as editors do, and wait for its exit."""
         self.process.kill()
         self.wait()
 
     def close(self) -> None:
-        """Kill it if it runs, and let go of its streams."""
+        """Kill it if it runs, and close its streams."""
         self.kill()
         for thread in self._threads:
             thread.join(1.0)  # longer only if a grandchild holds a stream; then the thread is left behind
@@ -177,7 +176,7 @@ class Client:
         said = self.stderr()
         return f"the last lines:\n  {lines}" + (f"\nand on stderr:\n{said}" if said else "")
 
-    # The threads.
+    # Threads.
 
     def _read(self) -> None:
         assert self.process.stdout is not None

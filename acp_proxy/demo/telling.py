@@ -1,7 +1,7 @@
-"""What a person is told by a row of updates: the same for the live turn and for its replay, however it was cut.
+"""What a user sees of a series of updates: the same for a live turn and for its replay, however it was cut.
 
-Adjacent chunks of one message are one text, a tool call is all its updates together, at the place of its first
-appearance. What is no part of the conversation (commands, usage, modes, the title) is left out.
+Adjacent chunks of a message are one text. A tool call is all its updates together, at the place of the first one.
+Updates outside the conversation (commands, usage, modes, the title) are left out.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""The turn that the bundled agent plays: one of each kind of update that an editor shows.
+"""The turn that the bundled agent plays: one update of each kind that an editor shows.
 
-It only tells of an edit; no file is touched. Its words have places for those of the prompt (`fill`).
+It only reports an edit; it changes no file. Its texts have placeholders for those of the prompt (``fill``).
 """
 
 import re

@@ -1,7 +1,7 @@
-"""The main job of acp-proxy, walked through with the bundled agent, each step checked.
+"""The demonstration of acp-proxy with the bundled agent. Each step is checked.
 
-An editor talks to an agent that can only resume; the editor is killed; in a new process the conversation is listed,
-loaded, continued and deleted. Everything happens in a temporary directory.
+An editor talks to an agent that can only resume. The editor is killed; a new process lists the conversation, loads,
+continues and deletes it. Everything happens in a temporary directory.
 """
 
 import sys
@@ -23,11 +23,11 @@ Command = Callable[[Path, Path], list[str]]
 
 
 class WalkFailed(Exception):
-    """A step did not do what it must; the text says which."""
+    """A step failed; the text says which one."""
 
 
 def proxied_agent(store: Path, memory: Path) -> list[str]:
-    """The command an editor would start: the proxy, in front of the agent."""
+    """The command that an editor would start: acp-proxy in front of the agent."""
     agent = [sys.executable, "-m", "acp_proxy.demo.agent", "--memory", str(memory)]
     return [sys.executable, "-m", "acp_proxy", "run", "--store", str(store), "--", *agent]
 
@@ -43,7 +43,7 @@ def walk(say: Say, command: Command = proxied_agent) -> None:
         except (TimeoutError, OutputEnded, OSError) as problem:
             raise WalkFailed(str(problem)) from problem
         except RequestFailed as problem:
-            raise WalkFailed(f"a request was refused: {problem}") from problem
+            raise WalkFailed(f"a request failed: {problem}") from problem
 
 
 class Walker:
@@ -58,7 +58,7 @@ class Walker:
         self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
         with Client(self._command) as editor:
             self._talk(editor)
-            self._say("The editor is killed (SIGKILL), and acp-proxy with it.")
+            self._say("SIGKILL ends the editor and acp-proxy.")
             editor.kill()
         self._say("")
         self._say("The editor starts again.")
@@ -86,11 +86,11 @@ class Walker:
         if capabilities.get("loadSession") is True:
             offered.add("load")
         check(offered >= SERVED, f"initialize offers only {', '.join(sorted(offered)) or 'nothing'}")
-        self._say(f"Offered now, which the agent alone does not offer: {', '.join(sorted(SERVED))}.")
+        self._say(f"acp-proxy adds to the agent: {', '.join(sorted(SERVED))}.")
 
     def _see_list(self, editor: Client) -> None:
         sessions = editor.request("session/list", {"cwd": self._project})["sessions"]
-        check([one["sessionId"] for one in sessions] == [self._session], f"session/list gives {sessions}")
+        check([one["sessionId"] for one in sessions] == [self._session], f"session/list returned {sessions}")
         entry = sessions[0]
         check(entry.get("cwd") == self._project, f"the session is listed in {entry.get('cwd')}")
         check(entry.get("title") == PROMPTS[0], f"the session is listed as {entry.get('title')!r}")
@@ -106,11 +106,11 @@ class Walker:
         self._say("session/load, before its answer:")
         for told in restored:
             self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
-        check(bool(restored), "session/load told nothing")
+        check(bool(restored), "session/load replayed nothing")
         for number, (was, now) in enumerate(zip(self._live, restored, strict=False), 1):
-            check(was == now, f"item {number} was {was}, and is now {now}")
-        check(len(self._live) == len(restored), f"{len(self._live)} items were said, {len(restored)} came back")
-        self._say(f"All {len(restored)} items are what was said live, in the same order.")
+            check(was == now, f"item {number} was {was} and is now {now}")
+        check(len(self._live) == len(restored), f"{len(self._live)} items were live, {len(restored)} came back")
+        self._say(f"All {len(restored)} items equal the live ones, in the same order.")
 
     def _go_on(self, editor: Client) -> None:
         self._say(f"  you: {LAST_PROMPT}")
@@ -121,7 +121,7 @@ class Walker:
     def _delete(self, editor: Client) -> None:
         editor.request("session/delete", {"sessionId": self._session})
         left = editor.request("session/list", {})["sessions"]
-        check(left == [], f"after session/delete the list still has {left}")
+        check(left == [], f"after session/delete the list still contains {left}")
         self._say("session/delete: the list is empty.")
 
     def _initialize(self, editor: Client) -> Any:

@@ -1,1 +1,1 @@
-"""What is found by who looks whether all is well: the store, the versions, the editors, an agent. Prints nothing."""
+"""The checks of ``acp-proxy doctor``: the store, the versions, the editors and an agent. Prints nothing."""

@@ -1,4 +1,4 @@
-"""What an agent offers an editor, what we add to it, and why: the proxy's own decision, explained. Pure."""
+"""What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``core``. Pure."""
 
 from acp_proxy.core import capabilities
 from acp_proxy.core.capabilities import AGENT, ALWAYS, AUTO, DELETE, LIST, LOAD, NEVER, RESUME, STORE, Modes, Offer
@@ -10,7 +10,7 @@ _ORDER = (LIST, LOAD, RESUME, DELETE)
 
 
 class Ability(Value):
-    """Who answers for it, and why."""
+    """Who answers a request, and why."""
 
     name: str
     by: str
@@ -18,9 +18,9 @@ class Ability(Value):
 
 
 def abilities(offer: Offer, modes: Modes, off: str | None) -> list[Ability]:
-    """``off``: why nothing is added at all, if that is so."""
+    """``off``: why acp-proxy adds nothing at all, or None."""
     if off is None and (offer.version != acp.VERSION or isinstance(offer.version, bool)):
-        off = f"it speaks version {offer.version} of the protocol, of which everything passes and nothing is added"
+        off = f"the agent speaks version {offer.version} of the protocol; acp-proxy passes it through and adds nothing"
     serves = capabilities.additions(offer, modes) if off is None else ()
     return [_ability(name, offer.native, modes, serves, off) for name in _ORDER]
 
@@ -35,37 +35,37 @@ def _ability(name: str, native: frozenset[str], modes: Modes, serves: tuple[str,
 
 def _added(name: str, native: frozenset[str], modes: Modes) -> str:
     if name in native:
-        return f"the agent has one of its own, and --{name} {STORE} is set"
+        return f"the agent has its own, but --{name} {STORE} is set"
     if name == RESUME:
-        return f"on top of the agent's load, since --resume {STORE} is set"
+        return f"uses the agent's load, because --resume {STORE} is set"
     if name != LOAD:
         return f"the agent has no session/{name}"
     if RESUME in native:
-        return "the agent can resume a session, and not show it: we show it"
-    return "the agent can restore nothing: a session goes on in a new one of it, which is given a record of the old"
+        return "the agent can resume a session, but not show it; acp-proxy shows it"
+    return "the agent cannot restore a session; acp-proxy continues it in a new one, with a record of the old one"
 
 
 def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
     if name == RESUME:
-        also = f"; on top of the agent's load, if you wish: --resume {STORE}" if LOAD in native else ""
-        return f"the agent has none, and editors load then{also}"
+        also = f"; --resume {STORE} adds it" if LOAD in native else ""
+        return f"the agent has none; editors use session/load instead{also}"
     if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
-        return f"the agent can restore nothing, and --handover {NEVER} is set"
+        return f"the agent cannot restore a session, and --handover {NEVER} is set"
     return f"the agent has none, and --{name} {AGENT} is set"
 
 
 def _of_list(modes: Modes) -> str:
-    return "the agent's own, less what was deleted here" if modes.list == AUTO else f"--list {AGENT} is set"
+    return "the agent's own, without the sessions deleted here" if modes.list == AUTO else f"--list {AGENT} is set"
 
 
 def _of_load(modes: Modes) -> str:
-    also = "; where it refuses, in a new session" if modes.handover == ALWAYS else ""
+    also = "; if the agent refuses, a new session continues" if modes.handover == ALWAYS else ""
     match modes.load:
         case "auto":
-            return f"the agent's own; where it leaves something out, ours is shown in its place{also}"
+            return f"the agent's own; if it leaves something out, acp-proxy shows the transcript{also}"
         case "store":
-            return f"the agent's own; ours is shown whenever it is complete, since --load {STORE} is set{also}"
-    return f"the agent's own, as it is, since --load {AGENT} is set"
+            return f"the agent's own; --load {STORE} shows the transcript instead, if it is complete{also}"
+    return f"the agent's own, unchanged, because --load {AGENT} is set"
 
 
 def _of_resume(modes: Modes) -> str:
@@ -73,7 +73,11 @@ def _of_resume(modes: Modes) -> str:
 
 
 def _of_delete(modes: Modes) -> str:
-    return "the agent's own, and ours with it" if modes.delete == AUTO else f"--delete {AGENT} is set"
+    return (
+        "the agent's own; acp-proxy deletes the transcript as well"
+        if modes.delete == AUTO
+        else f"--delete {AGENT} is set"
+    )
 
 
 _ADDITION = {LIST: _of_list, LOAD: _of_load, RESUME: _of_resume, DELETE: _of_delete}

@@ -1,6 +1,6 @@
-"""An agent looked at: started, asked what it offers, and for an old session, as an editor would ask; then ended.
+"""Check an agent: start it, ask what it offers, ask for an old session as an editor would, and end it.
 
-No session is made, and no prompt is sent. What it offers and what is added to that is the proxy's own decision.
+This creates no session and sends no prompt. What acp-proxy adds to the offer is its own decision in ``core``.
 """
 
 import os
@@ -25,12 +25,14 @@ from acp_proxy.wire.value import Value
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
 _HEARD_BYTES = 64 * 1024 * 1024
-_ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp, or acp."
+_ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp or acp."
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
 class Wish(Value):
-    """How the agent would be run. ``store`` None, or ``off`` set: nothing is added, and why."""
+    """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
+    in ``off``.
+    """
 
     command: list[str]
     modes: Modes
@@ -42,7 +44,7 @@ class Wish(Value):
 
 
 class Load(Value):
-    """What came of loading an old session: one of ``past``'s outcomes, or of ours."""
+    """The result of loading an old session: an outcome of ``past``, or one of this module."""
 
     outcome: str
     text: str
@@ -51,7 +53,7 @@ class Load(Value):
 
 
 class _Heard:
-    """What it tells of one session, up to what the proxy would hold back to compare it."""
+    """What the agent replays of one session, up to the size that the proxy would hold back to compare it."""
 
     def __init__(self, session: str) -> None:
         self.told: list[bytes] = []
@@ -66,7 +68,9 @@ class _Heard:
 
 
 class Examined(Value):
-    """``problem``: why it told nothing; the rest is empty then. ``folder``: what its sessions are kept as."""
+    """``problem``: why the agent gave no answer; the other fields are then empty. ``folder``: the folder of its
+    sessions.
+    """
 
     command: list[str]
     problem: str | None = None
@@ -82,7 +86,7 @@ class Examined(Value):
 
 
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
-    """``say`` is told what is waited for."""
+    """``say`` is called before each wait, with what it waits for."""
     try:
         probe = Probe(wish.command, wish.umask)
     except OSError as problem:
@@ -92,7 +96,7 @@ def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo
         try:
             found, todo = _asked(probe, wish, say)
         except NoAnswer as problem:
-            text = f"asked to initialize, the agent {problem}"
+            text = f"at initialize, the agent {problem}"
             found, todo = Examined(wish.command, text), [Todo(_capital(f"{text}. {_what_to_look_at(probe)}"))]
     more = {"stderr": tuple(probe.stderr), "stray": tuple(probe.stray)}
     return Examined(**{name: getattr(found, name) for name in found._names} | more), todo
@@ -100,14 +104,14 @@ def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo
 
 def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
     """Raises NoAnswer."""
-    say(f"{wish.command[0]} is started, and asked what it offers (for {wish.seconds:g} s at most)")
+    say(f"Starting {wish.command[0]} and asking what it offers (at most {wish.seconds:g} s)")
     began = time.monotonic()
     about = {"name": "acp-proxy doctor", "version": __version__}
     params = {"protocolVersion": acp.VERSION, "clientCapabilities": {}, "clientInfo": about}
     answer = probe.ask(acp.INITIALIZE, params, wish.seconds)
     seconds = time.monotonic() - began
     if answer.error is not None:
-        text = f"asked to initialize, the agent answers with an error: {_error(answer.error)}"
+        text = f"the agent answered initialize with an error: {_error(answer.error)}"
         return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
     offer = read_offer(answer.result)
     able = tuple(abilities(offer, wish.modes, wish.off))
@@ -120,7 +124,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
             shown = past.shown_last(wish.store, folder)
             if LOAD in offer.native and offer.version == acp.VERSION:
                 load, todo = _loaded(probe, wish, wish.store, folder, say)
-        except AcpProxyError:  # said of the store
+        except AcpProxyError:  # the report on the store says it
             pass
     return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 
@@ -131,20 +135,20 @@ def _loaded(
     """Raises AcpProxyError."""
     found = past.newest_session(store, folder)
     if found is None:
-        return Load(UNTRIED, "not compared: no complete session of it is kept yet"), []
+        return Load(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = found
     try:
-        say(f"it is asked to load the session {row.session} (for {wish.seconds:g} s at most)")
+        say(f"Asking it to load the session {row.session} (at most {wish.seconds:g} s)")
         theirs = _Heard(row.session)
         params = {"sessionId": row.session, "cwd": row.cwd, "mcpServers": list[object]()}
         answer = probe.ask(acp.LOAD, params, wish.seconds, theirs.hear)
         if answer.error is not None:
             return _refused(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
-            return Load(UNTRIED, "not compared: it tells more than anybody holds back", row.session), []
+            return Load(UNTRIED, "not compared: its replay is too large", row.session), []
         compared = past.compare(reading, theirs.told)
     except NoAnswer as problem:
-        return Load(SILENT, f"asked for a session, the agent {problem}", row.session), []
+        return Load(SILENT, f"at session/load, the agent {problem}", row.session), []
     except OSError as problem:
         return Load(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
     finally:
@@ -153,46 +157,49 @@ def _loaded(
         case past.LOSES:
             text = f"it leaves out: {', '.join(compared.loses)}"
             if wish.off is None and wish.modes.load != AGENT:
-                text += "; so ours is shown"
+                text += "; acp-proxy shows the transcript instead"
         case past.WHOLE:
-            text = "it tells all that was said"
+            text = "it replays everything"
         case _:
-            text = "it tells something else than was recorded: the session may have gone on without acp-proxy"
+            text = "it replays something else than the transcript: the session may have continued without acp-proxy"
     return Load(compared.outcome, text, row.session, compared.loses), []
 
 
 def _refused(error: object, session: str) -> tuple[Load, list[Todo]]:
-    text = f"it refuses the newest session that is kept: {_error(error)}"
+    text = f"it refuses to load the newest recorded session: {_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
-        return Load(REFUSED, text, session), [Todo("The agent wants a login. Log in with its own command.", False)]
-    todo = Todo("The agent refuses an old session. If it often does: acp-proxy run --handover always AGENT", False)
+        return Load(REFUSED, text, session), [Todo("The agent needs a login. Log in with its own command.", False)]
+    todo = Todo(
+        "The agent refuses to load an old session. If this happens often, use: acp-proxy run --handover always AGENT",
+        False,
+    )
     return Load(REFUSED, text, session), [todo]
 
 
 def _not_started(program: str, problem: OSError) -> tuple[str, str]:
-    """What happened, and what to do."""
+    """What happened, and what to do about it."""
     if not isinstance(problem, FileNotFoundError):
         ends = f"run would end with status {NOT_EXECUTABLE}"
-        advice = "Check that it is a program, and its mode (chmod +x)."
+        advice = "Check that it is a program, and that it is executable (chmod +x)."
         return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
     ends = f"run would end with status {NOT_FOUND}"
     if shutil.which(program) is not None:
-        return f"{program} is there, but not what its first line names to run it; {ends}", "Check that line."
+        return f"{program} exists, but the interpreter in its first line does not; {ends}", "Correct that line."
     if os.path.dirname(program):
-        return f"{program} is not there; {ends}", "Check the path."
-    return f"{program} is not found in PATH; {ends}", "Install it, or give its absolute path."
+        return f"{program} does not exist; {ends}", "Correct the path."
+    return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."
 
 
 def _what_to_look_at(probe: Probe) -> str:
     if probe.stderr:
-        return f"See what it says on stderr (above). {_ARGUMENTS}"
+        return f"See its messages on stderr (above). {_ARGUMENTS}"
     if probe.stray:
-        return f"What it writes is none of the protocol. {_ARGUMENTS}"
-    return f"It says nothing. {_ARGUMENTS} If it only is slow: --timeout 120"
+        return f"Its output is not the Agent Client Protocol. {_ARGUMENTS}"
+    return f"It wrote nothing. {_ARGUMENTS} If it is only slow, use --timeout 120."
 
 
 def _error(error: object) -> str:
-    message = (acp.text(error, "message") or "without a word")[:_MESSAGE_LENGTH]
+    message = (acp.text(error, "message") or "no message")[:_MESSAGE_LENGTH]
     return f"{message} ({acp.member(error, 'code')})"
 
 

@@ -1,7 +1,7 @@
-"""Whether an agent's load tells all that was said: its own telling of a session against what was recorded of it.
+"""Check whether an agent's load replays everything: its replay of a session against the transcript.
 
-Only a session that is complete here, not too large, without a failed or unfinished turn, and in a directory that is
-there, is asked for. Asking costs no tokens, and makes no session: it is what an editor does that opens an old one.
+The check asks only for a session with a complete transcript of moderate size, without a failed or unfinished turn, in a
+directory that exists. It costs no tokens and creates no session: an editor that opens an old session does the same.
 """
 
 import os
@@ -18,23 +18,23 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.value import Value
 
 _MAX_BYTES = 16 * 1024 * 1024
-"""Of a transcript: it is read while somebody waits."""
+"""Bytes of a transcript: the user waits while it is read."""
 _LOOKED_AT = 20
 _TOLD_OF = 5
-"""Sessions of which it is told whose replay was shown: enough to see a habit of the agent's."""
+"""The number of newest sessions to report: enough to show a pattern of the agent."""
 
 WHOLE, LOSES, OTHER = "whole", "loses", "other"
 
 
 class Compared(Value):
-    """``loses``: in words, what the agent's telling leaves out."""
+    """``loses``: what the agent's replay leaves out, in words."""
 
     outcome: str
     loses: tuple[str, ...] = ()
 
 
 class Shown(Value):
-    """Whose replay the last load of a session showed: ``transcript`` or ``agent``, and why."""
+    """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
     session: str
     shown: str
@@ -42,7 +42,7 @@ class Shown(Value):
 
 
 def shown_last(store: Archive, agent: str) -> tuple[Shown, ...]:
-    """What the last loads of this agent's newest sessions showed, and which rule decided. Raises AcpProxyError."""
+    """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[Shown] = []
     for row in islice(rows, _LOOKED_AT):
@@ -69,7 +69,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
 
 
 def newest_session(store: Archive, agent: str) -> tuple[Listed, Reading] | None:
-    """The newest session of this agent that says something about its load, opened. Raises AcpProxyError."""
+    """The newest session that can test the agent's load, opened. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):
         try:
@@ -94,7 +94,7 @@ def _is_suitable(row: Listed) -> bool:
 
 
 def compare(reading: Reading, told: list[bytes]) -> Compared:
-    """What the agent told, as update lines, against a transcript. Raises OSError."""
+    """Compare the agent's replay, as update lines, with a transcript. Raises OSError."""
     comparison = compared_with(reading.streams(), ((line, False) for line in told))
     rule = verdict(comparison) if comparison is not None else Rule.UNDECIDED
     if comparison is None or rule is not Rule.LESS:

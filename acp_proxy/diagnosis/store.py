@@ -1,7 +1,7 @@
-"""The store: where it is, whether it can be used, how much is in it. Nothing of it is changed, and none is made.
+"""Check the store: its place, whether it is usable, and its size. This changes nothing and creates no store.
 
-Cheap: of each transcript its beginning is read. ``sessions verify`` reads them whole. A store that does not answer is
-said not to, in bounded time.
+It is quick: it reads only the beginning of each transcript, while ``sessions verify`` reads all of it. If the store
+does not answer, the check says so after a bounded time.
 """
 
 import os
@@ -20,7 +20,7 @@ from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire.value import Value
 
 ANSWER_SECONDS = 20.0
-"""An index that has to be made anew takes seconds where much is kept."""
+"""Seconds. Rebuilding the index of a large store takes several."""
 _LITTLE_SPACE = 256 * 1024 * 1024
 _BLOCK = 4096
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Kept(Value):
-    """``sessions`` None: they could not be counted. ``off``: why nothing can be recorded now."""
+    """``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
 
     place: Path
     is_there: bool
@@ -51,7 +51,7 @@ def examine(root: Path) -> tuple[Kept, list[Todo]]:
 
 
 def in_time(look: Callable[[], T]) -> T | None:
-    """What is found; None if that takes too long: then it is left to itself."""
+    """The result; None after a timeout, when the thread is left alone."""
     found: list[T] = []
     looking = threading.Thread(target=lambda: found.append(look()), daemon=True)
     looking.start()
@@ -64,12 +64,12 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
         return Kept(root, False), _cannot_be_made(root)
     try:
         store = Archive(root, make=False)
-        store.check_writable()  # also where it would be made
+        store.check_writable()  # raises StoreRefused, also before a store is created
         _write(root)
     except AcpProxyError as problem:
         return _refused(root, str(problem))
     except OSError as problem:
-        return _refused(root, f"{root} cannot be written to: {problem.strerror}. Make room, or mend its disk.")
+        return _refused(root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk.")
     if not store.is_made:
         return Kept(root, False), []
     files, size = _size(root)
@@ -82,10 +82,11 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
         todo.append(Todo(f"The index cannot be read ({problem.name}). Run: acp-proxy sessions verify"))
     unreadable = tuple(store.damaged())
     todo += [
-        Todo(f"{path} cannot be read: {why}. Mend its mode or its disk, or delete it.") for path, why in unreadable
+        Todo(f"{path} cannot be read: {why}. Correct its permissions, repair the disk, or delete it.")
+        for path, why in unreadable
     ]
     if free < _LITTLE_SPACE:
-        todo.append(Todo(f"The disk of {root} is nearly full. Make room, or move the store with --store.", False))
+        todo.append(Todo(f"The disk of {root} is nearly full. Free some space, or move the store with --store.", False))
     mode = stat.S_IMODE(os.stat(root).st_mode)
     if mode & 0o077 and sys.platform != "win32":
         todo.append(Todo(f"Others can read {root}. Run: chmod 700 {root}"))
@@ -104,12 +105,12 @@ def _cannot_be_made(root: Path) -> list[Todo]:
     above = next(path for path in root.absolute().parents if path.exists())
     if os.access(above, os.W_OK | os.X_OK):
         return []
-    return [Todo(f"{root} cannot be made: {above} cannot be written to. Choose another place with --store.")]
+    return [Todo(f"{root} cannot be created: {above} is not writable. Choose another place with --store.")]
 
 
 def _write(root: Path) -> None:
-    """Raises OSError where nothing can be written, a full disk too."""
-    with tempfile.TemporaryFile(dir=root) as file:  # without a name, where the system can do that
+    """Write a block to the disk. Raises OSError, also for a full disk."""
+    with tempfile.TemporaryFile(dir=root) as file:  # without a name, if the system allows it
         file.write(bytes(_BLOCK))
         file.flush()
         os.fsync(file.fileno())
@@ -121,7 +122,7 @@ def _size(root: Path) -> tuple[int, int]:
         for name in names:
             try:
                 size += os.lstat(os.path.join(folder, name)).st_size
-            except OSError:  # it is gone
+            except OSError:  # deleted in the meantime
                 continue
             files += 1
     return files, size

@@ -1,4 +1,4 @@
-"""The versions of what runs here."""
+"""The versions of acp-proxy, Python and the libraries."""
 
 import platform
 import sys
@@ -12,12 +12,12 @@ _ZSTD = "backports.zstd"
 
 
 def versions() -> dict[str, str | None]:
-    """By name, the libraries last; None: it is missing."""
+    """By name, libraries last. None: the library is missing."""
     import sqlite3
 
     python = f"{platform.python_version()} ({platform.python_implementation()})"
     programs = zip(PROGRAMS, (__version__, python, sqlite3.sqlite_version, platform.platform()), strict=True)
-    needed = _LIBRARIES if sys.version_info >= (3, 14) else (*_LIBRARIES, _ZSTD)  # since then it comes with Python
+    needed = _LIBRARIES if sys.version_info >= (3, 14) else (*_LIBRARIES, _ZSTD)  # part of Python since then
     return {**dict(programs), **{name: _library(name) for name in needed}}
 
 

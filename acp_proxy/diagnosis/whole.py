@@ -1,4 +1,4 @@
-"""All that is looked at, together with what there is to do about it."""
+"""All checks together, with the resulting advice."""
 
 import contextlib
 import os
@@ -38,9 +38,8 @@ class Diagnosis(Value):
 def diagnose(
     root: Path, machine: Machine, words: list[str], seconds: float, umask: int, say: Callable[[str], None]
 ) -> Diagnosis:
-    """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own.
-
-    Raises UsageError.
+    """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own umask. Raises
+    UsageError.
     """
     kept, todo = store.examine(root)
     found = versions()
@@ -51,9 +50,14 @@ def diagnose(
     try:
         given, command = run_words(words or ["agent"], dict(machine.environment))
     except UsageError as problem:
-        todo.append(Todo(f"run ends at once with status 2: {problem}"))
+        todo.append(Todo(f"run exits immediately with status 2: {problem}"))
     if given["no-record"]:
-        todo.append(Todo("run records nothing: --no-record, or ACP_PROXY_NO_RECORD, is set.", is_wrong=False))
+        todo.append(
+            Todo(
+                "run records nothing, because --no-record or ACP_PROXY_NO_RECORD is set. To record, remove it.",
+                is_wrong=False,
+            )
+        )
     examined = None
     if words:
         examined, more = agent.examine(_wish(root, kept, given, command, seconds, umask), say)
@@ -65,22 +69,21 @@ def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], sec
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     opened = None
     if kept.is_there and kept.off is None:
-        with contextlib.suppress(StoreRefused):  # it has changed since it was looked at
+        with contextlib.suppress(StoreRefused):  # it changed since the check
             opened = Archive(root, make=False)
     off = None
     if given["no-record"]:
-        off = "nothing is added, since nothing is recorded"
+        off = "acp-proxy adds nothing, because it records nothing"
     elif given["no-synthesize"]:
-        off = "nothing is added, since --no-synthesize is set"
+        off = "acp-proxy adds nothing, because --no-synthesize is set"
     elif kept.off is not None:
-        off = "nothing is added, since nothing can be recorded"
+        off = "acp-proxy adds nothing, because it cannot record"
     return Wish(command, modes, given["agent-id"] or None, opened, off, seconds, umask)
 
 
 def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Options and the agent's command that ``run`` would have: of a command, or of a line of an editor's settings.
-
-    Raises UsageError.
+    """The options and the agent's command that ``run`` would read, from a command or from a line of an editor's
+    settings. Raises UsageError.
     """
     words = command_line.spelled_out(words)
     if command_line.lacks_run(words):
@@ -94,27 +97,27 @@ def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
     for found in editors:
         name = found.editor.name
         if found.problem is not None:
-            todo.append(Todo(f"{found.path} cannot be read: {found.problem}.", is_wrong=False))
+            todo.append(Todo(f"{found.path} cannot be read: {found.problem}. Correct the file.", is_wrong=False))
         for one in found.agents:
             todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
     if not any(found.is_proxied for found in editors):
         names = [str(found.editor.name) for found in editors] or ["EDITOR"]
-        text = "No editor here starts an agent through acp-proxy. What to put into its configuration:"
+        text = "No editor on this machine starts an agent through acp-proxy. To print the configuration:"
         todo.append(Todo(f"{text} acp-proxy editor {names[0]} AGENT", is_wrong=False))
     return todo
 
 
 def _of_entry(starts: str, one: Agent, editor: Name, root: Path) -> Iterator[Todo]:
     if one.program is not None and not _is_there(one.program):
-        text = f"{starts} by {one.program}, which is not there."
-        yield Todo(f"{text} For the path that is right: acp-proxy editor {editor} AGENT")
+        text = f"{starts} with {one.program}, which does not exist."
+        yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")
     if one.problem is not None:
-        yield Todo(f"{starts} by acp-proxy, which ends at once with status 2: {one.problem}")
+        yield Todo(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:
-        yield Todo(f"{starts} with --no-record, or ACP_PROXY_NO_RECORD: nothing of it is kept.", is_wrong=False)
+        yield Todo(f"{starts} with --no-record or ACP_PROXY_NO_RECORD, so acp-proxy records nothing.", is_wrong=False)
     elif one.store is not None and one.is_kept_elsewhere(root):
         at = f"acp-proxy doctor --store {shlex.quote(one.store)}"
-        yield Todo(f"{starts} with a store of its own, which was not looked at. To look at it: {at}", is_wrong=False)
+        yield Todo(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)
 
 
 def _is_there(program: str) -> bool:

@@ -1,1 +1,1 @@
-"""Editors that talk to agents: where their configuration lies, what stands in it, and what belongs into it."""
+"""Editors that support agents: where their configuration is, what it says, and what to add to it."""

@@ -1,4 +1,4 @@
-"""A command line that may be the proxy's: where ``run`` stands in it, and whether it was forgotten."""
+"""Recognise acp-proxy in a command line: where ``run`` is, and whether it is missing."""
 
 import os
 import re
@@ -13,22 +13,22 @@ _RUNNER = re.compile(r"(uvx?|pipx|py|python[\d.]*|env|nice|nohup)(\.exe)?", re.I
 _RUNNER_VERBS = frozenset({"run", "tool"})
 _AGENT_OF_OURS = "mock-agent"
 
-MISSING_RUN = "run is missing: the word behind acp-proxy has to be run, and then comes the agent's command"
+MISSING_RUN = "run is missing. Write: acp-proxy run, then the agent's command"
 
 
 def spelled_out(words: list[str]) -> list[str]:
-    """The words of a whole line, where it was given as one. Raises UsageError."""
+    """The words of a complete line, if the user gave one. Raises UsageError."""
     line = words[0]
     if len(words) > 1 or len(line.split()) < 2 or os.path.lexists(line) or shutil.which(line) is not None:
         return words
     try:
         return shlex.split(line, posix=os.name != "nt")
     except ValueError as problem:
-        raise UsageError(f"this is no command line ({problem}): {line}") from problem
+        raise UsageError(f"this is not a valid command line ({problem}): {line}") from problem
 
 
 def behind_run(words: list[str]) -> list[str] | None:
-    """What ``run`` reads, where this starts an agent through the proxy."""
+    """The words behind ``run``, if this command starts an agent through acp-proxy."""
     for at, (word, next) in enumerate(pairwise(words)):
         if next == "run" and _is_proxy(word):
             return words[at + 2 :]
@@ -36,13 +36,15 @@ def behind_run(words: list[str]) -> list[str] | None:
 
 
 def lacks_run(words: list[str]) -> bool:
-    """Whether it starts the proxy, also by a runner, and neither ``run`` nor the agent that plays recordings."""
+    """Whether the command starts acp-proxy, directly or by a runner, with neither ``run`` nor ``mock-agent``."""
     at = _proxy(words)
     return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
 
 
 def _proxy(words: list[str]) -> int | None:
-    """Where it is the program. Behind a runner, a path may be a directory, and a word behind an option its value."""
+    """The position of acp-proxy as the program. Behind a runner, a path may be a directory, and a word behind an option
+    may be its value.
+    """
     if _is_proxy(words[0]):
         return 0
     if not _RUNNER.fullmatch(_base(words[0])):

@@ -1,4 +1,4 @@
-"""JSON as editors write it: with comments, and with commas before the bracket that closes."""
+"""JSON as editors write it: with comments and trailing commas."""
 
 import json
 import re
@@ -8,13 +8,13 @@ _LAST_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*+[\]}])', re.DOTALL)
 
 
 def read(text: str) -> object:
-    """Raises ValueError on what is no JSON, RecursionError on what is nested too deeply to tell."""
+    """Raises ValueError for text that is not JSON, RecursionError for text that is nested too deeply."""
     text = _LAST_COMMAS.sub(lambda found: found[1] or "", _bare(text))
     return json.loads(text, strict=False) if text.strip() else {}
 
 
 def says_nothing(text: str) -> bool:
-    """Whether there is not even a value in it."""
+    """Whether the text has no value at all."""
     return not _bare(text).strip()
 
 

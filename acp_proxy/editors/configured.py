@@ -1,7 +1,7 @@
-"""What the editors' configurations on this machine say of agents: which there are, and which go through the proxy.
+"""The agents in the editors' configurations on this machine, and which of them go through acp-proxy.
 
-Nothing of a configuration is kept but the agents' names, and of what starts the proxy the program and what ``run``
-makes of its options: there may be secrets in the rest. Never raises: what cannot be read is said of the file.
+Of a configuration it keeps only the agents' names and, for an entry that starts acp-proxy, the program and the options
+of ``run``: the rest may contain secrets. It never raises: a file that cannot be read gets a ``problem``.
 """
 
 import enum
@@ -19,11 +19,11 @@ from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
 
 _MANY_FILES = 2000
-"""Of one editor: more is no configuration that somebody wrote."""
+"""Per editor: nobody writes more by hand."""
 _LARGE = 1024 * 1024  # bytes of a file
-NOT_JSON = "it is not the JSON that the editor reads"
+NOT_JSON = "it is not valid JSON"
 _NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
-"""Directories of what others wrote."""
+"""Directories of plugins that other people wrote."""
 
 _PROXY_IN_TEXT = re.compile(r"acp[-_]proxy")
 
@@ -32,14 +32,15 @@ class Way(enum.Enum):
     """How an editor starts an agent."""
 
     PROXIED = "through acp-proxy"
-    REFUSED = "by acp-proxy, in a way that it refuses"
+    REFUSED = "by acp-proxy, with arguments that it refuses"
     DIRECT = "directly"
-    REGISTRY = "from the editor's registry, where nothing can be put in front"
+    REGISTRY = "from the editor's registry, which allows no prefix"
 
 
 class Agent(Value):
-    """``program``: what is started, where that is the proxy. ``problem``: why it refuses. ``store``: what is given as
-    the place for what is kept."""
+    """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
+    of --store.
+    """
 
     name: str
     way: Way
@@ -53,8 +54,9 @@ class Agent(Value):
 
 
 class Configuration(Value):
-    """A file, and the agents in it. ``mentions``: of a program, in which agents have no names: whether acp-proxy is in
-    it. ``problem``: why it cannot be read."""
+    """A file, and its agents. ``mentions``: whether a program without named agents mentions acp-proxy. ``problem``: why
+    the file cannot be read.
+    """
 
     editor: Editor
     path: Path
@@ -68,12 +70,12 @@ class Configuration(Value):
 
 
 def configurations(machine: Machine) -> list[Configuration]:
-    """Of every editor that has one here."""
+    """The configuration of every editor found here."""
     return [found for editor in EDITORS.values() for found in _of(editor, machine)]
 
 
 def file_for(editor: Editor, machine: Machine) -> tuple[Path, bool]:
-    """The file that an agent's entry belongs in (one that has agents, else the usual), and whether it is there."""
+    """The file for an agent's entry (one with agents, else the usual one), and whether it exists."""
     found = [each.path for each in _of(editor, machine)]
     kind = editor.configured
     usual = kind.files(machine) if isinstance(kind, Settings) else kind.places(machine)
@@ -152,5 +154,5 @@ def text_of(path: Path) -> str | OSError:
 
 
 def code(text: str, comment: str) -> str:
-    """The lines that are no comments."""
+    """The lines that are not comments."""
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(comment))

@@ -1,4 +1,4 @@
-"""The machine that editors are configured on: whose home it is, and where its kind of system keeps configuration."""
+"""The machine: the home directory, and where its system keeps configuration."""
 
 import os
 import sys

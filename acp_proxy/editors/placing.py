@@ -1,7 +1,7 @@
-"""What is pasted where in an editor's configuration, so that the rest of it stays as it is. Pure.
+"""What to paste into an editor's configuration, and where, so that the rest stays unchanged. Pure.
 
-Settings are read, so what is said of them is so. A program is only looked through for the names of the members: what to
-do if they are somebody else's is said.
+JSON settings are parsed. A program is only searched for the names of the members, so the advice says what to do if they
+belong to something else.
 """
 
 import re
@@ -15,7 +15,7 @@ from acp_proxy.wire.value import Value
 
 
 class Placed(Value):
-    """``where``: in words, in front of the text. ``also``: what else there is to know or to do of that file."""
+    """``where``: the place, in words. ``also``: more advice about that file."""
 
     where: str
     text: str
@@ -23,40 +23,39 @@ class Placed(Value):
 
 
 def placed(editor: Editor, made: Snippet, path: Path, there: str | OSError | None, *, whole: bool) -> Placed:
-    """``there``: what the file says; None: there is none yet. ``whole``: all of it, whatever is there."""
+    """``there``: the content of the file; None: it does not exist. ``whole``: print the complete content."""
     kind = editor.configured
     if there is None and made.into is not None:
-        return Placed(f"Put this into {path} (not there yet), into {made.into}", made.whole)
+        return Placed(f"Create {path} and put this into {made.into}", made.whole)
     if there is None:
-        return Placed(f"Put this into {path} (not there yet; this is all of it)", made.whole)
+        return Placed(f"Create {path} with this content", made.whole)
     if isinstance(there, OSError):
-        return _merged(made, f"{path} (found, but it cannot be read: {there.strerror})")
+        return _merged(made, f"{path} (it cannot be read: {there.strerror})")
     if isinstance(kind, Sources):
         looked_through = "" if whole else code(there, kind.comment)
-        return _in_program(editor, made, f"Put this into {path} (found)", looked_through, kind)
-    return _merged(made, f"{path} (found)") if whole else _in_settings(made, kind, path, there)
+        return _in_program(editor, made, f"Put this into {path}", looked_through, kind)
+    return _merged(made, path) if whole else _in_settings(made, kind, path, there)
 
 
-def _merged(made: Snippet, file: str) -> Placed:
-    return Placed(f"{file} has to have this in it, beside what is there", made.whole)
+def _merged(made: Snippet, file: str | Path) -> Placed:
+    return Placed(f"Add this to the content of {file}", made.whole)
 
 
 def _in_settings(made: Snippet, kind: Settings, path: Path, there: str) -> Placed:
-    put, member = f"Put this into {path} (found)", f'"{kind.member}"'
+    put, member = f"Put this into {path}", f'"{kind.member}"'
     if commented.says_nothing(there):
-        return Placed(f"Put this into {path} (found, with nothing in it)", made.whole)
+        return Placed(f"Put this into {path}, which is empty", made.whole)
     try:
         settings = commented.read(there)
     except (ValueError, RecursionError):
         settings = None
     if not isinstance(settings, dict):
-        return _merged(made, f"{path} (found, but {NOT_JSON})")
+        return _merged(made, f"{path} ({NOT_JSON})")
     if kind.member not in settings:
-        put = f"Put this into {path} (found, without {member})"
         return Placed(f"{put}, right behind its outermost {{", made.within(0) + ("," if settings else ""))
     agents = settings[kind.member]
     if not isinstance(agents, dict):
-        return Placed(f"{put}, in place of the {member} there", made.within(0))
+        return Placed(f"{put}, in place of its {member}", made.within(0))
     if made.title in agents:
         return Placed(f'{put}, in place of "{made.title}" in its {member}', made.within(1))
     return Placed(f"{put}, right behind the {{ of its {member}", made.within(1) + ("," if agents else ""))
@@ -69,18 +68,18 @@ def _in_program(editor: Editor, made: Snippet, put: str, looked_through: str, ki
     theirs = looked_through[begin.end() :] if begin else ""
     depth = _depth(made.members, theirs)
     is_apart = made.beside is not None and (depth > 0 or _is_set(made.beside, theirs))
-    also = [f"And beside {made.members[0]}, in place of what is set there: {made.beside}"] if is_apart else []
+    also = [f"Next to {made.members[0]}, set: {made.beside}"] if is_apart else []
     if not depth:
         text = made.within(0) if is_apart else made.whole
-        return Placed(f"{put}, into {made.into}, beside what is there", text, tuple(also))
+        return Placed(f"{put}, into {made.into}, next to the existing entries", text, tuple(also))
     found = ".".join(made.members[:depth])
-    also.append(f"Should there be no {found} in that, this prints all of it: acp-proxy editor --whole {editor.name} …")
-    which = f"in place of any {made.title} there" if depth == len(made.members) else "beside what is there"
+    also.append(f"If there is no {found} in it, print the complete content: acp-proxy editor --whole {editor.name} …")
+    which = f"in place of any {made.title} there" if depth == len(made.members) else "next to the existing entries"
     return Placed(f"{put}, into {found} of {made.into}, {which}", made.within(depth), tuple(also))
 
 
 def _depth(members: tuple[str, ...], theirs: str) -> int:
-    """How many of them are there, each behind the one before."""
+    """How many of the members exist, each behind the previous one."""
     at = 0
     for depth, member in enumerate(members):
         found = re.compile(rf"\b{member}\b[\"']?\]?\s*=\s*\{{").search(theirs, at)

@@ -1,7 +1,7 @@
-"""What belongs into an editor's configuration, so that it starts an agent through the proxy. Pure.
+"""The configuration that makes an editor start an agent through acp-proxy. Pure.
 
-An agent that the editor knows keeps the name that it has there, so that the rest of what is set for it stays in force;
-any other gets a name of its own.
+An agent that the editor knows keeps its name there, so that its other settings stay in force. Any other agent gets a
+new name.
 """
 
 import json
@@ -14,7 +14,7 @@ from acp_proxy.wire.value import Value
 
 
 class Wanted(Value):
-    """The whole command, the proxy's words first; the agent's variables; what the agent is called by its command."""
+    """The complete command, acp-proxy first; the agent's variables; the name of the agent by its command."""
 
     words: list[str]
     variables: Mapping[str, str]
@@ -22,9 +22,10 @@ class Wanted(Value):
 
 
 class Snippet(Value):
-    """``entry``: the agent's own, called ``title`` there. ``members``: what it stands in, the outermost first; and
-    ``into``: what they stand in, where that is not the file itself. ``beside``: what stands beside the outermost.
-    ``then``: how the agent is chosen."""
+    """``entry``: the agent's entry, under ``title``. ``members``: its enclosing members, outermost first. ``into``:
+    their container, if it is not the file. ``beside``: text next to the outermost member. ``then``: how to choose the
+    agent.
+    """
 
     entry: str
     title: str
@@ -35,7 +36,7 @@ class Snippet(Value):
     is_json: bool = False
 
     def within(self, depth: int) -> str:
-        """What is put into the innermost of so many members that are there."""
+        """The text inside the innermost of so many existing members."""
         text = self.entry
         for member in reversed(self.members[depth:]):
             inner = indent(text, _INDENT)
@@ -44,7 +45,7 @@ class Snippet(Value):
 
     @property
     def whole(self) -> str:
-        """What is put where nothing of it is there."""
+        """The text for a file without any of it."""
         text = self.within(0)
         if self.is_json:
             return f"{{\n{indent(text, _INDENT)}\n}}"
@@ -55,7 +56,7 @@ _INDENT = "  "
 
 
 class _Known(Value):
-    """An agent's name for people, and what editors call it. None: it is none of theirs."""
+    """An agent's display name, and its name in editors. None: the editor does not know it."""
 
     title: str
     codecompanion: str | None = None
@@ -91,7 +92,7 @@ def snippet(editor: Name, wanted: Wanted) -> Snippet:
 
 def _zed(wanted: Wanted, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
-    then = f'in the agent panel, begin a thread with "{title}". What Zed\'s registry installs cannot be prefixed.'
+    then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
     return _json("agent_servers", title, {"type": "custom"}, wanted, then)
 
 
@@ -130,12 +131,12 @@ def _codecompanion(wanted: Wanted, known: _Known) -> Snippet:
     if name is None:
         name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
         more = f"    name = {_lua(name)},\n    formatted_name = {_lua(known.title)},\n"
-    if wanted.variables:  # a string might be taken for the name of a variable; what a function returns is not
+    if wanted.variables:  # a plain string might be read as the name of a variable
         values = (f"[{_lua(key)}] = function() return {_lua(value)} end" for key, value in wanted.variables.items())
         env = f"    env = {{ {', '.join(values)} }},\n"
     text = _CODECOMPANION.format(
         name=(title := f"[{_lua(name)}]"),
-        base=_lua(known.codecompanion or "opencode"),  # the plainest that there is
+        base=_lua(known.codecompanion or "opencode"),  # the simplest adapter
         more=more,
         command=_lua_list(wanted.words),
         env=env,

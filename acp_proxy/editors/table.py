@@ -1,4 +1,4 @@
-"""The editors that are known: one table, for what is looked for on this machine and for what is put there.
+"""The known editors: one table, both for finding their configuration and for writing it.
 
 Source: each editor's documentation or source code, named beside it (2026).
 """
@@ -12,7 +12,7 @@ from acp_proxy.wire.value import Value
 
 
 class Name(StrEnum):
-    """What an editor is called on our command line."""
+    """The name of an editor on our command line."""
 
     ZED = "zed"
     JETBRAINS = "jetbrains"
@@ -24,15 +24,16 @@ class Name(StrEnum):
 
 
 class Settings(Value):
-    """JSON files: where they may lie, the most usual first; and the member that holds the agents."""
+    """JSON files: their possible places, the usual one first, and the member that contains the agents."""
 
     files: Callable[[Machine], list[Path]]
     member: str
 
 
 class Sources(Value):
-    """Configuration that is a program: where it may lie (files, or directories of them, the usual first), how its files
-    end, how a comment begins, and what the plugin's name looks like in it."""
+    """A configuration that is a program: its possible places (files or directories, the usual one first), the suffix of
+    its files, the sign of a comment, and a pattern for the plugin's name.
+    """
 
     places: Callable[[Machine], list[Path]]
     suffix: str

@@ -1,7 +1,7 @@
-"""An ACP agent whose sessions and turns are those of transcripts.
+"""An ACP agent that serves the sessions and turns of transcripts.
 
-Requests are answered in the order in which they come; each prompt is played by a task of its own, those of one session
-one after the other. It ends with its input: what was asked until then is answered first, without pauses.
+It answers requests in order. A task plays each prompt; prompts of one session run one after the other. At the end of
+its input it answers all earlier requests, without pauses, and exits.
 """
 
 import os
@@ -22,11 +22,11 @@ from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Request
 
 _PARSE_ERROR = -32700
 _GRACE = 2.0
-"""Seconds for a client that has ended its side to read the rest: far more than a write takes, and no hang."""
+"""Seconds for a client that closed its side to read the rest: far more than a write takes."""
 
 
 def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities: Capabilities) -> None:
-    """Be this agent on stdin and stdout until the input ends, or nobody reads any more."""
+    """Serve on stdin and stdout until the input ends or the reader leaves."""
 
     async def serve() -> None:
         found = Sessions(sessions)
@@ -36,7 +36,7 @@ def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities
         anyio.run(serve)
     except* BrokenPipeError:
         pass
-    os._exit(0)  # at once: a thread may be blocked in a read or a write for good
+    os._exit(0)  # immediately: a thread may block forever in a read or a write
 
 
 class Agent:
@@ -49,7 +49,7 @@ class Agent:
         self._turns: dict[str, anyio.Lock] = {}
 
     async def serve(self) -> None:
-        """Raises BrokenPipeError, in a group."""
+        """Serve the input. Raises BrokenPipeError, in a group."""
         async with anyio.create_task_group() as tasks:
             async for line in self._connection.lines():
                 await self._take(jsonrpc.read_message(line), tasks)
@@ -125,7 +125,7 @@ class Agent:
 
 
 def _is_json(message: Opaque) -> bool:
-    """Whether it could be read, a number or a text too."""
+    """Whether the id is readable: a number or a string."""
     if message.is_json:
         return True
     try:

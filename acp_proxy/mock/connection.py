@@ -1,7 +1,7 @@
-"""The mock agent's side of the line: lines in, whole lines out, questions of its own, and pauses.
+"""The mock agent's connection: it reads lines, writes complete lines, asks questions and waits.
 
-When the input ends, nothing is waited for any more: pauses are over, and who has not answered has cancelled. Reads and
-writes have threads, so that a client that does not read can still cancel.
+At the end of the input all waits end: pauses are over, and unanswered questions count as cancelled. Threads read and
+write, so that a client can cancel while it does not read.
 """
 
 import os
@@ -32,7 +32,7 @@ class Connection:
         self._count = 0
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What comes, up to the end of the input."""
+        """The lines of the input, to its end."""
         framer = LineFramer()
         while data := await anyio.to_thread.run_sync(os.read, _STDIN, _READ_SIZE, abandon_on_cancel=True):
             for line in framer.feed(data):
@@ -49,7 +49,7 @@ class Connection:
             await anyio.to_thread.run_sync(_write_all, lines)
 
     def question(self) -> RequestId:
-        """The id for a question; counted, so that the same talk has the same ids."""
+        """The next id for a question. Ids are counted, so the same requests produce the same ids."""
         id = RequestId(str(self._count))
         self._count += 1
         question = self._questions[id] = _Question()
@@ -58,7 +58,7 @@ class Connection:
         return id
 
     async def answer(self, id: RequestId) -> object:
-        """The result that came to a question; None for an error."""
+        """The result of a question; None for an error."""
         try:
             await self._questions[id].answered.wait()
             return self._questions[id].result

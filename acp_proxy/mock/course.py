@@ -1,12 +1,11 @@
-"""A turn as it is played in one session: the lines of its steps, and what becomes of it by the client's answers.
+"""A turn played in one session: the lines of its steps, and the effect of the client's answers.
 
-Pure. Lines are the recorded bytes, with this session's id where that is another. An answer that differs from the
-recorded one can only be followed as far as the recording goes:
+Pure. Lines are the recorded bytes, with the id of this session. If an answer differs from the recorded one, the turn
+follows the recording as far as possible:
 
-- refused here, allowed in the recording: the tool call has failed, what the recording tells of it from there on is left
-  out, and the turn goes on to its end;
-- cancelled here and not in the recording: the turn ends there;
-- anything else: the turn goes on as recorded, so a call that was refused then fails now as well.
+- refused here, allowed in the recording: the tool call fails, its later updates are left out, and the turn continues;
+- cancelled here, not in the recording: the turn ends;
+- anything else: the turn continues as recorded, so a call that was refused then also fails now.
 """
 
 import enum
@@ -22,7 +21,7 @@ _CANCELLED = "cancelled"
 
 
 class Verdict(enum.Enum):
-    """What an answer means for the turn."""
+    """The effect of an answer on the turn."""
 
     AS_RECORDED = enum.auto()
     REFUSED = enum.auto()
@@ -35,31 +34,31 @@ class Course:
         self._refused: set[str | None] = set()
 
     def line(self, step: Send) -> bytes | None:
-        """None: it is about a call that was refused here, or cannot be told."""
+        """The line of an update. None: its call was refused here, or the line cannot be sent."""
         return None if step.call in self._refused else self.told(step.entry)
 
     def question(self, step: Ask, id: RequestId) -> bytes | None:
-        """The request under an id of ours. None: not asked, since its call was refused already."""
+        """The request under a new id. None: not asked, because its call was already refused."""
         return _under(self.told(step.entry), id) if step.call not in self._refused else None
 
     def answer(self, step: Answer, id: RequestId) -> bytes:
-        """The end of the turn, as the answer to a request of this id."""
+        """The end of the turn: the answer to the request with this id."""
         told = _under(step.entry.raw, id) if step.entry is not None else None
         return told + b"\n" if told is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
 
     def answered(self, ask: Ask, recorded: Await, result: object) -> Verdict:
-        """``result``: what the client answered; None for an error."""
+        """``result``: the client's answer; None for an error."""
         verdict = _verdict(ask.kinds, _outcome(recorded.result), _outcome(result))
         if verdict is Verdict.REFUSED and ask.call is not None:
             self._refused.add(ask.call)
         return verdict
 
     def failed(self, ask: Ask) -> bytes | None:
-        """The update that tells of a refused call."""
+        """The update that marks a refused call as failed."""
         return calls.updated(self._session, ask.call, {"status": calls.FAILED}, {}) if ask.call is not None else None
 
     def told(self, entry: Entry) -> bytes | None:
-        """A recorded line under this session's id; None where that cannot be."""
+        """A recorded line with this session's id; None if that is impossible."""
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
         try:
@@ -76,7 +75,7 @@ def _under(raw: bytes | None, id: RequestId) -> bytes | None:
 
 
 def retold(entry: Entry, line: bytes) -> Entry:
-    """The entry of such a line. Its run stays: what it says of terminals is known by that."""
+    """The entry of such a line. It keeps its run, which identifies its terminals."""
     return entry.but(raw=line.rstrip(b"\n"), value=jsonrpc.look(line))
 
 
@@ -91,7 +90,7 @@ def _verdict(kinds: Mapping[str, str], recorded: str | None, given: str | None) 
 
 
 def _outcome(result: object) -> str | None:
-    """The option that was chosen (behind a sign that no other outcome begins with), or what became of it instead."""
+    """The chosen option (with a prefix that no other outcome has), or the other outcome."""
     outcome = acp.member(result, "outcome")
     kind, option = acp.text(outcome, "outcome"), acp.text(outcome, "optionId")
     return f"={option}" if kind == "selected" and option is not None else kind

@@ -1,9 +1,9 @@
-"""Which recorded turn answers a prompt. Pure: the same prompts in the same order find the same turns.
+"""Choose the recorded turn for a prompt. Pure: the same prompts in the same order find the same turns.
 
-``exact``: the same words, white space aside. ``nearest``: the same words if there are such; else, upper and lower case
-alike, those that begin with these or with which these begin; else the most similar ones (difflib's ratio, at least
-``_NEAR``). ``next``: the turns in their order, whatever is said.
-The session's own turns come before those of others; words that stand in several turns play these one after the other.
+``exact``: the same words, except white space. ``nearest``: the same words; else, without regard to case, turns that
+begin with these words or are their beginning; else the most similar ones (difflib's ratio, at least ``_NEAR``).
+``next``: the turns in order, whatever the prompt says. The session's own turns come first. If several turns have the
+same words, they take turns.
 """
 
 from collections import Counter
@@ -16,13 +16,13 @@ from acp_proxy.wire import acp
 
 Match = Literal["exact", "nearest", "next"]
 
-_NEAR = 0.6  # what difflib calls close
-_COMPARED = 2000  # characters: similarity costs their square, and prompts differ before that
+_NEAR = 0.6  # the cutoff of difflib.get_close_matches
+_COMPARED = 2000  # characters: the comparison is quadratic, and prompts differ earlier
 _SHOWN, _SHOWN_WIDTH = 20, 100
 
 
 class Matching:
-    """The turns that can be played, and what each session has had of them."""
+    """The turns to play, and how often each session has played them."""
 
     def __init__(self, turns: Sequence[Turn], match: Match) -> None:
         self._turns = turns
@@ -44,18 +44,20 @@ class Matching:
         return self._turns[found[count % len(found)]]
 
     def unknown(self) -> str:
-        """What is said to a prompt that no turn answers."""
+        """The answer to a prompt without a turn."""
         if not self._turns:
-            return "Nothing can be played: no prompt is recorded in these files."
+            return "There is nothing to play: these files contain no prompt. Start mock-agent with other files."
         if self._match == "next":
-            return f"All {len(self._turns)} recorded turns have been played in this session."
+            return f"This session has played all {len(self._turns)} recorded turns. Start a new session."
         known = list(dict.fromkeys(self._texts))
         shown = [f"- {_shortened(text)}" for text in known[:_SHOWN]]
         more = [f"- and {len(known) - _SHOWN} more"] if len(known) > _SHOWN else []
-        return "\n".join([f"No recorded prompt is like this one (--match {self._match}). Recorded:", *shown, *more])
+        return "\n".join(
+            [f"No recorded prompt matches this one (--match {self._match}). Use one of these:", *shown, *more]
+        )
 
     def _known(self, text: str) -> str | None:
-        """The recorded words that are meant by these."""
+        """The recorded words that match these."""
         if text in self._texts:
             return text
         if self._match == "exact":
@@ -71,7 +73,7 @@ class Matching:
 
 
 def text_of(prompt: object) -> str:
-    """What a prompt says: the text of its blocks, white space folded; without any, what its blocks are."""
+    """The text of a prompt's blocks, with white space folded; without text, the types of its blocks."""
     blocks = prompt if isinstance(prompt, list) else []
     texts = [acp.text(block, "text") or "" for block in blocks if acp.text(block, "type") == "text"]
     if not any(texts):

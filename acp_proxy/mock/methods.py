@@ -1,6 +1,6 @@
-"""What the mock agent answers to every request but a prompt. Pure, but for the sessions that it changes.
+"""The mock agent's answers to all requests but prompts. Pure, except that they change sessions.
 
-Raises ``Refused`` and ``InvalidParams`` for what becomes an error.
+Raises ``Refused`` and ``InvalidParams`` for errors.
 """
 
 from collections.abc import Callable
@@ -26,11 +26,11 @@ _OFFERED: dict[Capabilities, tuple[str, ...]] = {
 }
 _ANY_PROMPT = {"image": True, "audio": True, "embeddedContext": True}
 _ANY_SERVER = {"http": True, "sse": True}
-"""Nothing that a client gives is looked into, so nothing is too much."""
+"""The mock does not inspect what a client sends, so no value is too long."""
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """The request gets an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 @dataclass
 class Reply:
-    """A result, and the lines that go before it and behind it."""
+    """A result, and the lines before and after it."""
 
     result: dict[str, object]
     before: list[bytes] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Methods:
         return serve(request.params)
 
     def prompted(self, params: object) -> Session:
-        """The session of a prompt: one that was opened here."""
+        """The session of a prompt, which must be open."""
         session = self._opened(params)
         blocks = acp.member(params, "prompt")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):

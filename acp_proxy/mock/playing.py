@@ -1,6 +1,6 @@
-"""One prompt being answered: a recorded turn is played step by step, in its own time, or faster.
+"""Answer one prompt: play a recorded turn step by step, at its own pace or faster.
 
-What is sent becomes a part of the session. Lines without a pause between them leave in one write.
+Sent lines become part of the session. Lines without a pause between them leave in one write.
 """
 
 import anyio
@@ -14,16 +14,16 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry
 
-_BATCH = 64 * 1024  # bytes; in between a cancel is heard
+_BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
 
 class Playing:
     def __init__(self, connection: Connection, session: Session, request: Request, speed: float) -> None:
-        """``speed``: times faster than it was; 0 for as fast as possible."""
+        """``speed``: times faster than recorded; 0: as fast as possible."""
         self.session = session
         self.request = request
         self.scope = anyio.CancelScope()
-        """Cancelled, the turn ends with the stop reason ``cancelled``."""
+        """Play the turn. If it is cancelled, it ends with the stop reason ``cancelled``."""
         self._connection = connection
         self._speed = speed
         self._course = Course(session.id)
@@ -42,7 +42,7 @@ class Playing:
             await self._answer(jsonrpc.result(self.request.id, {"stopReason": "cancelled"}), turn.at)
 
     async def say(self, text: str) -> None:
-        """Answer with words of our own."""
+        """Answer with our own words."""
         at = self.session.summary.last or ""
         self._begin(at)
         update = {"sessionUpdate": acp.AGENT_CHUNK, "content": {"type": "text", "text": text}}
@@ -87,7 +87,7 @@ class Playing:
         elif verdict is Verdict.REFUSED and (line := self._course.failed(asked[0])) is not None:
             self._send(line, asked[0].entry.at)
 
-    # What is said, and becomes a part of the session.
+    # Sending.
 
     def _begin(self, at: str) -> None:
         raw = self.request.raw
@@ -98,7 +98,7 @@ class Playing:
             self._out.append((line, retold(entry, line)))
 
     def _send(self, line: bytes, at: str, of: str | None = None) -> None:
-        """A line of our own."""
+        """Send a line of our own."""
         self._out.append((line, retold(Entry(at, RUN, Peer.AGENT, of), line)))
 
     async def _answer(self, line: bytes, at: str) -> None:
@@ -107,13 +107,13 @@ class Playing:
         self._answered = True
 
     async def _pause(self, seconds: float) -> None:
-        """None behind the answer: what came late, if only the next morning, is told at once."""
+        """No pause behind the answer: late updates follow at once, however late they came."""
         if self._speed and not self._answered and (seconds := seconds / self._speed) > 0:
             await self._flush()
             await self._connection.pause(seconds)
 
     async def _flush(self) -> None:
-        """Whole lines, also where the turn is cancelled meanwhile; what has gone out is a part of the session."""
+        """Write complete lines, also if the turn is cancelled meanwhile. Written lines become part of the session."""
         await anyio.lowlevel.checkpoint()
         out, self._out = self._out, []
         for _, entry in out:

@@ -1,7 +1,7 @@
-"""The sessions of the mock agent: those of the transcripts, and those that clients open. In memory, for one process.
+"""The sessions of the mock agent: recorded ones, and new ones. They are in memory, for one process.
 
-A session is its entries, the recorded ones and those that were said and played since: what a list and a load tell is
-made of them as the proxy makes it. The same talk gives the same bytes: ids are counted, times are the recorded ones.
+A session is a list of entries, recorded or played since. Lists and loads come from them as in the proxy. The same
+requests produce the same bytes: ids are counted, times are the recorded ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,13 @@ from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry, Header
 
 RUN = "mock00"
-"""The connection that is under way, beside those that were recorded."""
+"""The run of this connection, next to the recorded runs."""
 _NEW = "mock-session-"
 
 
 @dataclass
 class Session:
-    """``is_open``: whether a client has opened it in this process, and so may prompt."""
+    """``is_open``: whether a client has opened it in this process, and so may prompt it."""
 
     header: Header
     summary: Summary
@@ -39,13 +39,13 @@ class Session:
         self.state.take(entry)
 
     def info(self) -> dict[str, object]:
-        """As a list shows it."""
+        """The entry of a list."""
         found: dict[str, object] = {"title": self.summary.title, "updatedAt": self.summary.updated}
         known = {name: value for name, value in found.items() if value is not None}
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
 
     def told(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
-        """Its history, and the latest state: what a load tells before and after its answer.
+        """The replay of the session before and after the answer to a load.
 
         ``kinds``: the optional kinds of updates that the client announced.
         """
@@ -75,11 +75,11 @@ class Sessions:
         self._made = 0
         self.turns: list[Turn] = [turn for session in found for turn in cut(session.id, session.entries)]
         self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
-        """What a new session begins with: commands and the like, as the first transcript's session did."""
+        """The first updates of a new session, such as commands: those of the first transcript."""
         self._state = next((state for session in found if (state := _begun(session.entries)).is_known), State())
 
     def new(self, cwd: str, directories: list[str]) -> Session:
-        """A session with the modes and options with which the first recorded one began that had any."""
+        """A session with the modes and options of the first recorded session that had any."""
         self._made += 1
         while (id := f"{_NEW}{self._made}") in self._all:
             self._made += 1
@@ -94,7 +94,7 @@ class Sessions:
         self._all.pop(id, None)
 
     def listed(self, cwd: str | None) -> list[dict[str, object]]:
-        """The recorded ones, and those that were prompted; newest first."""
+        """The recorded and the prompted sessions, newest first."""
         shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
         shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
         rows = [session.info() for session in shown]
@@ -111,7 +111,7 @@ def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
 
 
 def _begun(entries: Iterable[Entry]) -> State:
-    """The modes and options as they were first announced."""
+    """The modes and options of their first announcement."""
     state = State()
     for entry in entries:
         if entry.note is not None and not state.is_known:

@@ -1,4 +1,4 @@
-"""A session's modes and options: as an agent announced them, as they were changed, and as they are answered. Pure."""
+"""A session's modes and options: as announced, as changed, and as answered. Pure."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from acp_proxy.wire.record import Entry
 
 class State:
     def __init__(self, modes: object = None, options: object = None) -> None:
-        """As ``session/new`` and its like answer them."""
+        """The modes and options, in the form of answers to ``session/new``."""
         self._modes = modes if isinstance(modes, dict) else None
         self._options = options if isinstance(options, list) else None
         self._asked: dict[tuple[str, bytes], str] = {}
@@ -26,12 +26,12 @@ class State:
         return self._options or []
 
     def result(self) -> dict[str, object]:
-        """What an answer says of them."""
+        """The values in an answer."""
         both = {"modes": self._modes, "configOptions": self._options}
         return {name: value for name, value in both.items() if value is not None}
 
     def take(self, entry: Entry) -> None:
-        """One more entry of the transcript."""
+        """Read the next entry of the transcript."""
         params = acp.member(entry.value, "params")
         if entry.note is not None:
             self._opened(entry.note)
@@ -45,7 +45,7 @@ class State:
             self._take_options(acp.member(entry.value, "result"))
 
     def set_mode(self, mode: str) -> bool:
-        """False: there is none of this id."""
+        """Set the mode. False: there is no such mode."""
         available = acp.member(self._modes, "availableModes")
         if self._modes is None or not any(acp.text(each, "id") == mode for each in _items(available)):
             return False
@@ -53,7 +53,7 @@ class State:
         return True
 
     def set_option(self, id: str, value: object) -> bool:
-        """False: there is none of this id, or this is none of its values."""
+        """Set the option. False: there is no such option, or no such value of it."""
         options = _items(self._options)
         found = next((option for option in options if acp.text(option, "id") == id), None)
         if not isinstance(found, dict) or not _takes(found, value):
@@ -79,19 +79,19 @@ class State:
 
 
 def _key(entry: Entry) -> tuple[str, bytes]:
-    """A request, among those of one transcript."""
+    """The key of a request in one transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 
 def _takes(option: Mapping[str, object], value: object) -> bool:
-    """Whether an option can have this value; one of a kind that we do not know has any."""
+    """Whether an option accepts a value; unknown kinds accept any."""
     if option.get("type") == "boolean":
         return isinstance(value, bool)
     return option.get("type") != "select" or value in _values(option.get("options"))
 
 
 def _values(options: object) -> list[object]:
-    """The values of a selection, which may stand in groups."""
+    """The values of a selection, which may be in groups."""
     items = _items(options)
     inner = [value for item in items for value in _values(acp.member(item, "options"))]
     return [*(acp.member(item, "value") for item in items if acp.text(item, "value") is not None), *inner]

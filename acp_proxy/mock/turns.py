@@ -1,8 +1,8 @@
-"""A transcript's turns, cut into the steps in which they can be played again.
+"""The turns of a transcript, cut into steps for playback.
 
-Pure. A turn begins with a prompt and has all that follows up to the next one, also what came after its answer. Every
-step keeps the entry that it was made of: what is played are the recorded bytes. Never raises: what cannot be played
-(notes, the client's own messages) is left out.
+Pure. A turn begins with a prompt and contains everything up to the next one, also late updates after its answer. Each
+step keeps its entry: playback sends the recorded bytes. It never raises: entries that cannot be played (notes, messages
+of the client) are left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ NO_END = "The recording of this turn has no end."
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """An update, so many seconds after what was before it. ``call``: the tool call that it is about."""
+    """An update, and the seconds since the previous step. ``call``: its tool call."""
 
     wait: float
     entry: Entry
@@ -26,14 +26,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """What was noted of a terminal: nobody is told, but a later load needs it."""
+    """A recorded note of a terminal: not sent, but a later load needs it."""
 
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for a permission. ``kinds``: what each option means (``allow_once``, …), by its id."""
+    """A permission request. ``kinds``: the meaning of each option (``allow_once``, …), by its id."""
 
     wait: float
     entry: Entry
@@ -44,7 +44,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Here the client answered the request of this number; ``result`` is None where that was not recorded."""
+    """The client answered the request with this number. ``result``: None if it was not recorded."""
 
     number: int
     result: object
@@ -52,7 +52,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The end of the turn. ``entry`` None: none was recorded, and ``problem`` says why."""
+    """The end of the turn. ``entry`` None: no answer was recorded; ``problem`` says why."""
 
     wait: float
     entry: Entry | None
@@ -64,7 +64,7 @@ Step = Send | Keep | Ask | Await | Answer
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """``session``: where it was recorded. ``prompt``: the blocks of the user. There is one Answer among the steps."""
+    """``session``: where it was recorded. ``prompt``: the user's blocks. Exactly one step is an Answer."""
 
     session: str
     at: str
@@ -94,7 +94,7 @@ def is_prompt(entry: Entry) -> bool:
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn of which more may come. An answer may come only after the next prompt; the rest goes to that one."""
+    """A turn that may continue. Its answer may come after the next prompt; other entries then belong to that prompt."""
 
     prompt: Entry
     steps: list[Step] = field(default_factory=list)
@@ -117,7 +117,7 @@ class _Turn:
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
-            self._waited(entry)  # the user's time is not the agent's
+            self._waited(entry)  # the user's pause is not part of the playback
             if (ask := self.asked.pop(_key(entry), None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:
@@ -168,5 +168,5 @@ def _items(value: object) -> list[object]:
 
 
 def _key(entry: Entry) -> tuple[str, bytes]:
-    """A request, among those of one transcript."""
+    """The key of a request in one transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

@@ -1,1 +1,1 @@
-"""Secrets in what is kept: which forms are known, where they stand in a line, and what is written in their place."""
+"""Secrets in recorded transcripts: their known forms, their places in a line, and the text that masks them."""

@@ -1,9 +1,8 @@
-"""Masks what is secret in the lines of a transcript, byte for byte as long as it was.
+"""Mask secrets in the lines of a transcript without changing their length in bytes.
 
-A line that was JSON is JSON afterwards, with the same keys, lengths and offsets; only the insides of string values
-change, and of those only what a rule found. Escapes are seen through. What a reader stands on is never touched: keys,
-and the values of ``PROTECTED`` ones. Lines that are not JSON are masked as text. Nothing here raises,
-whatever the bytes.
+A line of JSON stays JSON with the same keys, lengths and offsets. Only the text of string values changes, and only
+where a rule matches; escapes are decoded for the match. Keys, and the values of ``PROTECTED`` keys, which readers
+depend on, never change. Lines that are not JSON are masked as text. Nothing here raises, whatever the bytes.
 """
 
 import re
@@ -24,11 +23,11 @@ PROTECTED = frozenset(
         *("at", "run", "from", "of", "event", "since", "to"),
     }
 )
-"""Keys whose values a reader stands on, but for what is inside of ``_ANYTHING``."""
+"""Keys whose values readers depend on, except inside ``_ANYTHING``."""
 _ANYTHING = frozenset({"rawInput", "rawOutput", "_meta"})
-"""Keys of values that have no form of the protocol's: there, an ``id`` is a text like any other."""
+"""Keys of values without a form of the protocol: there an ``id`` is an ordinary text."""
 _LINE, _KEPT_LINE = "line", b'"line":"'
-"""The key of a whole line that is kept as a string; its escapes are escaped once more."""
+"""The key of a complete line that is kept as a string; its escapes are escaped again."""
 
 _TOKEN = re.compile(rb'[{}\[\]]|"((?:[^"\\]++|\\.)*+)(?:"|\\?\Z)([ \t\r\n]*+:)?', re.DOTALL)
 _PIECE = re.compile(
@@ -42,7 +41,7 @@ _TRIES = 8  # a message may contain what an entry begins with; damage is rare, a
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one rule found, by places of a text or of bytes."""
+    """A match of one rule, by positions in a text or in bytes."""
 
     start: int
     end: int
@@ -51,8 +50,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """These bytes stand at this place from now on; as many as stood there. ``counts`` is 0 for the further pieces of a
-    secret."""
+    """New bytes for this position, as many as before. ``counts`` is 0 for later pieces of a secret."""
 
     at: int
     new: bytes
@@ -61,7 +59,7 @@ class Change:
 
 
 class Text:
-    """What the inside of a JSON string says, and where each part of that stands in it."""
+    """The decoded text of a JSON string, and the position of each part in the raw bytes."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -82,7 +80,7 @@ class Text:
         self.text = "".join(self._pieces)
 
     def place(self, at: int) -> int:
-        """Where the character at this place of the text begins in the raw bytes."""
+        """The raw position of a character of the text."""
         if at >= len(self.text):
             return len(self.raw)
         number = bisect_right(self._texts, at) - 1
@@ -94,22 +92,22 @@ class Text:
 
 
 class Masking:
-    """The rules that hold, applied."""
+    """Applies the rules."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
-        """``patterns``: the user's own, which are valid."""
+        """``patterns``: the user's own, already validated."""
         self._all = [*RULES, *rules.own(list(patterns))]
         self._literals = {rule.name: [literal.encode() for literal in rule.literals] for rule in RULES}
 
     def lines(self, data: bytes) -> bytes:
-        """Whole lines of a transcript, with what is secret masked: as many bytes, of as many lines."""
+        """Mask complete lines of a transcript; the result has the same bytes per line and the same lines."""
         candidates = self._candidates(data, self._all)
         if not candidates:
             return data
         return b"\n".join(changed(line, self._changes(line, candidates)) for line in data.split(b"\n"))
 
     def changes(self, line: bytes) -> list[Change]:
-        """What has to be written over to mask one line; its newline may be there or not."""
+        """The changes that mask one line, with or without its newline."""
         return self._changes(line, self._all)
 
     def _changes(self, line: bytes, among: list[Rule]) -> list[Change]:
@@ -119,11 +117,11 @@ class Masking:
         return written_over(line, _in_line(line.removesuffix(b"\n"), candidates))
 
     def find(self, text: str) -> list[Span]:
-        """What is secret in a text, in order; nothing overlaps."""
+        """The secrets in a text, in order and without overlap."""
         return found_in(text, self._all)
 
     def _candidates(self, data: bytes, among: list[Rule]) -> list[Rule]:
-        """Those of the rules that may find something: no other can. Escaped characters count as what they stand for."""
+        """The rules that may match; no other can. Escaped characters count as what they mean."""
         if _KEPT_LINE in data:
             return among
         if b"\\/" in data:
@@ -139,9 +137,10 @@ class Masking:
 
 
 def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]:
-    """What these rules find in a text, which stands under this key; what overlaps is one, by the rule that found first.
+    """The matches of these rules in a text under this key. Overlapping matches become one, of the rule that matched
+    first.
 
-    A secret may be told by its key alone; the user's patterns see the text alone.
+    A key alone may identify a secret; the user's patterns see only the text.
     """
     named = f"{key}={text}"
     shift = len(named) - len(text)
@@ -158,7 +157,7 @@ def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]
 
 
 def mask(size: int, mark: str) -> bytes:
-    """What is written in place of so many bytes."""
+    """The mask for so many bytes."""
     return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
 
 
@@ -170,7 +169,7 @@ def changed(line: bytes, changes: Iterable[Change]) -> bytes:
 
 
 def _is_header(line: bytes) -> bool:
-    """All of it is what a reader stands on."""
+    """Whether readers depend on all of it."""
     try:
         return line.startswith(_HEADER) and record.decode_header(line) is not None
     except NewerFormat:
@@ -201,7 +200,7 @@ def _in_string(raw: bytes, candidates: Iterable[Rule], key: str = "") -> list[Sp
 
 
 def _in_kept_line(raw: bytes, candidates: list[Rule]) -> list[Span]:
-    """A message that is kept as a string has strings with escapes of their own."""
+    """A message that is kept as a string contains strings with their own escapes."""
     text = Text(raw)
     try:
         inner = splice.encode(text.text)
@@ -215,7 +214,7 @@ def _in_kept_line(raw: bytes, candidates: list[Rule]) -> list[Span]:
 
 
 def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
-    """The insides of the strings that may be masked: where they begin, and the key that they stand under."""
+    """The strings that may be masked: the position of their text, and their key."""
     key, free = "", False
     outer: list[tuple[str, bool]] = []
     for token in _TOKEN.finditer(line):
@@ -232,13 +231,13 @@ def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
 
 
 def _intact_from(line: bytes) -> int:
-    """Where the JSON begins: what stands before it was torn. The line's end where there is none."""
+    """The start of the JSON behind torn bytes; the line's end if there is none."""
     start = 0
     for _ in range(_TRIES):
         try:
             jsonrpc.parse(line[start:].strip(b"\r\n"))
             return start
-        except RecursionError:  # it is JSON, as far as anybody can tell
+        except RecursionError:  # too deeply nested to tell: treat it as JSON
             return start
         except ValueError:
             if (start := line.find(record.ENTRY_START, start + 1)) < 0:
@@ -247,7 +246,7 @@ def _intact_from(line: bytes) -> int:
 
 
 def written_over(line: bytes, spans: Iterable[Span]) -> list[Change]:
-    """The changes that these spans mean, but for those that were made before."""
+    """The changes for these matches, except changes already made."""
     out = []
     for span in spans:
         new = mask(span.end - span.start, span.rule.mark)

@@ -1,9 +1,9 @@
-"""The forms of secrets that are known: one table, which docs/redaction.md shows too.
+"""The known forms of secrets: one table, which docs/redaction.md shows too.
 
-Source: what each provider says of its own keys. Every pattern takes time linear in the text, whatever stands there:
-repetitions are bounded or possessive, and where something must follow them, no other match can begin inside of them.
-A rule is only tried where one of its ``literals`` stands: no quotes, no backslashes, only what stands in the bytes of
-a line as it is, or as an escape of its own.
+Source: each provider's documentation of its keys. Every pattern needs linear time for any text: repetitions are bounded
+or possessive, and if something must follow them, no other match can begin inside. A rule is tried only if the text
+contains one of its ``literals``: these have no quotes and no backslashes, so they appear in the line's bytes either
+plainly or as escapes.
 """
 
 import re
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 
 MARK = "[redacted]"
 RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
-"""What most secrets are: long words of these characters, of which other texts have few."""
+"""Most secrets are long words of these characters; other texts have few of them."""
 CUT_OFF = "[redacted private key]"
-"""In place of a private key whose end is not there: what follows in the next chunk still belongs to it."""
+"""The mask of a private key without its end: the next chunk still belongs to the key."""
 LONGEST = 32 * 1024
-"""Characters of the longest secret that any rule of ours finds whole."""
+"""Characters of the longest secret that one of our rules finds completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``group`` of the pattern is what is masked; ``mark`` is how the mask begins.
+    """``group``: the part of the match to mask. ``mark``: the beginning of the mask.
 
-    ``runs``: what it finds is one of ``RUNS``, with the literal in it. ``own``: the user's, tried on every text.
+    ``runs``: the match is one of ``RUNS`` that contains the literal. ``own``: a pattern of the user, tried on every
+    text.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Rule:
 
 
 def own(patterns: list[str]) -> list[Rule]:
-    """The user's patterns, which must be valid; what they match is masked whole."""
+    """The user's patterns, already validated; a complete match is masked."""
     return [Rule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)]
 
 
@@ -50,16 +51,15 @@ _KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
 def _token(name: str, prefix: str, body: str, *literals: str) -> Rule:
-    """A token that its beginning tells, wherever no letter or digit stands before it.
-
-    A plain beginning stands first in the pattern: that is what ``re`` searches for quickly.
+    """A token with a known beginning, not preceded by a letter or a digit. A plain beginning comes first in the
+    pattern, because ``re`` searches for it quickly.
     """
     begins = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
     return Rule(name, literals or (prefix,), re.compile(begins + body), runs=True)
 
 
 def _named(name: str, pattern: str, *literals: str) -> Rule:
-    """A secret that only what stands before it tells: the group is the secret."""
+    """A secret that only the preceding text identifies: the group is the secret."""
     return Rule(name, literals, re.compile(pattern), 1)
 
 

@@ -1,11 +1,11 @@
-"""Finds what is spread over several chunks of one message, in lines that have been masked one by one.
+"""Find secrets that are spread over several chunks of a message, in lines that were already masked one by one.
 
-The chunks of a message (one session, kind and ``messageId``) are joined, also where other entries stand between them;
-without a ``messageId`` a message ends where another kind of chunk or a tool call begins, as a reader sees it. What goes
-on behind a mask at the end of a chunk belongs to it: live, only the beginning had the form of a secret.
+The chunks of a message (one session, kind and ``messageId``) are joined, also across other entries. Without a
+``messageId``, a message ends where another kind of chunk or a tool call begins, as for a reader. Text that follows a
+mask at the end of a chunk belongs to the secret: live, only the beginning had its form.
 
-Memory is bounded: ``WINDOW`` characters of a message are searched at a time, overlapping by ``OVERLAP``, more than the
-longest secret of ours; and so are the messages that are looked at side by side (``_SIDE_BY_SIDE``).
+Memory is bounded: it searches ``WINDOW`` characters of a message at a time, which overlap by ``OVERLAP``, more than the
+longest secret of our rules; the number of messages at one time is bounded too (``_SIDE_BY_SIDE``).
 """
 
 import re
@@ -37,7 +37,7 @@ _Message = tuple[str | None, str, str | None]
 
 @dataclass(slots=True)
 class _Piece:
-    """The text of one chunk, and where its raw bytes lie in the file."""
+    """The text of one chunk, and the position of its raw bytes in the file."""
 
     text: Text
     at: int
@@ -60,7 +60,7 @@ class _Joined:
                 self._length -= len(self._pieces.pop(0).text.text)
 
     def search(self) -> Iterator[Change]:
-        """What was found in what is held. What goes on behind the end is the rest of it, next time."""
+        """The matches in the current chunks. Text behind the end belongs to the next search."""
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
         joined = "".join(piece.text.text for piece in self._pieces)
         changes: dict[int, list[Change]] = {}
@@ -75,7 +75,7 @@ class _Joined:
             yield from (replace(change, at=piece.at + change.at) for change in made)
 
     def _found(self, joined: str, joints: frozenset[int]) -> list[Span]:
-        """What the rules find, and what goes on behind it, or behind a mask, across a joint."""
+        """The matches of the rules, and the text that continues them or a mask across chunks."""
         spans = self._masking.find(joined)
         spans += [Span(found.end(), found.end(), _REST) for found in _MASKED.finditer(joined)]
         out = []
@@ -87,7 +87,7 @@ class _Joined:
         return merged(out)
 
     def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, Change]]:
-        """A span piece by piece; the mark stands in the first."""
+        """The pieces of a match; the mark is in the first one."""
         mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
         for number in range(first, len(self._pieces)):
             if starts[number] >= span.end:
@@ -102,19 +102,19 @@ class _Joined:
 
 
 class Spread:
-    """Takes the lines of a file in order, as they are once each was masked by itself."""
+    """Reads the lines of a file in order, each already masked by itself."""
 
     def __init__(self, masking: Masking) -> None:
         self._masking = masking
         self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
 
     def add(self, line: bytes, at: int) -> Iterator[Change]:
-        """The next line, which begins at this place of the file; what is to be changed, by places of the file."""
+        """Read the next line at this offset; return the changes by offset."""
         for piece in record.entries_in(line):
             yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
 
     def end(self) -> Iterator[Change]:
-        """Every message has ended."""
+        """End every message."""
         yield from self._ended(list(self._messages))
 
     def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[Change]:
@@ -140,7 +140,7 @@ class Spread:
 
 
 def _text_of_chunk(line: bytes) -> tuple[bytes, int] | None:
-    """The inside of the string that a chunk of text says, and where it begins in the line."""
+    """The raw text of a chunk's string, and its position in the line."""
     text = splice.decode(line)
     try:
         start, end = splice.whole(text)

@@ -1,4 +1,4 @@
-"""A tool call that is told in several updates, as one, with what terminals of the agent's own wrote (in ``_meta``)."""
+"""Several updates of a tool call as one, with the output of the agent's own terminals (in ``_meta``)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,7 @@ Fields = Mapping[str, object]
 
 
 def merged(updates: Iterable[Fields]) -> dict[str, object]:
-    """The fields of all updates, the last of each. Where they say what terminals wrote, it stands in place of these."""
+    """The last value of each field. If the updates have terminal output, it replaces those fields."""
     fields: dict[str, object] = {}
     written: list[str] = []
     for update in updates:

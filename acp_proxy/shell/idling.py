@@ -17,7 +17,7 @@ _NICE = 10
 """Gives way to everybody, and still gets out of the way: a thread that never ran could not let the others go on."""
 
 
-def compact(root: Path, go_on: Callable[[], bool]) -> None:
+def compress(root: Path, go_on: Callable[[], bool]) -> None:
     """Do it, if nobody has today. For a thread of its own."""
     if sys.platform == "linux":  # where a thread has a priority of its own
         thread = threading.get_native_id()
@@ -26,7 +26,7 @@ def compact(root: Path, go_on: Callable[[], bool]) -> None:
         store = Store(root)  # the index is for one thread at a time
         with store.daily() as is_due:
             if is_due:
-                _compact_all(store, Terms(go_on=go_on))
+                _compress_all(store, Terms(go_on=go_on))
     except (OSError, AcpProxyError, _Interrupted):
         return
 
@@ -35,11 +35,11 @@ class _Interrupted(Exception):
     """Somebody says something: the rest is done in the next idle minutes."""
 
 
-def _compact_all(store: Store, terms: Terms) -> None:
-    for agent, name in store.compactable():
+def _compress_all(store: Store, terms: Terms) -> None:
+    for agent, name in store.compressible():
         if not terms.go_on():
             raise _Interrupted
         try:
-            store.compact(agent, name, terms)
+            store.compress(agent, name, terms)
         except OSError:  # one file's trouble is not the others'
             continue

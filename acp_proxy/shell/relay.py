@@ -75,7 +75,7 @@ class Relay:
         replay: ReplayOptions,
         idle_seconds: float | None = None,
     ) -> None:
-        """``idle_seconds``: after so long without a line either way, the store may be compacted."""
+        """``idle_seconds``: after so long without a line either way, the store may be compressed."""
         self.notify: Callable[[], None] = lambda: None
         self.stirred = threading.Event()
         """The agent has said something, or a side has ended."""

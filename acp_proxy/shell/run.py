@@ -52,7 +52,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
         to_agent=agent.stdin,
         warn=warn,
         replay=ReplayOptions(mode, options.size(given["replay-tool-limit"])),
-        idle_seconds=IDLE_SECONDS if given["compact"] == "daily" else None,
+        idle_seconds=IDLE_SECONDS if given["compress"] == "daily" else None,
     )
     is_ending = threading.Event()
     relay.notify = is_ending.set

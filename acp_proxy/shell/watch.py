@@ -25,7 +25,7 @@ class Watch:
     ) -> None:
         """``go_on_without`` is told which thread hangs in the store.
 
-        ``idle_seconds``: after so long without a line either way, and without a replay, the store may be compacted.
+        ``idle_seconds``: after so long without a line either way, and without a replay, the store may be compressed.
         """
         self._recorder = recorder
         self._go_on_without = go_on_without
@@ -40,7 +40,7 @@ class Watch:
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     def stir(self) -> None:
-        """Something passes: the store may be busy, and is not to be compacted."""
+        """Something passes: the store may be busy, and is not to be compressed."""
         if not self._is_awake:
             self._is_awake = True
             self._wanted.set()
@@ -71,9 +71,9 @@ class Watch:
 
         def use() -> None:
             try:
-                from acp_proxy.shell.idling import compact  # not before there is time for it
+                from acp_proxy.shell.idling import compress  # not before there is time for it
 
-                compact(self._recorder.store.root, lambda: self._is_idle and not self._is_awake)
+                compress(self._recorder.store.root, lambda: self._is_idle and not self._is_awake)
             except ImportError:  # an upgrade has replaced it: the next proxy does it
                 return
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here

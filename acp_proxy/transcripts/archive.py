@@ -17,13 +17,13 @@ from acp_proxy.errors import Unreadable
 from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.access import PRIVATE_UMASK
 from acp_proxy.transcripts.files.names import (
-    PACKED_SUFFIX,
+    COMPRESSED_SUFFIX,
     SUFFIX,
     called,
+    compressed,
     file_name,
     kept_name,
     meant,
-    packed,
     readable,
 )
 from acp_proxy.transcripts.files.reading import Line, Lines, Reading
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.upkeep.usage import AgentUsed, Used, totals
     from acp_proxy.transcripts.upkeep.verifying import BY_HAND, MODE, REPAIR, Advancing, Finding
 
-__all__ = ["BY_HAND", "IN_USE", "MODE", "PACKED_SUFFIX", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed", "Archive"]
-__all__ += ["Beside", "Candidate", "Excerpt", "Finding", "Found", "Glance", "Hit", "Kept", "Limits", "Line", "Lines"]
-__all__ += ["Listed", "Made", "Reading", "Sought", "Summary", "Taken", "Terms", "Used", "beyond", "called"]
+__all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
+__all__ += ["Archive", "Beside", "Candidate", "Excerpt", "Finding", "Found", "Glance", "Hit", "Kept", "Limits", "Line"]
+__all__ += ["Lines", "Listed", "Made", "Reading", "Sought", "Summary", "Taken", "Terms", "Used", "beyond", "called"]
 __all__ += [
     "default_root",
     "file_name",
@@ -128,7 +128,7 @@ class Archive(Opened):
     def path(self, listed: Listed) -> Path:
         """The file of its transcript as it lies."""
         path = self._layout.transcript(listed.agent, listed.name)
-        return path if os.path.lexists(path) or not os.path.lexists(packed(path)) else packed(path)
+        return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
 
     def rename(self, listed: Listed, title: str | None) -> None:
         """Under this title it is listed from now on, by running proxies too; None: under its own.

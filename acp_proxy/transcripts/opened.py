@@ -86,8 +86,8 @@ class Opened:
         """Whether the index has seen a transcript of this session. Raises Unreadable."""
         return self._catalog.ask(lambda index: index.has(agent, file_name(session)))
 
-    def compactable(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
-        """Agents and names of these transcripts, or of all; what crashes have left of packing is removed."""
+    def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
+        """Agents and names of these transcripts, or of all; what crashes have left of compressing is removed."""
         from acp_proxy.transcripts.lives.packing import clear
 
         if chosen is not None:
@@ -95,14 +95,14 @@ class Opened:
         clear(self._layout)
         return self._layout.all_names()
 
-    def compact(self, agent: str, name: str, terms: "Terms") -> "Made | None":
-        """Pack a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
-        from acp_proxy.transcripts.lives.packing import pack
+    def compress(self, agent: str, name: str, terms: "Terms") -> "Made | None":
+        """Compress a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
+        from acp_proxy.transcripts.lives import packing
 
-        made = pack(self._layout, agent, name, terms)
+        made = packing.compress(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and it is read once more
-                self._catalog.packed(agent, name, made.inodes)
+                self._catalog.compressed(agent, name, made.inodes)
         return made
 
     @cached_property

@@ -113,10 +113,10 @@ class Store(Opened):
     # --- idle minutes
 
     def daily(self) -> AbstractContextManager[bool]:
-        """Whether the day's packing is ours to do; it is done when this is left without an exception."""
+        """Whether the day's compressing is ours to do; it is done when this is left without an exception."""
         from acp_proxy.transcripts.lives.packing import once_a_day
 
-        return once_a_day(self._layout.compacted)
+        return once_a_day(self._layout.compressed)
 
     def _path(self, agent: str, session: str) -> Path:
         return self._layout.transcript(agent, file_name(session))

@@ -1,1 +1,1 @@
-"""A transcript for people."""
+"""Transcripts in forms for people."""

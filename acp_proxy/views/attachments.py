@@ -1,4 +1,4 @@
-"""What a conversation carries besides text: images, sounds and files, in messages and in what tool calls show."""
+"""Images, sounds and files of a conversation, in messages and in tool calls."""
 
 import base64
 import binascii
@@ -11,13 +11,13 @@ from acp_proxy.conversation import Call, Item, Said
 from acp_proxy.views import figures
 from acp_proxy.wire import acp
 
-_ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # a name is made of it: nothing that somebody else has chosen
+_ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # it becomes part of a file name, so it must be harmless
 _COMMON = {"image/webp": ".webp", "audio/wav": ".wav", "audio/ogg": ".ogg", "image/avif": ".avif"}
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """``kind``: image, audio or resource. ``data``: in base64, as it came."""
+    """``kind``: image, audio or resource. ``data``: the base64 as it came."""
 
     kind: str
     mime: str
@@ -30,12 +30,12 @@ class Attachment:
 
     @property
     def ending(self) -> str:
-        """Of a file's name, with its dot."""
+        """The suffix of a file name, with its dot."""
         found = _COMMON.get(self.mime) or mimetypes.guess_extension(self.mime) or ".bin"
         return found if _ENDING.fullmatch(found) else ".bin"
 
     def bytes(self) -> bytes | None:
-        """None where it is no base64."""
+        """The decoded bytes; None if ``data`` is not base64."""
         try:
             return base64.b64decode("".join(self.data.split()), validate=True)
         except (binascii.Error, ValueError):
@@ -57,7 +57,7 @@ def blocks(item: Item) -> list[object]:
 
 
 def attached(block: object) -> Attachment | None:
-    """What a content block carries that can be saved."""
+    """The attachment of a content block; None if there is nothing to save."""
     kind = acp.text(block, "type")
     holder = acp.member(block, "resource") if kind == "resource" else block
     data = acp.text(holder, "blob" if kind == "resource" else "data")
@@ -67,7 +67,7 @@ def attached(block: object) -> Attachment | None:
 
 
 def described(block: Mapping[str, object]) -> str:
-    """A content block that is no text: what it is, which one, and how large."""
+    """Describe a content block that is not text: kind, name and size."""
     kind = acp.text(block, "type") or "content"
     resource = acp.member(block, "resource")
     names = (acp.text(block, "name"), acp.text(block, "uri"), acp.text(resource, "uri"))

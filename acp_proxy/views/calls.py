@@ -1,4 +1,4 @@
-"""What a tool call says, read with care out of the agent's own fields: whatever they are, nothing here raises."""
+"""Read a tool call from the agent's own fields. Nothing here raises, whatever they contain."""
 
 import json
 import re
@@ -13,12 +13,12 @@ from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp
 
 KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"})
-"""The protocol's, but for ``other``, which says nothing."""
+"""The kinds of the protocol, without ``other``, which tells nothing."""
 COMPLETED, FAILED = "completed", "failed"
 _STATUSES = frozenset({"pending", "in_progress", COMPLETED, FAILED})
 _TITLE_LENGTH = 300
 _OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
-"""Where agents put what a program printed, as people read it."""
+"""The fields in which agents put the readable output of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A content block of the protocol. A text is Markdown, as far as anybody can tell: it has code in fences."""
+    """A content block of the protocol. A text with fences is Markdown."""
 
     block: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """What a program was given, or gave back, letter by letter. ``name``: input, output."""
+    """Input or output of a program, unchanged. ``name``: input, output."""
 
     name: str
     text: str
@@ -67,7 +67,7 @@ def status(call: Call) -> str | None:
 
 
 def paths(call: Call) -> list[str]:
-    """Where it was at work, each place once: with the line, if there is one."""
+    """The locations of the call, each once, with the line if there is one."""
     found = call.fields.get("locations")
     places = []
     for item in found if isinstance(found, list) else []:
@@ -78,7 +78,7 @@ def paths(call: Call) -> list[str]:
 
 
 def parts(call: Call) -> list[Part]:
-    """What it carries: input first; output of its own form only where there is no content to read."""
+    """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
     content = list(_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
     given = [] if before in (None, {}, [], "") or _command(before) == title(call) else [_raw("input", before)]
@@ -99,7 +99,7 @@ def _content(items: object) -> Iterator[Part]:
 
 
 def _raw(name: str, value: object) -> Raw:
-    """The command or the text of a value that has one; else all of it."""
+    """The command or the text in a value; else the complete value."""
     said = _command(value) if name == "input" else _text(value)
     if said is not None:
         return Raw(name, plain(said), "sh" if name == "input" else "")
@@ -107,7 +107,7 @@ def _raw(name: str, value: object) -> Raw:
 
 
 def _command(value: object) -> str | None:
-    """The command line, as the agents that are known give it."""
+    """The command line, in the forms of the known agents."""
     found = acp.member(value, "command")
     if isinstance(found, list):
         words = acp.strings(value, "command")

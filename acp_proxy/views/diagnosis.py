@@ -1,4 +1,6 @@
-"""A diagnosis for people and for programs. Of an editor's configuration only the agents' names are told."""
+"""The result of ``doctor``, for people and for programs. Of an editor's configuration it shows only the names of
+agents.
+"""
 
 import shlex
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
 _WIDTH = 14
-_NAMELESS = "(it tells none: its sessions go by its command's; run --agent-id gives it one)"
+_NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
 def lines(found: Diagnosis) -> Iterator[str]:
@@ -25,7 +27,7 @@ def lines(found: Diagnosis) -> Iterator[str]:
     for editor in found.editors:
         yield from _editor(editor, found.store.place)
     if not found.editors:
-        yield "  none of those known here has a configuration on this machine"
+        yield "  no configuration of a known editor was found on this machine"
     yield ""
     if found.agent is not None:
         yield from _section(line(f"agent  {shlex.join(found.agent.command)}"), _agent(found.agent))
@@ -74,7 +76,7 @@ def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
 def _store(kept: Kept) -> Iterator[tuple[str, str]]:
     yield "place", str(kept.place)
     if not kept.is_there:
-        yield "state", "not made yet: the first session makes it"
+        yield "state", "does not exist yet; the first session creates it"
         return
     if kept.mode is not None:
         yield "mode", f"{kept.mode:04o}"
@@ -87,8 +89,8 @@ def _store(kept: Kept) -> Iterator[tuple[str, str]]:
     for path, reason in kept.unreadable:
         yield "damage", f"{path}: {reason}"
     if not kept.unreadable:
-        yield "damage", "none at a glance; to look at all of it: acp-proxy sessions verify"
-    yield "recording", f"possible{f', {figures.size(kept.free)} are free' if kept.free is not None else ''}"
+        yield "damage", "none found by a quick check; for a complete one: acp-proxy sessions verify"
+    yield "recording", f"possible{f', {figures.size(kept.free)} free' if kept.free is not None else ''}"
 
 
 def _editor(found: Configuration, root: Path) -> Iterator[str]:
@@ -97,16 +99,16 @@ def _editor(found: Configuration, root: Path) -> Iterator[str]:
     if found.problem is not None:
         told = [f"cannot be read: {found.problem}"]
     elif found.mentions is not None:
-        told = ["acp-proxy stands in it" if found.mentions else "acp-proxy does not stand in it"]
-    for text in told or ["no agents of your own"]:
+        told = ["mentions acp-proxy" if found.mentions else "does not mention acp-proxy"]
+    for text in told or ["no agents"]:
         yield line(f"  {'':<{_WIDTH}} {text}")
 
 
 def _way(agent: Agent, root: Path) -> str:
     if agent.way is Way.PROXIED and not agent.is_recorded:
-        return f"{agent.way.value}, and not recorded"
+        return f"{agent.way.value}, but not recorded"
     if agent.store is not None and agent.is_kept_elsewhere(root):
-        return f"{agent.way.value}, and kept in another store: {agent.store}"
+        return f"{agent.way.value}, recorded in another store: {agent.store}"
     return agent.way.value
 
 
@@ -124,17 +126,17 @@ def _agent(found: Examined) -> Iterator[tuple[str, str]]:
         if others:
             yield "also offers", ", ".join(others)
     if found.folder is not None:
-        yield "kept as", f"{found.folder}; sessions: {found.sessions}"
+        yield "recorded as", f"{found.folder}; sessions: {found.sessions}"
     for ability in found.abilities:
         yield ability.name, _ability(ability)
     if found.load is not None:
         about = f" (session {found.load.session})" if found.load.session is not None else ""
         yield "its own load", f"{found.load.text}{about}"
     for shown in found.shown:
-        whose = "its transcript" if shown.shown == "transcript" else "the agent's replay"
+        whose = "the transcript" if shown.shown == "transcript" else "the agent's replay"
         yield "last load", f"{shown.session}: {whose} was shown ({shown.why})"
     if found.stray:
-        yield "stray lines", "on its stdout, which go to stderr behind acp-proxy; the last: " + found.stray[-1]
+        yield "stray lines", "on stdout; acp-proxy sends them to stderr. The last: " + found.stray[-1]
 
 
 def _ability(ability: Ability) -> str:
@@ -150,7 +152,7 @@ def _todo(found: Diagnosis) -> Iterator[str]:
     for number, text in enumerate(wrong, 1):
         yield line(f"  {number}. {text}")
     if better:
-        yield "\nBetter still:"
+        yield "\nAdvice:"
     for number, text in enumerate(better, len(wrong) + 1):
         yield line(f"  {number}. {text}")
 

@@ -1,6 +1,6 @@
-"""A change of a text as unified hunks.
+"""The change of a text as unified hunks.
 
-Time is bounded: what is too large to be compared is one change from end to end.
+Time is bounded: a change that is too large to compare becomes one hunk from end to end.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def unified(old: str | None, new: str) -> Iterator[Row]:
 
 
 def counts(rows: list[Row]) -> tuple[int, int]:
-    """Lines that were added, and that were taken away."""
+    """The number of added and of removed lines."""
     kinds = [row.kind for row in rows]
     return kinds.count("+"), kinds.count("-")
 
@@ -46,7 +46,7 @@ _Change = tuple[_Tag, int, int, int, int]
 
 
 class _Compared(SequenceMatcher[str]):
-    """Changes that are known already, to be grouped."""
+    """Changes that are already known, to be grouped."""
 
     def __init__(self, changes: list[_Change]) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class _Compared(SequenceMatcher[str]):
 
 
 def _changes(before: list[str], after: list[str]) -> list[_Change]:
-    """What became of which lines. The beginning and the end that both have are not compared any further."""
+    """The change of each line. The common beginning and end are not compared further."""
     least = min(len(before), len(after))
     head = next((at for at in range(least) if before[at] != after[at]), least)
     tail = next((at for at in range(least - head) if before[-1 - at] != after[-1 - at]), least - head)
@@ -73,7 +73,7 @@ def _changes(before: list[str], after: list[str]) -> list[_Change]:
 
 
 def _span(start: int, end: int) -> str:
-    """Lines count from 1; of none, the one before them is named."""
+    """A range of lines, counted from 1. An empty range names the line before it."""
     size = end - start
     return f"{start + 1 if size else start}{'' if size == 1 else f',{size}'}"
 

@@ -1,4 +1,4 @@
-"""What every form of an exported conversation has in common: what stands at its head, and what is left out of it."""
+"""The parts that all formats of an exported conversation share: the head, and what is left out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _STOPS = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a session is. Times as transcripts write them; empty where nothing is known."""
+    """The head of a document. Times are in the form of transcripts; unknown values are empty."""
 
     session: str
     agent: Mapping[str, object]
@@ -34,7 +34,7 @@ class Head:
 
     @property
     def name(self) -> str:
-        """The agent's, as it calls itself."""
+        """The agent's own name for itself."""
         return cleaned(acp.text(self.agent, "name") or acp.text(self.agent, "id"), _LINE_LENGTH) or "agent"
 
     @property
@@ -44,7 +44,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the reader wants to see. ``tools``: a summary is one line of each call."""
+    """The reader's choices. ``tools``: a summary is one line per call."""
 
     tools: Tools = "full"
     thoughts: bool = True
@@ -56,7 +56,7 @@ def selected(turns: Iterable[Turn], choices: Choices) -> Iterator[Turn]:
 
 
 def named(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """What later turns say of a call stands under the title that the call has."""
+    """Later changes of a call appear under the title of the call."""
     known: dict[str, object] = {}
     for turn in turns:
         for at, item in enumerate(turn.items):
@@ -69,7 +69,7 @@ def named(turns: Iterable[Turn]) -> Iterator[Turn]:
 
 
 def ending(turn: Turn | Ended) -> str | None:
-    """Why a turn ended, where it did not end as turns do."""
+    """Why a turn ended, if it did not end normally."""
     if turn.error is not None:
         return f"The turn failed: {one_line(turn.error)}"
     return _STOPS.get(turn.stop, f"The turn ended: {one_line(turn.stop)}") if turn.stop is not None else None
@@ -78,11 +78,11 @@ def ending(turn: Turn | Ended) -> str | None:
 def note(item: Note) -> str:
     if item.kind == record.GAP:
         return f"Something is missing here: the recording was interrupted ({one_line(item.text) or 'unknown reason'})."
-    return "The conversation goes on in a new session of the agent, which was given a record of it."
+    return "The conversation continues in a new session of the agent, which got a record of it."
 
 
 def first_line(turn: Turn) -> str:
-    """What a turn is about: the first line of what the user said."""
+    """The topic of a turn: the first line of the user's prompt."""
     said = next((item for item in turn.items if isinstance(item, Said) and item.speaker == "user"), None)
     for block in said.blocks if said is not None else ():
         for line in words(block)[: _LINE_LENGTH * 100].split("\n"):
@@ -92,7 +92,7 @@ def first_line(turn: Turn) -> str:
 
 
 def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | Mapping[str, object]]:
-    """The blocks of a message: adjacent texts as one."""
+    """The blocks of a message, with adjacent texts joined."""
     text: list[str] = []
     for block in blocks:
         if acp.text(block, "type") == "text":

@@ -1,8 +1,8 @@
-"""A conversation as people read it on a terminal: Markdown rendered, diffs coloured, as wide as the terminal.
+"""A conversation on a terminal: rendered Markdown, coloured diffs, as wide as the terminal.
 
-Texts are made printable before rich sees them, are never read as rich's own markup, and once more when they are
-rendered: Markdown can spell any character. There are no hyperlinks: where a link leads is written out. Raw HTML stays
-text.
+Texts are made printable before rich reads them, are never read as rich's markup, and are made printable again after
+rendering, because Markdown can spell any character. There are no hyperlinks: the target of a link is written out. Raw
+HTML stays text.
 """
 
 import io
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown
 
 _PIECE = 16 * 1024
-"""Characters of Markdown that are rendered together, if they can be parted at an empty line."""
+"""Characters of Markdown that are rendered together, if an empty line allows a cut."""
 _LONGEST = 64 * 1024
-"""Beyond that a piece is no prose, and takes too long to lay out: it is shown as it is."""
+"""A longer piece is not prose and is slow to lay out: it is shown unchanged."""
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
-_AT_THE_END = re.compile(" +(?=\n)")  # who copies a line wants none of the spaces that fill it up
+_AT_THE_END = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
 _SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
 _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 
@@ -64,7 +64,7 @@ class Dressed:
         self._last: Passage | None = None
 
     def told(self, passage: Passage) -> Iterator[str]:
-        """Piece by piece: rendering takes time."""
+        """Render piece by piece: rendering takes time."""
         if not is_adjacent(self._last, passage):
             yield "\n"
         self._last = passage
@@ -75,11 +75,11 @@ class Dressed:
 
 
 class _Unwrapped(Text):
-    """What is too long for rich to lay out, or was laid out by who wrote it."""
+    """Text that is too long to lay out, or that its author has laid out."""
 
 
 class _Printable:
-    """Whatever is inside, nothing of it steers a terminal."""
+    """Text without anything that controls a terminal."""
 
     def __init__(self, inside: RenderableType) -> None:
         self._inside = inside
@@ -120,7 +120,7 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
 
 
 def _tool(tool: Tool) -> Text:
-    """One line, whatever its length: the end of a title is the first to go."""
+    """One line of any length: the end of the title is cut first."""
     sign, style = mark(tool.status)
     text = Text(no_wrap=True, overflow="ellipsis").append(f"{sign} ", style)
     if tool.goes_on:
@@ -150,7 +150,7 @@ def _words(words: Words) -> Iterator[RenderableType]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Parted at empty lines that are in no code block, where that is needed."""
+    """Split at empty lines outside code blocks, if needed."""
     if len(text) <= _PIECE:
         yield text
         return
@@ -170,7 +170,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 @cache
 def _prose() -> "type[Markdown]":
-    """Rich's Markdown, which takes longer to import than everything else here."""
+    """Rich's Markdown, imported late: it is slower to import than everything else here."""
     from markdown_it import MarkdownIt
     from rich.markdown import Heading as RichHeading
     from rich.markdown import Markdown

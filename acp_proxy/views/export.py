@@ -1,6 +1,6 @@
-"""A conversation in a form that is given away: md, html or json.
+"""A conversation as a document: md, html or json.
 
-Pieces of text, as they are ready; one turn is in memory at a time.
+It yields pieces of text as they are ready, with one turn in memory at a time.
 """
 
 from collections.abc import Iterator

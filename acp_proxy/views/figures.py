@@ -1,11 +1,11 @@
-"""Times, sizes, places and ids as people read them."""
+"""Times, sizes, paths and ids for people."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 SHORTEST = 8
-"""Characters of an id: what people are used to copy."""
+"""Characters of an id: a usual length for copying."""
 
 _MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3600, 86400, 30 * 86400, 365 * 86400
 _UNITS = ((_YEAR, "year", "y"), (_MONTH, "month", "mo"), (_DAY, "day", "d"), (_HOUR, "hour", "h"))
@@ -13,7 +13,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def ago(stamp: str, now: datetime, *, briefly: bool = False) -> str:
-    """How long ago a transcript's time is: ``2 hours ago``, or ``2h``. A day, where it is yet to come."""
+    """The age of a transcript's time: ``2 hours ago``, or ``2h``. A future time becomes a date."""
     moment = _moment(stamp)
     if moment is None:
         return ""
@@ -29,13 +29,13 @@ def ago(stamp: str, now: datetime, *, briefly: bool = False) -> str:
 
 
 def local(stamp: str) -> str:
-    """A transcript's time where the reader is, to the second."""
+    """A transcript's time in the local zone, to the second."""
     moment = _moment(stamp)
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S") if moment is not None else ""
 
 
 def stamped(moment: datetime) -> str:
-    """As transcripts write it."""
+    """A time in the form of transcripts."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
@@ -50,7 +50,7 @@ def size(number: int) -> str:
 
 
 def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """The beginnings of ids that no other id which is known has."""
+    """The shortest beginning of each id that no other known id shares."""
     wanted = list(sessions)
     order = sorted({*wanted, *known})
     shown = {}
@@ -62,7 +62,7 @@ def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common beginning."""
     least = min(len(one), len(other))
     return next((at for at in range(least) if one[at] != other[at]), least)
 
@@ -76,7 +76,7 @@ def _moment(stamp: str) -> datetime | None:
 
 
 def from_home(path: str, home: str) -> str:
-    """A directory as it is written where ``~`` is ``home``."""
+    """A directory, with ``~`` for ``home``."""
     if home and (path == home or path.startswith(home.rstrip("/") + "/")):
         return "~" + path[len(home.rstrip("/")) :]
     return path

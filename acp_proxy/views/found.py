@@ -1,6 +1,6 @@
-"""What a search has found: for a terminal, for programs that read lines, for programs that read JSON.
+"""The results of a search: for a terminal, as lines for programs, or as JSON.
 
-Titles, ids and what was said are somebody else's text: nothing of it steers a terminal.
+Titles, ids and messages come from other people: their text cannot control a terminal.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from acp_proxy.transcripts.archive import Excerpt, Hit, called
 from acp_proxy.views import figures, rows
 from acp_proxy.views.terminal import line
 
-if TYPE_CHECKING:  # what goes to another program needs none of it
+if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
 
 _FOUND = "bold red"
 _INDENT = "  "
-_NARROWEST = 20  # columns of text: narrower terminals break it themselves
-_LISTED = 10  # numbers of further turns that are named
+_NARROWEST = 20  # columns of text: narrower terminals wrap by themselves
+_LISTED = 10  # further turns to list
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """``is_dressed``: words may stand out, in ``colours`` or without. ``home``: what ``~`` stands for."""
+    """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``."""
 
     width: int
     is_dressed: bool
@@ -34,7 +34,7 @@ class Look:
 
 
 def shown(hit: Hit, command: str, look: Look) -> str:
-    """A session, the places in it, and the command that opens it at the first of them; then an empty line."""
+    """A session, its excerpts, the command that opens the first one, and an empty line."""
     from rich.console import Console
     from rich.text import Text
 

@@ -1,7 +1,7 @@
-"""Code as HTML, coloured by classes whose colours the page has. Never raises, whatever the code and its language.
+"""Code as HTML, with classes that the page colours. It never raises, whatever the code and its language.
 
-Time is bounded: some languages' readers take the square of the length of what is made to be hard for them. Code that
-takes too long is told without colours, and so is that language from then on.
+Time is bounded: some lexers need quadratic time for hostile input. Code that takes too long stays without colours, and
+so does its language from then on.
 """
 
 import re
@@ -18,11 +18,11 @@ from pygments.token import _TokenType
 from pygments.util import ClassNotFound
 
 LIMIT = 32 * 1024
-"""Characters that are coloured: nobody reads more of it in colour."""
+"""Characters with colours: nobody reads more of it."""
 _LONGEST_LINE = 1000
-"""Characters: no line that people write is longer, and what is made by programs is not read in colour."""
+"""Characters of a line. People write no longer ones, and generated code needs no colours."""
 _PATIENCE = 1.0
-"""Seconds of work: a thousand times what code of this length takes."""
+"""Seconds of work: a thousand times the usual time for code of this length."""
 _NAME = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _OPTIONS: Mapping[str, bool] = {"stripnl": False, "ensurenl": False}
 _slow: set[type[Lexer]] = set()
@@ -33,12 +33,12 @@ class _TooSlow(Exception):
 
 
 def highlighted(code: str, language: str) -> str:
-    """A block of code. ``language``: as it is called in a fence."""
+    """A code block. ``language``: its name in a fence."""
     return f'<pre tabindex="0"><code>{_coloured(code, _lexer(language))}</code></pre>\n'
 
 
 def highlighted_file(code: str, path: str) -> str:
-    """The same of a file's contents."""
+    """The content of a file as a code block."""
     return f'<pre tabindex="0"><code>{_coloured(code, _lexer_for(path))}</code></pre>\n'
 
 

@@ -1,7 +1,7 @@
-"""A conversation as one HTML page that stands alone: no script, nothing fetched, readable on a phone and in the dark.
+"""A conversation as a single HTML page: no script, no external resources, for any screen, light or dark.
 
-Whatever the transcript says is text. The page's own policy forbids the rest: scripts, styles but its own, frames,
-forms, connections, and images but those that stand in it. Written turn by turn.
+All text of the transcript is escaped. In addition the page's policy forbids scripts, other styles, frames, forms,
+connections, and images that are not part of the page. It is written turn by turn.
 """
 
 import base64
@@ -24,7 +24,7 @@ from acp_proxy.views.terminal import json_text
 from acp_proxy.wire import acp
 
 _OPEN_ROWS = 30
-"""Rows of a diff that are shown at once: what was changed is what is read first, but not pages of it."""
+"""Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
 _MARKS = {calls.COMPLETED: "✓", calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
 _POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
@@ -32,7 +32,7 @@ _END = '</main>\n<footer class="foot">Exported from its transcript by acp-proxy.
 
 
 def page(head: Head, lines: list[tuple[int, str]], turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
-    """``lines``: the numbers of the turns, and what each is about."""
+    """``lines``: the numbers and the topics of the turns."""
     yield _beginning(head, has_contents=len(lines) > 1)
     yield _head(head, len(lines))
     if len(lines) > 1:
@@ -87,7 +87,7 @@ def _contents(lines: list[tuple[int, str]]) -> Iterator[str]:
 
 
 class _Paper:
-    """What the turns of one conversation look like."""
+    """Renders the turns of one conversation."""
 
     def __init__(self, head: Head, choices: Choices) -> None:
         self._cwd = head.cwd
@@ -142,7 +142,7 @@ class _Paper:
         )
 
     def _line(self, call: Call, changes: list[Change]) -> str:
-        """A call in one line: how it ended, what it is, where, how much it changed."""
+        """A call in one line: its status, title, location, and size of the change."""
         status, kind, title = calls.status(call), calls.kind(call), self._short(calls.title(call))
         places = [place for place in map(self._short, calls.paths(call)[:3]) if place.split(":")[0] not in title]
         out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
@@ -162,7 +162,7 @@ class _Paper:
         return _blocks([part.block])
 
     def _short(self, text: str) -> str:
-        """Paths in the session's directory, from there."""
+        """Paths relative to the session's directory."""
         text = one_line(text)
         inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
         return shortened(text.replace(inside, "") if inside else text, None)
@@ -176,7 +176,7 @@ def _blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> 
 
 
 def _block(block: Mapping[str, object]) -> str:
-    """What is no text: an image, a resource, or that there is something."""
+    """A block that is not text: an image, a resource, or a placeholder."""
     kind, address = acp.text(block, "type"), one_line(uri_of(block))
     resource = acp.member(block, "resource")
     name = one_line(acp.text(block, "title") or acp.text(block, "name") or address)
@@ -230,12 +230,12 @@ def _folded(name: str, body: str) -> str:
 
 
 def _mark(sign: str, words: str, name: str) -> str:
-    """A sign, and the words for who cannot see it."""
+    """A sign, with words for screen readers."""
     return f'<span class="{name}" aria-hidden="true">{sign}</span><span class="hidden">{words}: </span>'
 
 
 def _counted(changes: list[Change]) -> str:
-    """How many lines were added and taken away."""
+    """The number of added and of removed lines."""
     counted = [diffs.counts(change.rows) for change in changes]
     added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)
     minus = "\N{MINUS SIGN}"

@@ -1,6 +1,6 @@
-"""Images of a conversation that may be shown: known by their own first bytes, never by what is said of them.
+"""Images of a conversation that may be shown, recognised by their first bytes, never by their declared type.
 
-Only pictures made of pixels: a drawing (SVG) is a document, which can hold scripts and links of its own.
+Only raster images: an SVG is a document, which can contain scripts and links.
 """
 
 import base64
@@ -14,7 +14,7 @@ _BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``kind``: png, jpeg, gif, webp. ``data``: base64, and nothing but that."""
+    """``kind``: png, jpeg, gif, webp. ``data``: only base64."""
 
     kind: str
     data: str
@@ -22,7 +22,7 @@ class Image:
 
 
 def image_in(block: object) -> Image | None:
-    """The image that a content block holds; None where it holds none that may be shown."""
+    """The image of a content block; None if it has none that may be shown."""
     if acp.text(block, "type") == "resource":
         resource = acp.member(block, "resource")
         data = acp.text(resource, "blob")

@@ -1,6 +1,6 @@
-"""A conversation as one JSON document, for programs: docs/export.md says what stands in it.
+"""A conversation as one JSON document, for programs. docs/export.md describes its content.
 
-Printable ASCII, written turn by turn.
+It is printable ASCII, written turn by turn.
 """
 
 from collections.abc import Iterable, Iterator

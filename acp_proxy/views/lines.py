@@ -1,6 +1,6 @@
-"""A conversation as lines of plain text: for other programs, and for terminals that can do no more.
+"""A conversation as plain text: for other programs, and for simple terminals.
 
-Markdown stays as it was written. What somebody said is indented, so that it cannot be taken for anything else.
+Markdown stays unchanged. Messages are indented, so that they cannot imitate headings.
 """
 
 from collections.abc import Iterator

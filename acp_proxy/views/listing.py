@@ -1,7 +1,7 @@
 """The list of sessions as a table, as wide as the terminal.
 
-Titles, ids and directories are somebody else's text: they are made printable, and what is measured differently by
-different terminals (joined emoji, their variants) is told in its plain form, so that columns stand where they should.
+Titles, ids and directories come from other people: they are made printable. Characters whose width differs between
+terminals (joined emoji, variants) appear in their plain form, so that columns stay aligned.
 """
 
 import re
@@ -28,18 +28,18 @@ _TO_THE_RIGHT = ("turns", "size")
 _GAP = "  "
 _ELLIPSIS = "…"
 _LEAST = {"title": 20, "agent": 8, "directory": 12}
-"""Where there is too little room, these columns shrink, down to this."""
+"""The columns that shrink if there is too little room, and their minimum widths."""
 _FIRST_TO_GO = ("size", "turns", "directory", "agent")
 _SHARED_OUT = (("title", 30), ("agent", 20), ("directory", 32), ("title", 1000))
-"""Who gets what there is more, and up to which width."""
-_BRIEF = 60  # columns: narrower terminals are told ``2h``, not ``2 hours ago``
+"""The columns that grow if there is room, and their maximum widths."""
+_BRIEF = 60  # columns: narrower terminals show ``2h``, not ``2 hours ago``
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 _AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """``home``: what ``~`` stands for."""
+    """``home``: the directory shown as ``~``."""
 
     width: int
     colours: bool
@@ -48,7 +48,7 @@ class Look:
 
 
 def table(rows: Sequence[Listed], ids: Mapping[str, str], look: Look) -> "Table":
-    """A table with room for these rows; later ones fit in as they can. ``ids``: as they are shown."""
+    """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
     briefly = look.width < _BRIEF
     values = [_values(row, ids, look, briefly) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
@@ -82,7 +82,7 @@ class Table:
 
     def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
         room = self._look.width
-        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # an id is not cut: the title makes room for it
+        more = max(cell_len(values["id"]) - self._widths["id"], 0)  # ids are never cut: the title shrinks
         widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - more, 1)}
         cells = []
         for name in self._columns:
@@ -112,7 +112,7 @@ def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
 
 
 def _fitted(name: str, text: str, width: int) -> str:
-    """Exactly so wide. Of a directory the end stays."""
+    """Text of exactly this width. A directory keeps its end."""
     if cell_len(text) > width:
         if name == "directory":
             while text and cell_len(text) > width - 1:

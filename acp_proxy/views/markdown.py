@@ -1,7 +1,7 @@
-"""A conversation as Markdown for a pull request or an issue (GitHub's flavour). Written turn by turn.
+"""A conversation as Markdown for a pull request or an issue (GitHub's flavour), written turn by turn.
 
-What was said stays Markdown, but cannot leave its place: headings in it stand below those of the turns, HTML in it is
-text, and a fence that it leaves open is closed. Code and diffs stand in fences longer than any within.
+Messages stay Markdown, but cannot leave their place: their headings are below those of the turns, HTML becomes text,
+and open fences are closed. The fences around code and diffs are longer than any fence inside.
 """
 
 import re
@@ -27,13 +27,13 @@ _STEPS = {"completed": "[x]"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _ESCAPED, _SPAN, _LINK = r"\\.", r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", r"<(?:https?://|mailto:)[^\s<>]*>"
 _TAG = re.compile(rf"{_ESCAPED}|{_SPAN}|{_LINK}|(<)(?=[A-Za-z/!?])", re.DOTALL)
-"""Where HTML begins; what stands before it in here is none, and hides what looks like it."""
+"""Where HTML begins. What precedes it in the pattern is not HTML, but looks like it."""
 _CELL_ENDS = re.compile(r"(?<!\\)(\|)")
 _BACKTICKS = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?=\s|$)")
-_PASSES = 10  # what takes more is made to
-_TOP_LEVEL = 2  # of headings: the turns'
+_PASSES = 10  # only hostile text needs more
+_TOP_LEVEL = 2  # of headings: those of the turns
 
 
 def document_of(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _blocks(blocks: Iterable[Mapping[str, object]]) -> str:
 
 
 def _block(block: Mapping[str, object]) -> str:
-    """What is no text has a name. Pull requests show no images that stand in their text."""
+    """Attachments appear by name: pull requests show no embedded images."""
     kind, resource = acp.text(block, "type") or "content", acp.member(block, "resource")
     address = one_line(uri_of(block))
     name = one_line(acp.text(block, "title") or acp.text(block, "name") or address)
@@ -124,7 +124,7 @@ def _block(block: Mapping[str, object]) -> str:
 
 
 def _contained(text: str) -> str:
-    """Somebody's Markdown, so that it ends where it ends."""
+    """A message's Markdown, closed at its end."""
     text = text.rstrip().lstrip("\n")
     if len(text) > LIMIT:
         return _fenced(text, "")
@@ -139,7 +139,7 @@ def _contained(text: str) -> str:
 
 
 def _without_blocks_of_html(lines: list[str], tokens: list[Token]) -> list[str]:
-    """What was HTML may be anything else then, and has to be read once more. Tabs: in a quote they are shorter."""
+    """Escaped HTML may become other markup, so it is read once more. Tabs are shorter in quotes."""
     out = [line.expandtabs(4) for line in lines]
     for token in tokens:
         start, end = token.map or (0, 0)
@@ -176,7 +176,7 @@ def _is_closed(lines: list[str], fence: Token) -> bool:
 
 
 def _lowered(lines: list[str], heading: Token) -> list[str]:
-    """A heading below those of the turns, in as many lines."""
+    """A heading below those of the turns, on as many lines."""
     if heading.markup in ("=", "-"):
         return [f"{'#' * (_TOP_LEVEL + int(heading.tag[1:]))} {' '.join(lines[:-1])}", *[""] * (len(lines) - 1)]
     level = min(_TOP_LEVEL + int(heading.tag[1:]), 6)
@@ -198,14 +198,14 @@ def _fenced(text: str, language: str) -> str:
 
 
 def _code(text: str) -> str:
-    """One line as code, whatever stands in it."""
+    """One line as code, whatever it contains."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     space = " " if text.startswith("`") or text.endswith("`") or not text else ""
     return f"{fence}{space}{text}{space}{fence}"
 
 
 def _escaped(text: str) -> str:
-    """One line that is no markup."""
+    """One line without markup."""
     return _SPECIAL.sub(r"\\\1", text)
 
 

@@ -1,4 +1,4 @@
-"""How the status of a tool call, or of a step of a plan, looks: a mark, and rich's words for its colour."""
+"""The look of the status of a tool call or of a plan's step: a mark, and rich's words for its colour."""
 
 _MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("▸", "yellow")}
 

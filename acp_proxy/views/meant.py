@@ -1,7 +1,6 @@
-"""Sessions in one line each, for commands that say which ones they mean: columns that stay columns.
+"""Sessions in one line each, for commands that say which sessions they mean.
 
-Titles and ids are somebody else's text: nothing that could steer a terminal comes through, and wide characters count
-as the two columns that they take.
+Titles and ids come from other people: they cannot control the terminal, and wide characters count as two columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ _MINUTE = len("2026-11-20 09:15")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``at``: when it was used last, or deleted. ``id``: as it is shown. ``size``: bytes."""
+    """``at``: when it was last used, or deleted. ``id``: the displayed form. ``size``: bytes."""
 
     at: str
     agent: str
@@ -28,7 +27,7 @@ class Row:
 
 
 def lines(rows: Sequence[Row], width: int | None) -> Iterator[str]:
-    """When, how large, agent, id, title; cut to ``width`` columns if there are any."""
+    """Time, size, agent, id, title; cut to ``width`` columns if it is given."""
     cells = [_cells(row) for row in rows]
     widths = [max(cell_len(each[at]) for each in cells) for at in range(4)] if cells else []
     for when, size, *others, title in cells:

@@ -1,7 +1,7 @@
-"""Somebody else's text, fit for a document: what it says, without what could steer a terminal or turn lines around.
+"""Foreign text for a document, without anything that controls a terminal or reorders text.
 
-Colours that a program wrote for a terminal are taken out whole; any other control character, and what changes the
-direction of the text around it, becomes U+FFFD. Characters that emoji and words are joined with stay.
+Terminal colours are removed completely. Any other control character, and any that changes the direction of text,
+becomes U+FFFD. Characters that join emoji and words stay.
 """
 
 import re
@@ -11,7 +11,7 @@ from acp_proxy.wire import acp
 # ECMA-48: control sequences (colours, cursor), operating system commands (titles, links), and other escapes.
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]")
 UNFIT = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-"""As a set of characters in a regular expression."""
+"""The characters, as a set of a regular expression."""
 _UNFIT = re.compile(f"[{UNFIT}]")
 
 
@@ -20,7 +20,7 @@ def plain(text: str) -> str:
 
 
 def without_sequences(text: str) -> str:
-    """What a program wrote, without what it told the terminal."""
+    """The output of a program, without its control sequences."""
     return _SEQUENCE.sub("", text) if "\x1b" in text else text
 
 
@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
 
 
 def shortened(path: str, cwd: str | None) -> str:
-    """A path as it is best read: within the session's directory from there, else from the home directory."""
+    """A path relative to the session's directory if it is inside, else to the home directory."""
     path = one_line(path)
     if cwd and path.startswith(cwd.rstrip("/\\") + "/"):
         return path[len(cwd.rstrip("/\\")) + 1 :]
@@ -40,7 +40,7 @@ _HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/]
 
 
 def clock_time(stamp: str) -> str:
-    """The minute of a transcript's time."""
+    """A transcript's time, to the minute."""
     return stamp[11:16] if _STAMP.match(stamp) else ""
 
 
@@ -52,5 +52,5 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 def uri_of(block: object) -> str:
-    """What a resource or a link to one is called by."""
+    """The name of a resource or of a link to one."""
     return acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

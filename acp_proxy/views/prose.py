@@ -1,7 +1,7 @@
-"""Markdown as HTML that is safe anywhere: of a foreign text, nothing but its form becomes markup.
+"""Markdown as safe HTML: of a foreign text, only its form becomes markup.
 
-HTML in it is text; links lead to web pages and mail addresses alone, anything else stands there as words; images are
-never fetched, but named and linked to. Headings begin at a level that fits into the page.
+HTML becomes text. Links lead only to web pages and mail addresses; other links become words. Images are not fetched,
+but named and linked. Headings begin at a level that fits the page.
 """
 
 import re
@@ -19,22 +19,22 @@ from markdown_it.utils import OptionsDict
 from acp_proxy.views.highlighting import highlighted
 
 LIMIT = 64 * 1024
-"""Characters of a message that are read as Markdown: there are texts whose reading takes the square of their length."""
+"""Characters of a message that are parsed as Markdown: some texts need quadratic time."""
 _WEB = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _ADDRESS = re.compile(r"""(https?://[^\s<>"'`]*[^\s<>"'`.,;:!?*_~()\[\]{}])""")
-_TOP_LEVEL = 3  # of headings in a message: the page and its turns have the first two
+_TOP_LEVEL = 3  # of headings in a message: the page and the turns use the first two
 _REL = 'rel="noopener noreferrer"'
 
 
 def html_of(text: str, *, breaks: bool = False) -> str:
-    """``breaks``: a newline is one, as where people type."""
+    """``breaks``: a newline is a line break, as where people type."""
     if len(text) > LIMIT:
         return f'<pre class="long">{escape(text)}</pre>\n'
     return str(_markdown(breaks).render(text))
 
 
 def link(address: str, words: str) -> str:
-    """Words that lead there if it is a web page; both are foreign text."""
+    """Words that link to a web page. Both are foreign text."""
     if _WEB.match(address) is None:
         return f"<span>{escape(words)}</span>"
     return f'<a href="{escape(address)}" {_REL}>{escape(words)}</a>'
@@ -43,14 +43,14 @@ def link(address: str, words: str) -> str:
 @cache
 def _markdown(breaks: bool) -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False, "breaks": breaks}, renderer_cls=_Renderer)
-    # What is no address of the web is no link, but its words are shown all the same: the renderer decides.
+    # The parser accepts every link, so that the renderer can show the words of those that are not web addresses.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.core.ruler.push("linked", _say_what_is_linked)
     return markdown.enable(["table", "strikethrough"])
 
 
 def _say_what_is_linked(state: StateCore) -> None:
-    """Words and images within a link: nothing in them is a link of its own."""
+    """Words and images inside a link: they are not links themselves."""
     for token in state.tokens:
         depth = 0
         for child in token.children or ():
@@ -64,7 +64,7 @@ class _Renderer(RendererHTML):
         content = tokens[at].content
         if "linked" in tokens[at].meta:
             return escape(content)
-        parts = _ADDRESS.split(content)  # every other one is an address
+        parts = _ADDRESS.split(content)  # every second part is an address
         return "".join(link(part, part) if number % 2 else escape(part) for number, part in enumerate(parts))
 
     def link_open(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: MutableMapping[str, Any]) -> str:
@@ -112,7 +112,7 @@ class _Renderer(RendererHTML):
 
 
 def _cell(token: Token) -> str:
-    """Aligned by a class: the page allows no styles but its own."""
+    """Alignment by a class: the page allows only its own styles."""
     align = str(token.attrGet("style") or "").removeprefix("text-align:")
     return f'<{token.tag} class="{align}">' if align in ("left", "center", "right") else f"<{token.tag}>"
 

@@ -1,4 +1,4 @@
-"""Sessions as values and as lines of their own: for other programs, and among others in a message."""
+"""Sessions as values for JSON, and as lines for programs and messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ def values(row: Listed) -> str:
 
 
 def for_programs(row: Listed) -> dict[str, Any]:
-    """What every command tells of a session as JSON; docs/json.md says what each means."""
+    """The JSON of a session in every command; docs/json.md describes it."""
     return {
         "sessionId": row.session,
         "agent": row.agent,
@@ -30,7 +30,7 @@ def for_programs(row: Listed) -> dict[str, Any]:
 
 
 def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
-    """A line for each of several sessions that may be meant."""
+    """A line for each session that the user might mean."""
     width = max(len(ids[row.named]) for row in rows)
     return [
         f"{line(ids[row.named]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"

@@ -1,6 +1,6 @@
-"""What is shown of a conversation, passage by passage: which words, in which order. How they look is for others.
+"""The passages of a conversation: which words, in which order. Other modules decide how they look.
 
-Texts are somebody else's, and are passed on as they are: who prints them makes them printable.
+Texts are foreign and unchanged: whoever prints them makes them printable.
 """
 
 import json
@@ -13,15 +13,15 @@ from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.wire import acp
 
-_DIFF_ROWS = 80  # about what a person reads at once; a file that was written whole may have thousands
+_DIFF_ROWS = 80  # about a screen or two; a new file may have thousands
 _TITLE_LENGTH = 500
 _MESSAGE = 1024 * 1024
-"""Characters of a message that are shown together; a longer one has a line break there that it did not have."""
+"""Characters of a message in one passage; a longer message gets an extra line break there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A turn: its number, and when it began, as transcripts write it."""
+    """A turn: its number, and when it began, in the form of transcripts."""
 
     number: int
     at: str
@@ -29,7 +29,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What somebody says; an agent says it in Markdown. ``goes_on``: who said the last thing goes on."""
+    """A message; the agent writes Markdown. ``goes_on``: the previous speaker continues."""
 
     speaker: Speaker
     text: str
@@ -38,7 +38,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """What is no text. ``speaker``: who shows it, if that is said. ``goes_on``: as above, or a tool call does."""
+    """An attachment. ``speaker``: who shows it, if known. ``goes_on``: the same speaker or tool call continues."""
 
     speaker: Speaker | None
     text: str
@@ -47,7 +47,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool call. ``goes_on``: it was shown before, and this is what became of it."""
+    """A tool call. ``goes_on``: it appeared before, and this is its change."""
 
     title: str
     status: str | None
@@ -56,7 +56,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A diff. ``left_out``: rows that are not shown."""
+    """A diff. ``left_out``: the number of rows not shown."""
 
     path: str
     rows: list[diffs.Row]
@@ -65,7 +65,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a tool call was given or gave."""
+    """The input or output of a tool call."""
 
     name: str
     text: str
@@ -80,7 +80,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What happened, in our words."""
+    """A notice in our own words."""
 
     is_error: bool
     text: str
@@ -92,12 +92,12 @@ Passage = Heading | Words | Thing | Tool | Change | Output | Steps | Remark
 
 
 def passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
-    """``full``: with all that tool calls carry, and updates of kinds that nobody shows."""
+    """``full``: with all content of tool calls, and with unknown kinds of updates."""
     return _Showing(full).passages(parts)
 
 
 def is_adjacent(before: Passage | None, passage: Passage) -> bool:
-    """Whether a passage stands right below the one before it."""
+    """Whether a passage follows the previous one without an empty line."""
     match passage:
         case Words() | Thing():
             return passage.goes_on
@@ -163,7 +163,7 @@ class _Showing:
                     yield Output("", text)
 
     def _speak(self, text: str) -> Iterator[Passage]:
-        """A message comes in pieces; but what a user attaches stands on lines of its own."""
+        """A message comes in pieces, but attachments of a user have their own lines."""
         if self._size > _MESSAGE:
             yield from self._spoken()
         is_users = self._speaker is not None and self._speaker[0] == "user"
@@ -214,7 +214,7 @@ class _Showing:
         if ended.error is not None:
             yield Remark(True, ended.error)
         elif ended.stop is None and self._is_prompted:
-            yield Remark(False, "This turn has no end: it is under way, or what ran it was ended.")
+            yield Remark(False, "This turn has no end: it is still running, or its process ended.")
         elif (text := document.ending(ended)) is not None:
             yield Remark(False, text)
 

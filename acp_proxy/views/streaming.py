@@ -1,7 +1,7 @@
-"""A conversation as it streamed: what each entry of a transcript adds to a screen that only grows.
+"""A conversation as it streamed: what each entry of a transcript adds to a growing screen.
 
-Pure. Chunks come out as they came; a tool call is one line, told again in its place while it is the last one; of a plan
-what changed. Nothing in the pieces steers a terminal: they are printable text and line ends.
+Pure. Chunks appear as they came. A tool call is one line, which is rewritten while it is the last line. A plan shows
+its changes. The pieces are printable text and line ends: they cannot control a terminal.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
 PLAIN, QUIET, TURN, USER, BAD = "none", "dim", "bold", "bold green", "bold red"
-"""How a piece looks, in rich's words."""
+"""The style of a piece, in rich's words."""
 
 _SPOKEN = {acp.USER_CHUNK: USER, acp.AGENT_CHUNK: PLAIN, acp.THOUGHT_CHUNK: QUIET}
 
@@ -27,7 +27,7 @@ Block = tuple[str, ...] | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text to be written. ``again``: in place of the line that was written last, where that is possible."""
+    """Text to write. ``again``: it replaces the last line, if the output can do that."""
 
     text: str
     look: str = PLAIN
@@ -36,19 +36,19 @@ class Piece:
 
 class Streaming:
     def __init__(self, width: int | None) -> None:
-        """``width``: of lines that may have to be told again; None: of any."""
+        """``width``: of lines that may be rewritten; None: any."""
         self._width = width
         self._turn = 0
-        self._block: Block | None = None  # what is being said; another one begins on a line of its own
-        self._is_open = False  # the last line may go on
+        self._block: Block | None = None  # the current message; the next one begins on a new line
+        self._is_open = False  # the last line may continue
         self._calls: dict[str, dict[str, str | None]] = {}
         self._plan: dict[str, str] = {}
         self._echo = ""
-        self._is_quiet = False  # in this turn nothing but the user's words has been told
+        self._is_quiet = False  # this turn has only user messages so far
         self._asked: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def back_to(self, turn: int) -> None:
-        """The next prompt begins this turn, which has been shown before."""
+        """The next prompt begins this turn, which was shown before."""
         self._turn = turn - 1
         self._calls.clear()
 
@@ -56,7 +56,7 @@ class Streaming:
         return list(self._pieces(entry))
 
     def end(self) -> list[Piece]:
-        """What is said goes on no more."""
+        """The current message ends."""
         was_open, self._is_open = self._is_open, False
         return [Piece("\n")] if was_open else []
 
@@ -121,7 +121,7 @@ class Streaming:
         self._is_open = True
 
     def _fitted(self, text: str) -> str:
-        """The end of a title is the first to go. The last column stays free: terminals differ in what follows on it."""
+        """Cut the end of the title first. The last column stays free: terminals differ after it."""
         if self._width is None or cell_len(text) < self._width:
             return text
         return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
@@ -161,7 +161,7 @@ class Streaming:
                 yield from self._line(f"something is missing here ({acp.text(note, 'reason')})", BAD)
 
     def _is_echo(self, words: str) -> bool:
-        """Whether an agent only says again what the user said, in these words or, before anything else, in others."""
+        """Whether an agent repeats the user's words, in the same form or, before anything else, in another."""
         said = "".join(words.split())
         if self._echo.startswith(said):
             self._echo = self._echo.removeprefix(said)
@@ -170,7 +170,7 @@ class Streaming:
         self._echo = self._echo if not is_echo else ""
         return is_echo
 
-    # What is written.
+    # Writing.
 
     def _said(self, block: Block, words: str, look: str) -> Iterator[Piece]:
         if not words:
@@ -186,7 +186,7 @@ class Streaming:
         self._is_open = False
 
     def _begin(self, block: Block, *, apart: bool) -> Iterator[Piece]:
-        """On a line of its own; ``apart``: with an empty line before it, unless it is the first."""
+        """Write on a new line; ``apart``: with an empty line before it, except at the start."""
         if ends := "\n" * (self._is_open + (apart and self._block is not None)):
             yield Piece(ends)
         self._block, self._is_open = block, False

@@ -1,6 +1,6 @@
-"""What may be printed to a terminal.
+"""Text that may be printed to a terminal.
 
-Titles and transcripts are somebody else's text: nothing that could steer a terminal comes through.
+Titles and transcripts come from other people: their text cannot control the terminal.
 """
 
 import json
@@ -10,18 +10,18 @@ from acp_proxy.transcripts.archive import Listed, called
 from acp_proxy.views.plain import UNFIT, without_sequences
 
 _UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]")
-"""What is unfit for a document, and what is not seen: text that nobody sees is no text of a person."""
+"""Characters that are unfit for a document, or invisible: a person cannot judge invisible text."""
 
 
 def printable(text: str) -> str:
-    """Text without control sequences, and without what is not seen or turns other text around; its line ends stay."""
+    """Text without control sequences, invisible characters and direction changes; line ends stay."""
     if text.isprintable():
         return text
     return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").expandtabs())
 
 
 def output(text: str) -> str:
-    """What a program wrote, without what it told the terminal."""
+    """The output of a program, without its control sequences."""
     return printable(without_sequences(text))
 
 
@@ -30,11 +30,11 @@ def line(text: str) -> str:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """JSON in printable ASCII: control characters are escapes in it, DEL as well."""
+    """JSON in printable ASCII: control characters and DEL are escapes."""
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
 def heading(row: Listed, when: str | None = None) -> str:
-    """``when``: the session's time as it is told; None: as transcripts write it."""
+    """``when``: the displayed time; None: as in the transcript."""
     what = (row.named, called(row.agent), row.cwd or "", when if when is not None else row.updated)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

@@ -1,4 +1,4 @@
-"""What was used, month by month: a table with bars for a terminal, and a line for each month elsewhere."""
+"""The usage by month: a table with bars on a terminal, else one line per month."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,20 +14,20 @@ from acp_proxy.views import figures, terminal
 
 _BAR_WIDTH = 20
 _MONTH_WIDTH = len("  2026-11")
-_WIDEST = 1000  # columns: no table is
-_ROOM_FOR_BARS = 90  # columns that a terminal has to have
+_WIDEST = 1000  # columns: wider than any table
+_ROOM_FOR_BARS = 90  # minimum columns of the terminal
 _NOTHING = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
 def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
-    """For people: one block of months per agent, the newest first, with bars of its turns; and the sum of all."""
+    """A table for people: per agent its months, newest first, with bars of its turns; and the total."""
     for has_bars in (True, False) if console.width >= _ROOM_FOR_BARS else (False,):
         table = _table(agents, has_bars=has_bars)
         if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
             console.print(table)
             return
-    for line in lines(agents):  # half a figure would be another one
+    for line in lines(agents):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
@@ -39,7 +39,7 @@ def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
     most = max((used.turns for each in months.values() for _, used, _ in each), default=0)
     total = _figures(*totals(agents))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("", min_width=_MONTH_WIDTH)  # the only one that gives way to a narrow terminal
+    table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
     rows = [total, *(row for each in months.values() for *_, row in each)]
     for at, name in enumerate(_COLUMNS):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(cell_len(row[at]) for row in rows))
@@ -53,7 +53,7 @@ def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
 
 
 def lines(agents: Mapping[str, AgentUsed]) -> Iterator[str]:
-    """The same where nobody sees columns: each month with its agent, every figure with what it is."""
+    """One line per month, with the agent and a name for every figure."""
     for folder, agent in agents.items():
         for month, used in _months(agent):
             yield _line(_name(folder), month, used, agent.tokens(used))

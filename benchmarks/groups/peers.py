@@ -27,4 +27,4 @@ def run(effort: Effort) -> Iterator[Row]:
     yield Reading("memory", BYTES, "rest", C).row(seen)
     floods = {each: partial(effort.talk, each, ["stream"], [FLOOD, SMALL]) for each in subjects}
     seen = interleaved(floods, rounds, effort.chance)
-    yield Reading("flood, message by message", PER_SECOND, "seconds", C, more=True, of=FLOOD).row(seen)
+    yield Reading("flood, message by message", PER_SECOND, "seconds", C, of=FLOOD).row(seen)

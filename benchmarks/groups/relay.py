@@ -39,7 +39,7 @@ class Talk:
 def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
     """Lines of one size, in both directions. ``rounds``, ``also`` (subjects): of those to the client."""
     rate, growth = (
-        partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, more=True, of=size * count),
+        partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, of=size * count),
         partial(Reading, unit=BYTES, key="growth"),
     )
     to_client, to_agent = f"{name} lines to the client", f"{name} lines to the agent"
@@ -96,7 +96,7 @@ TALKS = (
         ("stream",),
         (FLOOD, SMALL, BATCH),
         (
-            Reading("flood, batches of 64 KiB", PER_SECOND, "seconds", C, more=True, of=FLOOD),
+            Reading("flood, batches of 64 KiB", PER_SECOND, "seconds", C, of=FLOOD),
             Reading("flood, batches of 64 KiB: memory growth", BYTES, "growth"),
         ),
         quick=True,
@@ -104,7 +104,7 @@ TALKS = (
     Talk(
         ("stream",),
         (ALONE, SMALL),
-        (Reading("flood, message by message", PER_SECOND, "seconds", C, more=True, of=ALONE),),
+        (Reading("flood, message by message", PER_SECOND, "seconds", C, of=ALONE),),
         quick=True,
     ),
     *lines("1 kB", 1_000, 100_000),
@@ -114,7 +114,7 @@ TALKS = (
         ("prompt", 0, 50_000_000),
         (1, SMALL),
         (
-            Reading("50 MB prompt", BYTES_PER_SECOND, "seconds", C, more=True, of=50_000_000),
+            Reading("50 MB prompt", BYTES_PER_SECOND, "seconds", C, of=50_000_000),
             Reading("50 MB prompt: memory growth", BYTES, "growth"),
         ),
         _PIPES,

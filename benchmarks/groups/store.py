@@ -20,7 +20,7 @@ from acp_proxy.transcripts.search import phrases
 from acp_proxy.transcripts.search.searching import Sought, Tables
 from acp_proxy.wire import record
 from benchmarks import stores
-from benchmarks.figures import BYTES, SECONDS, Reading, Row
+from benchmarks.figures import BYTES, SECONDS, Reading, Row, measured
 from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import Effort
 from tests.stored import Both
@@ -92,11 +92,11 @@ def disk(effort: Effort) -> Row:
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
         path = stores.long(folder / "store", stores.told(answer, effort.chance))
-        made = Both(folder / "store").compact(path.parent.name, path.stem, Terms(older_than=0.0))
+        made = Both(folder / "store").compress(path.parent.name, path.stem, Terms(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
     samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}
-    return Row(f"disk: an answer of {TOKENS:,} tokens, a chunk each", BYTES, samples, "text")
+    return measured(f"disk: an answer of {TOKENS:,} tokens, a chunk each", BYTES, samples, "text")
 
 
 def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
@@ -116,7 +116,7 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
         tasks = {f"{size:,}": question(size) for size in sizes}
         seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", f"{sizes[0]:,}").row(seen, sized=True)
-    yield Row("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
+    yield measured("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
     yield from searches(effort, roots)
 
 
@@ -133,7 +133,7 @@ def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
         tasks = {f"{size:,}": question(root) for size, root in roots.items()}
         seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", first).row(seen, sized=True)
-    yield Row("search tables made anew", SECONDS, made, first, sized=True)
+    yield measured("search tables made anew", SECONDS, made, first, sized=True)
 
 
 def looked_up(root: Path, word: str) -> Numbers:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, Row, written
+from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Reading, measured, written
 from benchmarks.rounds import Numbers, interleaved, ratio
 
 
@@ -26,32 +26,25 @@ def test_every_subject_has_its_turn_in_every_round_in_an_order_of_chance() -> No
 
 
 def test_a_ratio_is_taken_within_the_rounds() -> None:
-    row = Row("what", SECONDS, {"C": [1.0, 2.0, 9.0], "acp-proxy": [4.0, 1.0, 9.0]}, "C")
+    row = measured("what", SECONDS, {"C": [1.0, 2.0, 9.0], "acp-proxy": [4.0, 1.0, 9.0]}, "C")
 
-    assert row.value("acp-proxy") == 4.0
-    assert row.ratio("acp-proxy") == 1.0
-    assert row.ratio("C") is None
+    assert row.values["acp-proxy"] == 4.0
+    assert row.ratios == {"acp-proxy": 1.0}
 
 
 def test_a_baseline_of_nothing_has_no_ratio() -> None:
     assert ratio([1.0, 2.0], [0.0, 0.0]) is None
-    assert Row("what", BYTES, {"a": [1.0]}).ratio("a") is None
-
-
-def test_the_cost_of_a_throughput_is_its_inverse() -> None:
-    row = Row("what", PER_SECOND, {"C": [100.0], "acp-proxy": [50.0]}, "C", more=True)
-
-    assert (row.ratio("acp-proxy"), row.cost("acp-proxy")) == (0.5, 2.0)
+    assert measured("what", BYTES, {"a": [1.0]}).ratios == {}
 
 
 def test_a_row_is_read_from_what_the_tries_brought() -> None:
     seen: dict[str, list[Numbers]] = {"C": [{"seconds": 2.0}, {"seconds": 4.0}], "other": [{}]}
 
-    rate = Reading("flood", PER_SECOND, "seconds", "C", more=True, of=8.0).row(seen)
+    rate = Reading("flood", PER_SECOND, "seconds", "C", of=8.0).row(seen)
     each = Reading("each", SECONDS, "seconds", factor=0.5).row(seen)
 
-    assert rate.samples == {"C": [4.0, 2.0]}
-    assert each.samples == {"C": [1.0, 2.0]}
+    assert rate.values == {"C": 3.0}
+    assert each.values == {"C": 1.5}
 
 
 @pytest.mark.parametrize(

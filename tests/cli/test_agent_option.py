@@ -1,4 +1,4 @@
-"""--agent takes what people call an agent, alike in every command; a scope is neither asked for nor shown."""
+"""--agent accepts the usual names of agents, alike in every command; a scope is neither needed nor shown."""
 
 import json
 import time
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Store:
         ("pilot", []),
     ],
 )
-def test_every_command_takes_what_people_call_an_agent(store: Store, agent: str, found: list[str]) -> None:
+def test_every_command_accepts_the_usual_name_of_an_agent(store: Store, agent: str, found: list[str]) -> None:
     folders = [file_name(each) for each in found]
     assert [row["agent"] for row in told(store, "list", "--agent", agent)] == folders
     searched = run(store, "search", "said", "--agent", agent, "--json")
@@ -49,7 +49,7 @@ def test_every_command_takes_what_people_call_an_agent(store: Store, agent: str,
     assert {row["agent"] for row in told(store, "restore", "--list", "--agent", agent)} == set(folders)
 
 
-def test_the_folder_as_programs_are_told_it_means_no_other_agent(store: Store) -> None:
+def test_the_folder_name_in_json_means_only_that_agent(store: Store) -> None:
     longer = "@agentclientprotocol/claude-agent-acp-with-a-name-longer-than-a-slug"
     also = longer + "-is"
     for agent in (longer, also):
@@ -70,7 +70,7 @@ def test_agents_are_shown_without_their_scope(store: Store) -> None:
     assert "tokens" in table  # a heading: there is room for the table
 
 
-def test_where_several_agents_have_the_session_they_are_told_apart_by_their_scopes(store: Store) -> None:
+def test_agents_with_the_same_session_are_shown_with_their_scopes(store: Store) -> None:
     for agent in ("@one/acme", "@other/acme"):
         store_session(store, "same", ("hello", []), agent=agent)
     said = run(store, "show", "same").stderr
@@ -79,8 +79,8 @@ def test_where_several_agents_have_the_session_they_are_told_apart_by_their_scop
     assert run(store, "show", "same", "--agent", "other").exit_code == 0
 
 
-def test_of_an_agent_that_nobody_has_the_figures_say_what_the_list_says(store: Store) -> None:
+def test_stats_and_list_give_the_same_message_for_an_unknown_agent(store: Store) -> None:
     for command in ("list", "stats"):
         result = run(store, command, "--agent", "nobody")
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
+        assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"

@@ -1,4 +1,4 @@
-"""Times and sizes are read as people write them."""
+"""Periods and sizes on the command line."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from acp_proxy.errors import UsageError
 @pytest.mark.parametrize(
     ("text", "seconds"), [("0s", 0), ("90m", 5400), ("12h", 43_200), ("7d", 604_800), ("2w", 1_209_600)]
 )
-def test_a_time_is_a_number_and_a_unit(text: str, seconds: int) -> None:
+def test_a_period_is_a_number_and_a_unit(text: str, seconds: int) -> None:
     assert amounts.seconds("--older-than", text) == seconds
 
 
@@ -27,17 +27,17 @@ def test_a_time_is_a_number_and_a_unit(text: str, seconds: int) -> None:
         ("3kb", 3000),
     ],
 )
-def test_a_size_has_powers_of_1024_or_of_1000_where_it_says_bytes(text: str, size: int) -> None:
+def test_a_size_uses_powers_of_1024_or_of_1000_if_it_ends_in_b(text: str, size: int) -> None:
     assert amounts.size("--max-size", text) == size
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "-1d", "1y", "1 d", "1.5h", "٣d", "9999999d"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_a_wrong_period_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--older-than"):
         amounts.seconds("--older-than", text)
 
 
 @pytest.mark.parametrize("text", ["", "G", "-1", "1.5G", "1X", "5 GB", "٣"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_a_wrong_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--max-size"):
         amounts.size("--max-size", text)

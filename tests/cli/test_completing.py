@@ -1,4 +1,4 @@
-"""What the shell offers: sessions, agents, editors, options; never an error, and nothing that a shell evaluates."""
+"""Completion offers sessions, agents, editors and options. It never fails or offers text that a shell evaluates."""
 
 import gc
 import os
@@ -51,7 +51,7 @@ def words(line: str) -> list[str]:
     return [each[0] for each in offered(line)]
 
 
-@pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compact", "redact", "verify", "repair"])
+@pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compress", "redact", "verify", "repair"])
 def test_sessions_are_offered_newest_first_with_their_titles(store: Both, command: str) -> None:
     assert offered(f"sessions {command} ") == [
         ["last", "the newest"],
@@ -62,7 +62,7 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Both, comman
 
 
 @pytest.mark.parametrize("command", ["replay", "mock-agent"])
-def test_files_are_offered_beside_sessions_where_one_may_be_meant(
+def test_files_are_offered_with_sessions_if_the_argument_may_be_a_file(
     store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -74,13 +74,13 @@ def test_files_are_offered_beside_sessions_where_one_may_be_meant(
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
 
 
-def test_a_title_of_the_users_is_offered_in_place_of_the_other(store: Both) -> None:
+def test_the_users_title_is_offered_instead_of_the_agents(store: Both) -> None:
     [row] = [row for row in store.sessions() if row.session == "aaa-1"]
     store.rename(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
 
-def test_what_can_be_restored_is_offered_the_latest_first(store: Both) -> None:
+def test_restorable_sessions_are_offered_latest_first(store: Both) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
         [row] = [row for row in store.sessions() if row.session == session]
@@ -108,12 +108,12 @@ def test_an_older_session_of_an_id_is_offered_with_its_number(store: Both) -> No
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
 
-def test_the_store_on_the_line_is_the_one(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_option_on_the_line_is_used(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
     assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
 
 
-def test_agents_are_offered_as_the_option_takes_them(store: Both) -> None:
+def test_agents_are_offered_in_the_form_that_the_option_takes(store: Both) -> None:
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
@@ -131,14 +131,14 @@ def test_editors_and_the_choices_of_options_are_offered() -> None:
     assert words("run --load s") == ["store"]
 
 
-def test_what_stands_behind_the_agent_is_not_ours_to_complete() -> None:
+def test_words_behind_the_agents_command_are_not_completed() -> None:
     assert "--load" in words("run --")
     assert "--json" in words("doctor --")
     for line in ("run npx --", "run --load store npx --", "editor zed npx --", "doctor npx --"):
         assert words(line) == []
 
 
-def test_what_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
+def test_text_that_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.sessions()
@@ -164,7 +164,7 @@ def damage_a_directory(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_missing_index, damage_garbage, damage_a_directory])
-def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Both, damage: object) -> None:
+def test_a_broken_store_offers_nothing_and_is_not_changed(store: Both, damage: object) -> None:
     assert callable(damage)
     damage(store.root)
     before = sorted(store.root.rglob("*"))
@@ -173,7 +173,7 @@ def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Both, dam
     assert sorted(store.root.rglob("*")) == before
 
 
-def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
+def test_a_missing_store_is_not_created(root: Path) -> None:
     assert words("sessions show ") == ["last"]
     assert words("sessions list --agent ") == []
     assert not root.exists()
@@ -183,7 +183,7 @@ def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
-def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Both, line: str, word: str) -> None:
+def test_completion_imports_nothing_slow(store: Both, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
@@ -194,7 +194,7 @@ def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Both
     assert not {"rich", "anyio", "asyncio", "psutil", "pygments", "markdown_it"} & loaded
 
 
-def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> None:
+def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
     store = Both(root)
     store_session(store, "aaa-1", ("Mend it", []))
     store.sessions()
@@ -206,7 +206,7 @@ def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> No
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_session_that_somebody_is_writing_to_the_index_of_is_offered(store: Both) -> None:
+def test_a_session_is_offered_while_another_process_writes_the_index(store: Both) -> None:
     """Another process has the index open, and what it wrote is in the log beside it."""
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)

@@ -1,4 +1,4 @@
-"""People and programs are told of damage, and can have it mended."""
+"""``sessions verify`` and ``repair`` report damage to people and programs, and repair it."""
 
 import json
 import os
@@ -36,16 +36,16 @@ def damaged(store: Both, session: str = "s") -> Path:
     return path
 
 
-def test_a_store_without_damage_is_said_to_be_well(store: Both) -> None:
+def test_a_store_without_damage_is_reported_as_such(store: Both) -> None:
     store_session(store, "s", ("Mend it", []))
     store.sessions()
     result = run(store, "verify")
-    assert (result.exit_code, result.stdout) == (0, "Nothing is damaged.\n")
+    assert (result.exit_code, result.stdout) == (0, "No damage found.\n")
     assert run(store, "verify", "--json").stdout == ""
-    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 mended.\n")
+    assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 repaired.\n")
 
 
-def test_damage_is_said_with_its_place_and_what_to_do(store: Both) -> None:
+def test_damage_is_reported_with_its_place_and_what_to_do(store: Both) -> None:
     path = damaged(store)
     result = run(store, "verify")
     assert result.exit_code == 1
@@ -56,7 +56,7 @@ def test_damage_is_said_with_its_place_and_what_to_do(store: Both) -> None:
     assert "acp-proxy sessions repair" in result.stderr
 
 
-def test_programs_are_told_the_same_as_json_lines(store: Both) -> None:
+def test_json_lines_report_the_same_damage(store: Both) -> None:
     path = damaged(store)
     [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
@@ -69,11 +69,11 @@ def test_a_dry_run_changes_nothing(store: Both) -> None:
     before = path.read_bytes()
     result = run(store, "repair", "--dry-run")
     assert (result.exit_code, path.read_bytes()) == (0, before)
-    assert "1 to mend; nothing was changed." in result.stdout
+    assert "1 can be repaired. Nothing was changed." in result.stdout
     assert not (store.root / "backups").exists()
 
 
-def test_a_repair_mends_and_says_where_the_copy_is(store: Both) -> None:
+def test_a_repair_names_the_copy_of_the_old_file(store: Both) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair")
@@ -84,7 +84,7 @@ def test_a_repair_mends_and_says_where_the_copy_is(store: Both) -> None:
     assert run(store, "verify").exit_code == 0
 
 
-def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Both) -> None:
+def test_only_the_given_sessions_are_checked_and_repaired(store: Both) -> None:
     damaged(store, "s")
     damaged(store, "t")
     assert run(store, "repair", "s").exit_code == 0
@@ -92,25 +92,25 @@ def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Both) 
     assert run(store, "verify", "nobody").exit_code == 1
 
 
-def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Both) -> None:
+def test_damage_that_cannot_be_repaired_exits_with_1(store: Both) -> None:
     path = damaged(store)
     path.write_bytes(b"\0" * 99)
     os.utime(path, (LONG_AGO, LONG_AGO))
     result = run(store, "repair")
     assert result.exit_code == 1
     assert "whose session" in result.stdout
-    assert "cannot be mended" in result.stderr
+    assert "cannot be repaired" in result.stderr
     assert path.read_bytes() == b"\0" * 99
 
 
-def test_nothing_of_a_transcript_steers_the_terminal(store: Both) -> None:
+def test_a_transcript_cannot_control_the_terminal(store: Both) -> None:
     path = damaged(store)
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
 
 
-def test_who_looks_at_stderr_sees_how_far_it_has_come_and_results_stay_on_stdout(store: Both) -> None:
+def test_progress_is_on_stderr_and_results_are_on_stdout(store: Both) -> None:
     for session in ("a", "b", "c"):
         damaged(store, session)
     results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)

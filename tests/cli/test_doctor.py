@@ -1,4 +1,4 @@
-"""The doctor says what is there, what is wrong, and what to do; its exit code says whether anything is."""
+"""``doctor`` reports what it found and what to do. Its exit status is 1 if something is wrong."""
 
 import json
 import os
@@ -63,8 +63,8 @@ store
   size           SIZE
   agents         1
   sessions       1
-  damage         none at a glance; to look at all of it: acp-proxy sessions verify
-  recording      possible, FREE are free
+  damage         none found by a quick check; for a complete one: acp-proxy sessions verify
+  recording      possible, FREE free
 
 versions
   acp-proxy      VERSION
@@ -77,24 +77,24 @@ editors
   Zed            HOME/.config/zed/settings.json
                  "kept": through acp-proxy
                  "other": directly
-                 "theirs": from the editor's registry, where nothing can be put in front
+                 "theirs": from the editor's registry, which allows no prefix
 
 agent  AGENT
   name           scripted 1.2.3
   protocol       version 1, answered after TIME
   also offers    close
-  kept as        FOLDER; sessions: 1
-  list           the agent's own, less what was deleted here
-  load           the agent's own; where it leaves something out, ours is shown in its place
-  resume         no: the agent has none, and editors load then; on top of the agent's load, if you wish: --resume store
+  recorded as    FOLDER; sessions: 1
+  list           the agent's own, without the sessions deleted here
+  load           the agent's own; if it leaves something out, acp-proxy shows the transcript
+  resume         no: the agent has none; editors use session/load instead; --resume store adds it
   delete         added: the agent has no session/delete
-  its own load   it leaves out: the agent's words; so ours is shown (session s)
+  its own load   it leaves out: the agent's words; acp-proxy shows the transcript instead (session s)
 
 Nothing is wrong.
 """
 
 
-def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Path) -> None:
+def test_a_machine_in_order_gets_a_complete_report(root: Path, home: Path, tmp_path: Path) -> None:
     path = store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, theirs={"type": "registry"})
     offer = offering(loadSession=True, sessionCapabilities={"list": {}, "close": {}})
@@ -104,14 +104,14 @@ def test_all_is_told_of_a_machine_in_order(root: Path, home: Path, tmp_path: Pat
     for what, name in ((str(root), "ROOT"), (str(home), "HOME"), (path.parent.name, "FOLDER")):
         said = said.replace(what, name)
     said = re.sub(r"(?<=\n  size           ).*", "SIZE", said)
-    said = re.sub(r"(?<=possible, ).*(?= are free)", "FREE", said)
+    said = re.sub(r"(?<=possible, ).*(?= free)", "FREE", said)
     said = re.sub(r"(?<=after ).* s\b", "TIME", said)
     said = re.sub(r"(\n  (?:acp-proxy|Python|SQLite|system|libraries) +).*", r"\1VERSION", said)
     assert said == GOLDEN
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_programs_are_told_the_same(root: Path, home: Path, tmp_path: Path) -> None:
+def test_json_has_the_same_report(root: Path, home: Path, tmp_path: Path) -> None:
     store_session(Store(root), "s", ("Mend it", [chunk("done")]), agent="scripted", cwd=str(tmp_path))
     configure(home / ".jetbrains/acp.json", kept=PROXIED, other=DIRECT)
     agent = scripted(tmp_path / "notes", {"initialize": offering(loadSession=True), "session/load": {"result": {}}})
@@ -133,7 +133,7 @@ def test_programs_are_told_the_same(root: Path, home: Path, tmp_path: Path) -> N
     assert value["agent"]["load"]["leavesOut"] == ["the user's words", "the agent's words"]
 
 
-def test_nothing_of_a_configuration_is_told_but_names(root: Path, home: Path) -> None:
+def test_only_names_of_a_configuration_are_reported(root: Path, home: Path) -> None:
     configure(home / ".config/zed/settings.json", kept=PROXIED, other=DIRECT, gone=GONE)
     (home / ".emacs.d").mkdir()
     (home / ".emacs.d/init.el").write_text(f"(require 'agent-shell) (setq x '(\"{SECRET}\"))")
@@ -143,7 +143,7 @@ def test_nothing_of_a_configuration_is_told_but_names(root: Path, home: Path) ->
         assert SECRET not in said.stdout + said.stderr
 
 
-def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_made(root: Path) -> None:
+def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_created(root: Path) -> None:
     result = doctor(root)
     assert result.exit_code == 0
     assert "Nothing is wrong." in result.stdout
@@ -159,7 +159,7 @@ def todo(result: Result) -> list[str]:
     return re.findall(r"^  \d+\. (.*)", rest.partition("\n\n")[0], re.MULTILINE)
 
 
-def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(root: Path) -> None:
+def test_an_unreadable_transcript_is_named_and_the_others_are_counted(root: Path) -> None:
     store = Store(root)
     store_session(store, "a", ("one", []))
     newer, directory = (store_session(store, session, ("two", [])) for session in ("b", "c"))
@@ -174,7 +174,7 @@ def test_a_transcript_that_cannot_be_read_is_named_and_the_rest_is_counted(root:
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(root: Path, mode: int) -> None:
+def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(root: Path, mode: int) -> None:
     root.mkdir()
     root.chmod(mode)
     result = doctor(root)
@@ -183,30 +183,30 @@ def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends
     assert f"mode           {mode:04o}" in result.stdout
 
 
-def test_a_file_where_the_store_should_be_is_refused(root: Path) -> None:
+def test_a_file_in_place_of_the_store_is_refused(root: Path) -> None:
     root.write_text("")
     assert str(root) in todo(doctor(root))[0]
 
 
-def test_an_editor_that_starts_what_is_not_there_is_named(root: Path, home: Path) -> None:
+def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path) -> None:
     configure(home / ".config/zed/settings.json", gone=GONE, kept=PROXIED)
     [text] = todo(doctor(root))
     assert '"gone"' in text
     assert "acp-proxy editor zed" in text
 
 
-def test_an_entry_that_cannot_work_is_wrong_and_says_why(root: Path, home: Path) -> None:
+def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
     forgotten, unknown = ({"command": sys.executable, "args": ["-m", "acp_proxy", *words]} for words in (["a"], BOGUS))
     configure(home / ".config/zed/settings.json", forgotten=forgotten, unknown=unknown)
     result = doctor(root)
     first, second = todo(result)
     assert ('"forgotten"' in first, "run is missing" in first) == (True, True)
     assert ('"unknown"' in second, "no option --bogus" in second) == (True, True)
-    assert result.stdout.count("in a way that it refuses") == 2
+    assert result.stdout.count("with arguments that it refuses") == 2
     assert "No editor here starts an agent through acp-proxy" not in result.stdout
 
 
-def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root: Path, home: Path) -> None:
+def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
         return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, "agent"]}
 
@@ -215,9 +215,9 @@ def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root:
     result = doctor(root)
     assert (result.exit_code, "Nothing is wrong." in result.stdout) == (0, True)
     assert '"same": through acp-proxy\n' in result.stdout
-    assert '"own": through acp-proxy, and kept in another store: /my own\n' in result.stdout
-    assert '"none": through acp-proxy, and not recorded\n' in result.stdout
-    own, none = result.stdout.partition("Better still:\n")[2].splitlines()
+    assert '"own": through acp-proxy, recorded in another store: /my own\n' in result.stdout
+    assert '"none": through acp-proxy, but not recorded\n' in result.stdout
+    own, none = result.stdout.partition("Advice:\n")[2].splitlines()
     assert ('"own"' in own, own.endswith("acp-proxy doctor --store '/my own'")) == (True, True)
     assert ('"none"' in none, "--no-record" in none) == (True, True)
     [editor] = told(root)["editors"]
@@ -229,18 +229,18 @@ def test_an_entry_with_a_store_of_its_own_or_without_recording_is_named_so(root:
     ]
 
 
-def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
+def test_a_missing_agent_is_explained(root: Path) -> None:
     [text] = todo(doctor(root, "no-such-agent", "--acp"))
-    assert "no-such-agent is not found" in text
+    assert "no-such-agent is not in PATH" in text
 
 
-def test_an_agent_without_a_name_is_known_by_its_command_and_what_to_do_about_it_is_said(root: Path) -> None:
+def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:
     said = doctor(root, sys.executable, "-m", "tests.scripted.agent", "--no-info").stdout
     [name] = [line for line in said.splitlines() if line.startswith("  name ")]
     assert "--agent-id" in name
 
 
-def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
+def test_an_agents_words_cannot_control_the_terminal(root: Path, tmp_path: Path) -> None:
     offer = offering()
     offer["result"]["agentInfo"] = {"name": "a\x1b[2J\u202e", "version": "\x9b31m\n"}
     agent = scripted(tmp_path / "notes", {"initialize": offer})
@@ -250,7 +250,7 @@ def test_an_agents_words_steer_no_terminal(root: Path, tmp_path: Path) -> None:
         assert not {"\x1b", "\x9b", "\u202e"} & set(said)
 
 
-def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Path, tmp_path: Path) -> None:
+def test_options_of_run_apply_in_a_line_from_an_editors_settings(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering(sessionCapabilities={"list": {}})})
     line = ["/opt/bin/acp-proxy", "run", "--list", "store", "--delete", "agent", "--", *agent]
     abilities = {one["name"]: one for one in told(root, *line)["agent"]["abilities"]}
@@ -258,23 +258,23 @@ def test_the_options_of_run_count_in_a_line_out_of_an_editors_settings(root: Pat
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
-def test_a_line_out_of_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
+def test_a_line_from_an_editors_settings_may_be_one_argument(root: Path, tmp_path: Path) -> None:
     agent = scripted(tmp_path / "notes", {"initialize": offering()})
     line = shlex.join(["/opt/bin/acp-proxy", "run", "--delete", "agent", *agent])
     abilities = {one["name"]: one["by"] for one in told(root, line)["agent"]["abilities"]}
     assert (abilities["list"], abilities["delete"]) == ("acp-proxy", "nobody")
 
 
-def test_the_variables_of_run_count(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variables_of_run_apply(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")
     value = told(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert {one["by"] for one in value["agent"]["abilities"]} == {"nobody"}
-    assert "nothing is recorded" in value["agent"]["abilities"][0]["why"]
+    assert "it records nothing" in value["agent"]["abilities"][0]["why"]
     assert [(one["isWrong"], "NO_RECORD" in one["text"]) for one in value["todo"][-1:]] == [(False, True)]
 
 
 @pytest.mark.parametrize("words", [(), ("AGENT",)])
-def test_a_variable_that_run_would_refuse_is_wrong(
+def test_a_variable_that_run_would_refuse_is_reported(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
@@ -284,7 +284,7 @@ def test_a_variable_that_run_would_refuse_is_wrong(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="umask")
-def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> None:
+def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None:
     os.umask(0o027)
     doctor(root, *scripted(tmp_path / "notes", {"initialize": offering()}))
     assert (tmp_path / "notes").stat().st_mode & 0o777 == 0o640
@@ -300,6 +300,6 @@ def test_the_agent_makes_files_as_the_user_does(root: Path, tmp_path: Path) -> N
         ["acp-proxy run 'x"],
     ],
 )
-def test_a_wrong_usage_is_exit_2(root: Path, words: list[str]) -> None:
+def test_wrong_usage_exits_with_2(root: Path, words: list[str]) -> None:
     result = doctor(root, *words)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""What is printed for an editor: the snippet on stdout, the talk on stderr."""
+"""``editor`` prints the snippet on stdout, and everything else on stderr."""
 
 import json
 import sys
@@ -85,28 +85,28 @@ AGENT_SHELL = """\
         ("agent-shell claude-agent-acp", AGENT_SHELL),
     ],
 )
-def test_the_snippet_alone_is_the_output(words: str, expected: str) -> None:
+def test_only_the_snippet_is_on_stdout(words: str, expected: str) -> None:
     result = editor(*words.split())
     assert (result.exit_code, result.stdout) == (0, expected)
 
 
 @pytest.mark.parametrize("name", list(Name))
-def test_the_file_is_named_and_whether_it_is_there(name: Name, home: Path) -> None:
+def test_a_missing_file_is_to_be_created(name: Name, home: Path) -> None:
     said = editor(name, sys.executable).stderr
     assert str(home) in said
-    assert "not there yet" in said
+    assert said.startswith("Create ")
     assert "Note" not in said
 
 
-def test_a_file_that_is_there_is_named_as_found(home: Path) -> None:
+def test_an_existing_file_is_named(home: Path) -> None:
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text("{}")
     result = editor("jetbrains", "agent")
-    assert f"{home}/.jetbrains/acp.json (found" in result.stderr
+    assert f"{home}/.jetbrains/acp.json, " in result.stderr
     assert result.stdout.startswith('"agent_servers": {\n')
 
 
-def test_what_belongs_into_a_file_that_has_agents_is_the_entry_alone_and_all_of_it_on_demand(home: Path) -> None:
+def test_a_file_with_agents_gets_the_entry_or_everything_on_demand(home: Path) -> None:
     whole = editor("jetbrains", "agent").stdout
     (home / ".jetbrains").mkdir()
     (home / ".jetbrains/acp.json").write_text('{"agent_servers": {}}')
@@ -116,16 +116,16 @@ def test_what_belongs_into_a_file_that_has_agents_is_the_entry_alone_and_all_of_
     assert editor("--whole", "jetbrains", "agent").stdout == editor("jetbrains", "--whole", "agent").stdout == whole
 
 
-def test_what_else_is_to_be_set_is_said(home: Path) -> None:
+def test_other_settings_to_change_are_named(home: Path) -> None:
     init = home / ".config/nvim/init.lua"
     init.parent.mkdir(parents=True)
     init.write_text('require("avante").setup({ provider = "x", acp_providers = {} })')
     said = editor("avante", "opencode", "acp").stderr
-    assert 'in place of what is set there: provider = "opencode",\n' in said
+    assert 'Next to acp_providers, set: provider = "opencode",\n' in said
     assert "acp-proxy editor --whole avante" in said
 
 
-def test_nothing_is_written(home: Path) -> None:
+def test_no_file_is_written(home: Path) -> None:
     editor("jetbrains", "agent")
     assert list(home.iterdir()) == []
 
@@ -138,7 +138,7 @@ def entry(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_words_in_front_are_the_agents_variables_and_options_of_run() -> None:
+def test_variables_and_options_of_run_may_precede_the_command() -> None:
     assert entry("KEY=a=b", "OTHER=", "agent", "X=1") == {
         "command": COMMAND,
         "args": ["run", "agent", "X=1"],
@@ -160,7 +160,7 @@ def test_words_in_front_are_the_agents_variables_and_options_of_run() -> None:
         "python3 -m acp_proxy run --load store -- KEY=v agent --acp",
     ],
 )
-def test_a_command_that_has_the_proxy_in_front_has_it_once(line: str) -> None:
+def test_a_command_with_acp_proxy_in_front_gets_it_only_once(line: str) -> None:
     found = entry(*line.split())
     assert [word for word in found["args"] if word != "--"] == ["run", "--load", "store", "agent", "--acp"]
     assert found["env"] == {"KEY": "v"}
@@ -181,11 +181,11 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     assert entry("./agent", "./file")["args"] == ["run", str(tmp_path / "agent"), "./file"]
 
 
-def test_an_agent_that_is_not_there_is_noted() -> None:
-    assert "no-such-agent is not found" in editor("zed", "no-such-agent").stderr
+def test_a_missing_agent_is_noted() -> None:
+    assert "no-such-agent was not found" in editor("zed", "no-such-agent").stderr
 
 
-def test_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_as_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/x/acp_proxy/__main__.py"])
     assert entry("agent")["command"] == sys.executable
     assert f"{sys.executable} -m acp_proxy" in editor("zed", "agent").stderr
@@ -207,12 +207,12 @@ def test_a_module_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         ["zed", "acp-proxy run 'agent"],
     ],
 )
-def test_a_wrong_usage_is_exit_2(words: list[str]) -> None:
+def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     result = editor(*words)
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_options_behind_the_variables_are_refused_and_their_place_is_named() -> None:
+def test_options_behind_the_variables_are_refused_with_the_right_order() -> None:
     result = editor("zed", "KEY=v", "--redact", "keys", "gemini", "--acp")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--redact" in result.stderr

@@ -1,4 +1,4 @@
-"""What was exported comes back: listed, shown and loaded as if it had been recorded here."""
+"""Exported transcripts can be imported: then they are listed, shown and loaded like sessions recorded here."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ def run(store: Both, *words: str, stdin: bytes | None = None) -> Result:
     return result
 
 
-def test_a_whole_store_moves_by_export_and_import(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_complete_store_moves_by_export_and_import(store: Both, other: Both, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", (f"Question {number}", [chunk("yes")]), at=EPOCH + number)
     files = run(store, "export", "--all", "--format", "jsonl", "-o", str(tmp_path / "out")).stdout.split()
@@ -57,18 +57,18 @@ def test_a_whole_store_moves_by_export_and_import(store: Both, other: Both, tmp_
         assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
 
 
-def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Both, other: Both, tmp_path: Path) -> None:
+def test_only_new_sessions_without_a_prompt_are_reported(store: Both, other: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", []))
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(path.read_bytes()[: path.read_bytes().index(b"\n") + 20])
     result = run(store, "import", str(torn), "--damaged")
     assert (result.stdout.count("here already"), result.stderr) == (1, "")
     result = run(other, "import", str(torn), "--damaged")
-    assert (result.stdout.count("imported"), "no list shows it" in result.stderr) == (1, True)
+    assert (result.stdout.count("imported"), "Lists do not show it" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("session", ["plain", "two words", "tab\tid", "-x", "$(touch x)"])
-def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Both, other: Both, session: str) -> None:
+def test_the_command_that_removes_the_other_transcript_can_be_typed(store: Both, other: Both, session: str) -> None:
     store_session(store, session, ("mine", []))
     path = store_session(other, session, ("something else", []))
     said = run(store, "import", str(path)).stderr
@@ -77,7 +77,7 @@ def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Bot
     assert run(store, "import", str(path)).exit_code == 0
 
 
-def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     path = tmp_path / "good.jsonl"
     run(store, "export", "s", "-o", str(path))
@@ -94,7 +94,7 @@ def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Both, other
     assert [row.session for row in other.sessions()] == ["s"]
 
 
-def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Both, other: Both, tmp_path: Path) -> None:
+def test_a_damaged_file_is_imported_on_request_and_can_be_repaired(store: Both, other: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
     with path.open("ab") as file:
         file.write(b"\x00" * 100)
@@ -109,14 +109,14 @@ def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Both, o
     assert run(other, "verify").exit_code == 0
 
 
-def test_one_without_a_prompt_comes_in_and_is_said_to_be_in_no_list(store: Both, other: Both) -> None:
+def test_a_session_without_a_prompt_is_imported_but_not_listed(store: Both, other: Both) -> None:
     path = store_session(store, "s")
     result = run(other, "import", str(path))
     assert result.exit_code == 0
-    assert "no list shows it" in result.stderr
+    assert "Lists do not show it" in result.stderr
 
 
-def test_what_is_in_a_header_steers_no_terminal(store: Both, tmp_path: Path) -> None:
+def test_a_header_cannot_control_the_terminal(store: Both, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"acp-transcript":1,"sessionId":"\\u001b[2J\\u202e","agent":{"id":"\\u009b"}}\n')
     result = run(store, "import", str(path))
@@ -124,7 +124,7 @@ def test_what_is_in_a_header_steers_no_terminal(store: Both, tmp_path: Path) -> 
     assert not set(result.output) & set("\x1b\x9b\u202e")
 
 
-def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Both, other: Both) -> None:
+def test_an_export_can_be_piped_into_an_import(store: Both, other: Both) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     exported = run(store, "export", "s", "--format", "jsonl").stdout_bytes
     result = run(other, "import", "-", stdin=exported)
@@ -132,7 +132,7 @@ def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Both, other: Bot
     assert run(other, "export", "s", "--format", "jsonl").stdout_bytes == exported
 
 
-def test_a_file_that_is_called_as_stdin_can_be_named(
+def test_a_file_named_dash_can_be_imported(
     store: Both, other: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
@@ -143,7 +143,7 @@ def test_a_file_that_is_called_as_stdin_can_be_named(
     assert missing.stderr.startswith("acp-proxy: not imported: ../missing.jsonl: ")
 
 
-def test_what_is_refused_of_stdin_is_said_of_stdin(store: Both, other: Both) -> None:
+def test_an_error_of_stdin_names_stdin(store: Both, other: Both) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     page = run(store, "export", "s").stdout_bytes
     result = run(other, "import", "-", stdin=page)
@@ -152,7 +152,7 @@ def test_what_is_refused_of_stdin_is_said_of_stdin(store: Both, other: Both) -> 
     assert "--format jsonl" in result.stderr
 
 
-def test_a_full_disk_is_said_with_what_to_do(store: Both, other: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_with_what_to_do(store: Both, other: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
 
     def full(*_: object) -> int:
@@ -161,11 +161,11 @@ def test_a_full_disk_is_said_with_what_to_do(store: Both, other: Both, monkeypat
     monkeypatch.setattr(os, "pwrite", full, raising=False)
     result = run(other, "import", "-", stdin=path.read_bytes())
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith(f"No space left on device. Make room for it in {other.root}.\n")
+    assert result.stderr.endswith(f"No space left on device. Free some space in {other.root}.\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
-def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Both, other: Both) -> None:
+def test_an_import_that_is_killed_leaves_nothing(store: Both, other: Both) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
     before = sorted(other.root.rglob("*"))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
@@ -178,8 +178,8 @@ def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Both,
     assert sorted(other.root.rglob("*")) == before
 
 
-def test_a_stdin_that_is_closed_is_said_to_be(store: Both) -> None:
+def test_a_closed_stdin_is_reported(store: Both) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
     done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1
-    assert "stdin: it is closed" in done.stderr
+    assert "stdin: closed" in done.stderr

@@ -1,4 +1,4 @@
-"""One thing has one name in what programs read, whichever command tells of it, and docs/json.md says which."""
+"""The same thing has the same JSON key in every command, and docs/json.md lists it."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def keys_in(value: Any) -> set[str]:
     return set()
 
 
-def test_a_session_has_the_same_keys_wherever_it_is_told_of(store: Store) -> None:
+def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
     [listed] = told(store, "list")
     [hit] = told(store, "search", "mend")
     assert set(listed) == SESSION
@@ -65,18 +65,18 @@ def test_a_session_has_the_same_keys_wherever_it_is_told_of(store: Store) -> Non
         ("prune", "--keep", "0", "--dry-run"),
         ("stats",),
         ("redact", "--dry-run"),
-        ("compact", "--older-than", "0s", "--min-size", "1"),
+        ("compress", "--older-than", "0s", "--min-size", "1"),
     ],
     ids=" ".join,
 )
-def test_the_page_has_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
+def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
     found = keys_in(told(store, *words))
     assert found
     assert found <= SESSION | documented(f"sessions {words[0]}")
     assert documented(f"sessions {words[0]}") <= found | SESSION | {"reason"}
 
 
-def test_the_page_has_every_key_of_what_is_damaged(store: Store) -> None:
+def test_the_page_lists_every_key_of_damage(store: Store) -> None:
     path = store_session(store, "damaged", ("Break it", []))
     path.write_bytes(path.read_bytes() + b"garbage\n")
     (store.root / "unindexed" / "nobody").mkdir()

@@ -1,4 +1,4 @@
-"""`sessions list`: what is kept, for people and for programs."""
+"""``sessions list``, for people and for programs."""
 
 import json
 import time
@@ -28,14 +28,14 @@ def ids(store: Store, *words: str) -> list[str]:
     return [row["sessionId"] for row in json.loads(printed(store, "--json", *words))]
 
 
-def test_an_empty_store_is_said_to_be_empty(store: Store) -> None:
+def test_an_empty_store_is_reported_as_empty(store: Store) -> None:
     result = run(store)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "acp-proxy editor" in result.stderr
     assert ids(store) == []
 
 
-def test_a_store_in_which_no_session_can_be_listed_is_not_said_to_be_empty(store: Store) -> None:
+def test_a_store_without_listable_sessions_is_not_reported_as_empty(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(b"no transcript\n")
     result = run(store)
@@ -56,7 +56,7 @@ def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> No
     assert ids(store, "--agent", "nobody") == []
 
 
-def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
+def test_json_has_every_field_of_a_session(store: Store) -> None:
     path = store_session(
         store, "s", ("Mend it", [chunk("done")]), ("more", []), error={"code": -32000, "message": "no"}
     )
@@ -75,7 +75,7 @@ def test_the_list_for_programs_has_all_that_is_known(store: Store) -> None:
     }
 
 
-def test_here_is_nowhere_where_the_directory_was_removed(
+def test_here_fails_if_the_current_directory_was_removed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Mend it", []), cwd=str(tmp_path / "kept"))
@@ -88,13 +88,13 @@ def test_here_is_nowhere_where_the_directory_was_removed(
     assert ids(store, "--cwd", str(tmp_path / "kept")) == ["s"]
 
 
-def test_the_store_may_be_named_by_the_environment(store: Store) -> None:
+def test_a_variable_may_name_the_store(store: Store) -> None:
     store_session(store, "s", ("Mend it", []))
     result = CliRunner().invoke(app, ["sessions", "list"], env={"ACP_PROXY_STORE": str(store.root)})
     assert "Mend it" in result.stdout
 
 
-def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
+def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "one" / "two"
@@ -107,10 +107,10 @@ def test_a_directory_is_asked_for_by_its_name_or_by_being_there(
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "All of them: acp-proxy sessions list" in result.stderr
+    assert "To see all sessions: acp-proxy sessions list" in result.stderr
 
 
-def test_a_directory_of_windows_is_asked_for_in_any_spelling_on_every_system(store: Store) -> None:
+def test_a_windows_directory_matches_in_any_spelling(store: Store) -> None:
     store_session(store, "s", ("x", []), cwd="C:\\Users\\me\\p")
     store_session(store, "other", ("x", []), cwd="C:\\Users\\me")
     for cwd in ("c:/Users/me/p/", "C:\\users\\me\\p"):
@@ -118,7 +118,7 @@ def test_a_directory_of_windows_is_asked_for_in_any_spelling_on_every_system(sto
         assert [row["cwd"] for row in json.loads(printed(store, "--cwd", cwd, "--json"))] == ["C:\\Users\\me\\p"]
 
 
-def test_only_so_many_or_only_what_was_active_since_a_time(store: Store) -> None:
+def test_limit_and_since_narrow_the_list(store: Store) -> None:
     now = time.time()
     for hours in range(5):
         store_session(store, f"{hours}h", ("x", []), at=now - hours * 3600 - 60)
@@ -134,13 +134,13 @@ def test_only_so_many_or_only_what_was_active_since_a_time(store: Store) -> None
 
 
 @pytest.mark.parametrize("when", ["yesterday", "7", "7y", "-1d", "2026-13-01", "999999w"])
-def test_what_is_no_time_is_a_wrong_usage(store: Store, when: str) -> None:
+def test_a_wrong_time_is_wrong_usage(store: Store, when: str) -> None:
     result = run(store, "--since", when)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--since" in result.stderr
 
 
-def test_a_long_list_is_told_whole(store: Store) -> None:
+def test_a_long_list_is_complete(store: Store) -> None:
     for number in range(230):
         store_session(store, f"s{number:03}", ("x", []), at=EPOCH + number)
     wanted = [f"s{number:03}" for number in reversed(range(230))]

@@ -1,4 +1,4 @@
-"""What `acp-proxy mock-agent` says before it is an agent; what it is then: tests/end_to_end/test_mock_agent.py."""
+"""The errors of ``mock-agent`` before it serves. Its service: tests/end_to_end/test_mock_agent.py."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SAMPLE = str(SAMPLES / "conversation.jsonl")
     ("words", "status", "said"),
     [
         (["no-such.jsonl"], 1, "no-such.jsonl"),
-        ([str(SAMPLES / "README.md")], 1, "no transcript"),
+        ([str(SAMPLES / "README.md")], 1, "not a transcript"),
         ([str(SAMPLES / "newer.jsonl")], 1, "Upgrade"),
         ([SAMPLE, SAMPLE], 1, "Name each session once"),
         ([], 2, "Missing argument"),
@@ -24,9 +24,7 @@ SAMPLE = str(SAMPLES / "conversation.jsonl")
         (["--speed", "-1", SAMPLE], 2, "--speed"),
     ],
 )
-def test_what_cannot_be_played_is_said_on_stderr_and_nothing_on_stdout(
-    words: list[str], status: int, said: str
-) -> None:
+def test_a_file_that_cannot_be_played_is_reported_on_stderr_only(words: list[str], status: int, said: str) -> None:
     result = CliRunner().invoke(app, ["mock-agent", *words])
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr

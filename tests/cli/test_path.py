@@ -1,4 +1,4 @@
-"""Where things lie, for other programs."""
+"""``sessions path`` prints paths for other programs."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.stored import Both, store_session
 from tests.transcripts import cold
 
 
-def test_the_store_and_a_sessions_transcript_are_named(tmp_path: Path) -> None:
+def test_the_paths_of_the_store_and_of_a_transcript_are_printed(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     path = store_session(store, "s", ("mend it", []))
     assert printed(store, "path") == f"{store.root}\n"
@@ -16,15 +16,15 @@ def test_the_store_and_a_sessions_transcript_are_named(tmp_path: Path) -> None:
     assert (code, "nobody" in said) == (1, True)
 
 
-def test_the_store_is_named_also_where_there_is_none_yet(tmp_path: Path) -> None:
+def test_the_path_of_a_missing_store_is_printed(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     store.root = tmp_path / "nowhere"
     assert printed(store, "path") == f"{tmp_path / 'nowhere'}\n"
     assert not store.root.exists()
 
 
-def test_a_compressed_transcript_is_named_as_it_lies(tmp_path: Path) -> None:
+def test_the_path_of_a_compressed_transcript_has_its_suffix(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     cold.kept(store)
-    packed = cold.packed_now(store)
-    assert printed(store, "path", "last") == f"{packed}\n"
+    compressed = cold.compressed_now(store)
+    assert printed(store, "path", "last") == f"{compressed}\n"

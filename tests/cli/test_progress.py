@@ -1,4 +1,4 @@
-"""How far long work has come is told on a terminal, and only where there is something to tell."""
+"""Long work shows a progress bar on a terminal."""
 
 import contextlib
 import os
@@ -50,9 +50,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return later
 
 
-def test_what_takes_no_longer_than_a_moment_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
-) -> None:
+def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]) -> None:
     with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
         for done in range(10):
             tell(done, 10)
@@ -60,7 +58,7 @@ def test_what_takes_no_longer_than_a_moment_is_not_shown(
     assert shown == []
 
 
-def test_what_takes_longer_is_shown_and_then_it_is_gone(
+def test_long_work_shows_a_bar_that_disappears(
     monkeypatch: pytest.MonkeyPatch, passes: Callable[[float], None]
 ) -> None:
     with looked_at(monkeypatch) as shown, advanced("Counting", MOMENT) as tell:
@@ -72,7 +70,7 @@ def test_what_takes_longer_is_shown_and_then_it_is_gone(
     assert shown[0].endswith("\x1b[2K")  # its line is empty again
 
 
-def test_where_nothing_is_left_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     with looked_at(monkeypatch) as shown:
         with advanced("Counting") as tell:
             tell(0, 0)
@@ -81,7 +79,7 @@ def test_where_nothing_is_left_nothing_is_shown(monkeypatch: pytest.MonkeyPatch)
     assert shown == []
 
 
-def test_only_one_is_shown_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_only_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with looked_at(monkeypatch) as shown:
         for item in advancing([1, 2], "Outer"):
             with advanced(f"Inner {item}") as tell:

@@ -1,4 +1,4 @@
-"""Pruning says what it would do, asks, and leaves alone what is in use."""
+"""``sessions prune`` shows what it would delete, asks, and skips sessions in use."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def test_a_dry_run_shows_all_that_would_go_and_changes_nothing(store: Store) -> None:
+def test_a_dry_run_lists_everything_and_changes_nothing(store: Store) -> None:
     shown = printed(store, "prune", "--older-than", "90d", "--dry-run").splitlines()
     assert [line.rsplit("  ", 1)[1] for line in shown[:-1]] == ["100 days", "200 days"]
     assert all(" kB " in line or " B " in line for line in shown)
@@ -31,19 +31,19 @@ def test_a_dry_run_shows_all_that_would_go_and_changes_nothing(store: Store) -> 
     assert len(titles(store)) == 4
 
 
-def test_it_asks_and_deletes_for_good(store: Store) -> None:
+def test_it_asks_and_deletes_permanently(store: Store) -> None:
     assert run(store, "prune", "--keep", "2", answer="n\n").exit_code == 1
     assert len(titles(store)) == 4
     result = run(store, "prune", "--keep", "2", answer="y\n")
     assert result.exit_code == 0
     assert "Delete these 2 sessions" in result.stderr
-    assert "for good?" in result.stderr
+    assert "permanently?" in result.stderr
     assert titles(store) == ["1 days", "10 days"]
     assert words_in(store, "100 days") == []
     assert told(store, "restore") == []
 
 
-def test_every_limit_holds_for_what_is_left(store: Store) -> None:
+def test_every_limit_applies(store: Store) -> None:
     size = sum(path.stat().st_size for path in store.root.glob("transcripts/*/s1-*.jsonl"))
     limits = ["--older-than", "150d", "--keep", "3", "--max-size", f"{size + 1}"]
     assert [row["sessionId"] for row in told(store, "prune", *limits, "--dry-run")["sessions"]] == [
@@ -55,12 +55,12 @@ def test_every_limit_holds_for_what_is_left(store: Store) -> None:
     assert told(store, "prune", "--max-size", "5GB", "--dry-run")["sessions"] == []
 
 
-def test_limits_may_be_about_one_agent_alone(store: Store) -> None:
+def test_limits_may_apply_to_one_agent(store: Store) -> None:
     assert "2 sessions deleted" not in printed(store, "prune", "--keep", "1", "--agent", "agent", "--yes")
     assert titles(store) == ["1 days", "200 days"]
 
 
-def test_what_is_pruned_softly_comes_back_or_is_pruned_for_good_later(store: Store) -> None:
+def test_softly_pruned_sessions_can_be_restored_or_pruned_permanently(store: Store) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     assert titles(store) == ["1 days", "10 days"]
     assert len(told(store, "restore")) == 2
@@ -74,7 +74,7 @@ def test_what_is_pruned_softly_comes_back_or_is_pruned_for_good_later(store: Sto
     assert len(titles(store)) == 3
 
 
-def test_without_a_limit_all_goes_that_was_deleted_softly_and_nothing_else(store: Store) -> None:
+def test_deleted_without_a_limit_deletes_all_softly_deleted_sessions(store: Store) -> None:
     printed(store, "prune", "--keep", "2", "--soft", "--yes")
     result = run(store, "prune", "--deleted", answer="n\n")
     assert (result.exit_code, len(told(store, "restore"))) == (1, 2)
@@ -83,7 +83,7 @@ def test_without_a_limit_all_goes_that_was_deleted_softly_and_nothing_else(store
     assert (told(store, "restore"), titles(store)) == ([], ["1 days", "10 days"])
 
 
-def test_what_is_in_use_is_left_alone_and_said(store: Store) -> None:
+def test_sessions_in_use_are_skipped_and_named(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/s100-*.jsonl")
     transcript = Transcript(path)
     result = run(store, "prune", "--keep", "2", "--yes")
@@ -96,7 +96,7 @@ def test_what_is_in_use_is_left_alone_and_said(store: Store) -> None:
     assert titles(store) == ["1 days", "10 days"]
 
 
-def test_what_cannot_be_deleted_is_named_and_ends_with_1(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_cannot_be_deleted_exits_with_1(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -111,7 +111,7 @@ def test_nothing_to_prune_asks_nothing(store: Store) -> None:
     assert told(store, "prune", "--keep", "10", "--yes")["sessions"] == []
 
 
-def test_nothing_is_older_than_all_times(store: Store) -> None:
+def test_a_period_before_all_time_matches_nothing(store: Store) -> None:
     assert printed(store, "prune", "--older-than", "999999w", "--dry-run") == "0 sessions would be deleted.\n"
 
 
@@ -127,7 +127,7 @@ def test_nothing_is_older_than_all_times(store: Store) -> None:
         (["--keep", "1", "--json"], "--yes"),
     ],
 )
-def test_what_cannot_be_meant_deletes_nothing(store: Store, words: list[str], said: str) -> None:
+def test_wrong_limits_delete_nothing(store: Store, words: list[str], said: str) -> None:
     code, message = refused(store, "prune", *words)
     assert (code, said in message) == (2, True)
     assert len(titles(store)) == 4

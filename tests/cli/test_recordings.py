@@ -1,4 +1,4 @@
-"""What a FILE or a SESSION on the command line means, and what is said where it means nothing."""
+"""The meaning of FILE and SESSION on the command line, and the errors if they match nothing."""
 
 import shutil
 from pathlib import Path
@@ -28,10 +28,10 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "store").exists()
 
 
-def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
+def test_a_compressed_file_is_read_too(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     cold.kept(store)
-    assert session_of(str(cold.packed_now(store)), tmp_path / "none") == "sess-1"
+    assert session_of(str(cold.compressed_now(store)), tmp_path / "none") == "sess-1"
 
 
 def test_a_session_is_looked_for_in_the_store(tmp_path: Path) -> None:
@@ -45,15 +45,15 @@ def test_a_damaged_transcript_is_read_as_far_as_it_is_intact(tmp_path: Path) -> 
     assert session_of(str(SAMPLES / "torn-header.jsonl"), tmp_path) == "sess-1"
 
 
-def test_what_is_no_transcript_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_transcript_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("nothing of the kind\n")
     (tmp_path / "empty.jsonl").write_text("")
-    (tmp_path / "packed.jsonl.zst").write_bytes(b"no frame")
-    for word in ("notes", "empty.jsonl", "packed.jsonl.zst", "none.jsonl", ""):
+    (tmp_path / "compressed.jsonl.zst").write_bytes(b"no frame")
+    for word in ("notes", "empty.jsonl", "compressed.jsonl.zst", "none.jsonl", ""):
         with pytest.raises(NoTranscript, match=f"{tmp_path}.*{word}"):
             session_of(f"{tmp_path}/{word}", tmp_path / "store")
 
 
-def test_a_newer_transcript_is_an_error_that_names_it_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_transcript_of_a_later_version_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(AcpProxyError, match=r"newer\.jsonl.*Upgrade"):
         session_of(str(SAMPLES / "newer.jsonl"), tmp_path)

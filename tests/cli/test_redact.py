@@ -1,4 +1,4 @@
-"""What is already kept is masked on request, and the command tells of it without telling the secrets."""
+"""``sessions redact`` masks recorded transcripts and reports it without showing the secrets."""
 
 import json
 import random
@@ -33,14 +33,14 @@ def kept(store: Both) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(store.root.rglob("*.jsonl")))
 
 
-def test_nothing_of_it_stays_in_the_index(store: Both) -> None:
+def test_the_index_forgets_masked_text(store: Both) -> None:
     assert len(store.sessions()) == 2
     run(store)
     assert not [path for path in store.root.iterdir() if path.is_file() and TOKEN.encode() in path.read_bytes()]
     assert [row.title for row in store.sessions() if row.session == "first"] == ["use [redacted]" + "*" * 30]
 
 
-def test_everything_is_redacted_where_no_session_is_named(store: Both) -> None:
+def test_without_a_session_everything_is_redacted(store: Both) -> None:
     result = run(store)
     assert result.exit_code == 0
     first, second, total = result.stdout.splitlines()
@@ -60,12 +60,12 @@ def test_a_dry_run_changes_nothing(store: Both) -> None:
 
 
 @pytest.mark.parametrize("words", [["second"], ["--agent", "other"], ["sec", "second"]])
-def test_only_what_is_named_is_redacted(store: Both, words: list[str]) -> None:
+def test_only_the_given_sessions_are_redacted(store: Both, words: list[str]) -> None:
     assert run(store, *words).stdout.splitlines()[-1] == "1 masked, in 1 of 1 files."
     assert {row.session: row.title for row in store.sessions()}["first"] == f"use {TOKEN}"
 
 
-def test_a_program_can_read_what_was_found(store: Both) -> None:
+def test_json_has_the_number_of_masked_secrets(store: Both) -> None:
     for dry in ("--dry-run", "--json"):
         told = json.loads(run(store, "--json", dry).stdout)
         assert told["dryRun"] == (dry == "--dry-run")
@@ -74,7 +74,7 @@ def test_a_program_can_read_what_was_found(store: Both) -> None:
 
 
 @pytest.mark.parametrize("by_variable", [False, True])
-def test_the_users_patterns_count_too(store: Both, tmp_path: Path, by_variable: bool) -> None:
+def test_the_users_patterns_apply_too(store: Both, tmp_path: Path, by_variable: bool) -> None:
     patterns = tmp_path / "patterns"
     patterns.write_text("# of our own\n\nINTERN-\\d\n")
     result = run(store, ACP_PROXY_REDACT=str(patterns)) if by_variable else run(store, "--redact", str(patterns))
@@ -82,7 +82,7 @@ def test_the_users_patterns_count_too(store: Both, tmp_path: Path, by_variable: 
     assert b"INTERN" not in kept(store)
 
 
-def test_redaction_that_is_off_while_recording_is_not_off_where_it_is_asked_for(store: Both) -> None:
+def test_the_command_redacts_even_if_recording_does_not(store: Both) -> None:
     assert run(store, ACP_PROXY_REDACT="off").stdout.splitlines()[-1] == "3 masked, in 2 of 2 files."
 
 
@@ -97,7 +97,7 @@ def test_a_bad_pattern_or_session_redacts_nothing(store: Both, tmp_path: Path) -
     assert kept(store) == before
 
 
-def test_a_file_that_cannot_be_written_is_named_and_the_others_are_redacted(store: Both) -> None:
+def test_an_unwritable_file_is_named_and_the_others_are_redacted(store: Both) -> None:
     first, second = (next(store.root.glob(f"transcripts/{agent}-*/*.jsonl")) for agent in ("agent", "other"))
     target = first.with_name("target")
     first.rename(target)

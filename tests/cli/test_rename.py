@@ -1,4 +1,4 @@
-"""A title of the user's own wins until it is taken away, or its session is deleted."""
+"""The user's title wins until it is cleared, or its session is deleted."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def test_the_users_title_is_shown_in_place_of_the_agents_and_of_the_prompts(store: Store) -> None:
+def test_the_users_title_replaces_every_other_title(store: Store) -> None:
     assert titles(store) == ["The agent's", "break it"]
     assert printed(store, "rename", "named", "Mine") == "Mine\n"
     assert printed(store, "rename", "un", "Mine too") == "Mine too\n"
@@ -28,7 +28,7 @@ def test_the_users_title_is_shown_in_place_of_the_agents_and_of_the_prompts(stor
     assert "Mine too" in run(store, "delete", "unnamed", answer="n\n").stderr
 
 
-def test_clear_gives_the_agents_title_back(store: Store) -> None:
+def test_clear_restores_the_agents_title(store: Store) -> None:
     printed(store, "rename", "named", "Mine")
     assert printed(store, "rename", "named", "--clear") == "The agent's\n"
     assert titles(store) == ["The agent's", "break it"]
@@ -47,19 +47,19 @@ def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -
 @pytest.mark.parametrize(
     "words", [("named",), ("named", " \n"), ("named", "\x1b"), ("named", ""), ("named", "x", "--clear")]
 )
-def test_what_is_no_title_changes_nothing(store: Store, words: tuple[str, ...]) -> None:
+def test_an_empty_title_changes_nothing(store: Store, words: tuple[str, ...]) -> None:
     code, said = refused(store, "rename", *words)
     assert code == 2
     assert "--clear" in said
     assert titles(store) == ["The agent's", "break it"]
 
 
-def test_a_session_that_is_not_there_is_named(store: Store) -> None:
+def test_an_unknown_session_is_named(store: Store) -> None:
     code, said = refused(store, "rename", "nobody", "Mine")
     assert (code, "nobody" in said) == (1, True)
 
 
-def test_the_words_of_all_titles_go_with_the_session(store: Store) -> None:
+def test_deleting_a_session_deletes_the_words_of_its_titles(store: Store) -> None:
     for title in ("First words", "Second words"):
         printed(store, "rename", "named", title)
     printed(store, "rename", "unnamed", "Other words")
@@ -67,5 +67,5 @@ def test_the_words_of_all_titles_go_with_the_session(store: Store) -> None:
     printed(store, "delete", "named", "--yes")
     assert words_in(store, "First words") == words_in(store, "Second words") == []
     assert titles(store) == ["Other words"]
-    assert printed(store, "verify") == "Nothing is damaged.\n"
+    assert printed(store, "verify") == "No damage found.\n"
     assert [row["sessionId"] for row in told(store, "list")] == ["unnamed"]

@@ -1,4 +1,4 @@
-"""A conversation is shown again as it streamed: plain where there is no terminal, with keys in one."""
+"""``replay`` shows a conversation as it streamed: plain text, or with keys on a terminal."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ from tests.client import TIMEOUT
 from tests.mock.recording import call
 from tests.stored import Both, store_session
 from tests.transcripts import talk
-from tests.transcripts.cold import kept, packed_now
+from tests.transcripts.cold import compressed_now, kept
 
 NIGHT = 10 * 3600  # seconds
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
@@ -58,14 +58,14 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
     assert lines[1:] == ["> prompt 1", "", "begin 1. end 1.", "", "○ pending: Edit", "✓ Edit"]
 
 
-def test_a_session_of_the_store_is_shown_packed_or_not(tmp_path: Path) -> None:
+def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     kept(store, chunks=100)
     plain = shown("last", "--speed", "0", "--store", store.root)
-    packed = packed_now(store)
+    compressed = compressed_now(store)
     assert "word1" in plain.stdout
     assert shown("last", "--speed", "0", "--store", store.root).stdout == plain.stdout
-    assert shown(packed, "--speed", "0").stdout == plain.stdout
+    assert shown(compressed, "--speed", "0").stdout == plain.stdout
 
 
 class Clock:
@@ -89,7 +89,7 @@ class Clock:
         (("--speed", "nan"), []),
     ],
 )
-def test_pauses_are_the_recorded_ones_cut_and_made_faster(
+def test_pauses_are_shortened_and_made_faster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], waited: list[float]
 ) -> None:
     clock = Clock()
@@ -109,13 +109,13 @@ def test_pauses_are_the_recorded_ones_cut_and_made_faster(
     (["--speed", "-1", "last"], 2, "--speed"),
     ([], 2, "Missing argument"),
 ])  # fmt: skip
-def test_what_cannot_be_shown_is_an_error(words: list[str], status: int, said: str) -> None:
+def test_a_file_that_cannot_be_shown_is_an_error(words: list[str], status: int, said: str) -> None:
     result = shown(*words)
     assert (result.exit_code, result.stdout) == (status, "")
     assert said in result.stderr
 
 
-def test_a_session_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_an_unknown_session_says_what_to_do(tmp_path: Path) -> None:
     store_session(Both(tmp_path / "store"), "abc", ("Mend it", []))
     result = shown("xyz", "--store", tmp_path / "store")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -209,9 +209,7 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     assert [terminal.text.count(f"Turn {n} ·") for n in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_p_and_the_arrow_go_back_to_the_turn_before_and_from_the_first_to_its_beginning(
-    three_turns: Path, terminals: list[Terminal]
-) -> None:
+def test_p_and_the_arrow_go_back_to_the_previous_turn(three_turns: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press("n")
@@ -227,7 +225,7 @@ def test_p_and_the_arrow_go_back_to_the_turn_before_and_from_the_first_to_its_be
     assert terminal.text.count("Turn 1 ·") == 3
 
 
-def test_space_pauses_and_goes_on(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_space_pauses_and_continues(tmp_path: Path, terminals: list[Terminal]) -> None:
     words = [talk.said(f"{number} ", at=NIGHT) for number in range(3)]
     terminal = started(terminals, file(tmp_path, talk.prompt("go"), talk.said("begin"), *words))
     terminal.wait_for("begin")
@@ -236,7 +234,7 @@ def test_space_pauses_and_goes_on(tmp_path: Path, terminals: list[Terminal]) -> 
     assert terminal.ended() == (0, True)
 
 
-def test_while_it_is_paused_other_keys_are_heard(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     terminal.press(" xn")
@@ -245,7 +243,7 @@ def test_while_it_is_paused_other_keys_are_heard(three_turns: Path, terminals: l
     assert terminal.ended() == (0, True)
 
 
-def test_ctrl_c_ends_it_with_the_modes_that_the_terminal_had(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     assert termios.tcgetattr(terminal.theirs) != terminal.before
@@ -256,7 +254,7 @@ def test_ctrl_c_ends_it_with_the_modes_that_the_terminal_had(three_turns: Path, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(
+def test_a_signal_restores_the_modes_of_the_terminal(
     three_turns: Path, terminals: list[Terminal], number: signal.Signals
 ) -> None:
     terminal = started(terminals, three_turns)
@@ -266,7 +264,7 @@ def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(
     assert "Traceback" not in terminal.text
 
 
-def test_keys_are_heard_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
+def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
     termios.tcsetattr(terminal.theirs, termios.TCSANOW, terminal.before)
@@ -277,7 +275,7 @@ def test_keys_are_heard_again_after_the_shell_had_the_terminal(three_turns: Path
     assert terminal.ended() == (0, True)
 
 
-def test_the_status_of_a_call_is_told_again_in_its_place(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, file(tmp_path, talk.prompt("go"), call("pending"), call("completed")))
     terminal.ended()
     assert "○ pending: Edit\r\x1b[2K✓ Edit\r\n" in terminal.text

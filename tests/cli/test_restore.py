@@ -1,4 +1,4 @@
-"""Soft deletes from the terminal, and what brings a session back."""
+"""Soft deletes on the command line, and their restore."""
 
 import os
 import shlex
@@ -24,21 +24,21 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def test_several_sessions_are_deleted_at_once_after_one_question(store: Store) -> None:
+def test_several_sessions_are_deleted_after_one_question(store: Store) -> None:
     result = run(store, "delete", "abc-1", "abc-2", "abc-1", answer="n\n")
     assert result.exit_code == 1
-    assert "Delete these 2 for good?" in result.stderr
+    assert "Delete these 2 permanently?" in result.stderr
     assert len(titles(store)) == 3
     assert run(store, "delete", "abc-1", "abc-2", answer="y\n").exit_code == 0
     assert titles(store) == ["the words of xyz"]
 
 
-def test_what_is_asked_says_whether_it_is_for_good(store: Store) -> None:
-    for words, said in (((), "Delete it for good?"), (("--soft",), "Delete it softly?")):
+def test_the_question_says_whether_the_delete_is_permanent(store: Store) -> None:
+    for words, said in (((), "Delete it permanently?"), (("--soft",), "Delete it softly?")):
         assert said in run(store, "delete", "xyz", *words, answer="n\n").stderr
 
 
-def test_the_command_that_brings_a_session_back_means_it_alone_and_can_be_typed(store: Store) -> None:
+def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
     for agent in ("agent", "other"):
         store_session(store, "same", (f"same of {agent}", []), agent=agent, at=EPOCH + 60)
     store_session(store, "-tab\tid", ("tab", []), at=EPOCH + 60)
@@ -54,7 +54,7 @@ def test_the_command_that_brings_a_session_back_means_it_alone_and_can_be_typed(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
-def test_ctrl_c_at_a_question_deletes_nothing_and_ends_as_everywhere(store: Store) -> None:
+def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: Store) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
         assert asking.stderr is not None
@@ -70,7 +70,7 @@ def test_ctrl_c_at_a_question_deletes_nothing_and_ends_as_everywhere(store: Stor
     assert len(titles(store)) == 3
 
 
-def test_where_nobody_can_answer_nothing_is_deleted_and_it_is_said_how(store: Store) -> None:
+def test_without_a_terminal_nothing_is_deleted_unless_yes(store: Store) -> None:
     for words in (("delete", "abc-1"), ("prune", "--keep", "1")):
         result = run(store, *words)
         assert (result.exit_code, result.stdout.strip()) == (1, "")
@@ -79,19 +79,19 @@ def test_where_nobody_can_answer_nothing_is_deleted_and_it_is_said_how(store: St
     assert len(titles(store)) == 3
 
 
-def test_one_that_is_not_there_deletes_none(store: Store) -> None:
+def test_an_unknown_session_stops_the_delete_of_the_others(store: Store) -> None:
     assert run(store, "delete", "abc-1", "nobody", "--yes").exit_code == 1
     assert len(titles(store)) == 3
 
 
-def test_an_empty_word_means_nothing_that_was_deleted_softly(store: Store) -> None:
+def test_an_empty_word_matches_no_softly_deleted_session(store: Store) -> None:
     run(store, "delete", "abc-1", "--soft", "--yes")
     for words in (("restore", ""), ("delete", "", "--yes")):
         assert run(store, *words).exit_code == 1
     assert [row["sessionId"] for row in told(store, "restore")] == ["abc-1"]
 
 
-def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
+def test_softly_deleted_sessions_are_listed_and_restored(store: Store) -> None:
     printed(store, "rename", "abc-1", "Mine")
     result = run(store, "delete", "abc-1", "xyz", "--soft", "--yes")
     assert result.stdout.endswith(
@@ -113,11 +113,11 @@ def test_what_was_deleted_softly_is_listed_and_comes_back(store: Store) -> None:
     assert restored["sessionId"] == "xyz"
     assert sorted(titles(store)) == ["Mine", "the words of abc-2", "the words of xyz"]
     result = run(store, "restore")
-    assert (result.exit_code, result.stdout, "--help" in result.stderr) == (0, "", True)
+    assert (result.exit_code, result.stdout, "delete --soft" in result.stderr) == (0, "", True)
     assert told(store, "restore") == []
 
 
-def test_each_of_what_was_deleted_softly_of_one_id_can_be_named_as_the_list_shows_it(store: Store) -> None:
+def test_softly_deleted_sessions_of_one_id_have_names_in_the_list(store: Store) -> None:
     for said in ("once", "twice"):
         store_session(store, "s0", (said, []), at=EPOCH + 60)
         printed(store, "delete", "s0", "--soft", "--yes")
@@ -131,7 +131,7 @@ def test_each_of_what_was_deleted_softly_of_one_id_can_be_named_as_the_list_show
     assert "s0~1\ttwice" in printed(store, "list")
 
 
-def test_what_was_deleted_softly_is_deleted_for_good_by_its_id(store: Store) -> None:
+def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store) -> None:
     printed(store, "rename", "abc-1", "The words of mine")
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
@@ -144,7 +144,7 @@ def test_what_was_deleted_softly_is_deleted_for_good_by_its_id(store: Store) -> 
     assert run(store, "delete", "abc-1", "--yes").exit_code == 1
 
 
-def test_a_prefix_of_what_is_kept_never_means_what_was_deleted_softly(store: Store) -> None:
+def test_a_prefix_of_a_listed_session_never_matches_a_deleted_one(store: Store) -> None:
     store_session(store, "abc-3", ("more", []))
     printed(store, "delete", "abc-3", "--soft", "--yes")
     assert run(store, "delete", "abc", "--yes").exit_code == 1
@@ -152,7 +152,7 @@ def test_a_prefix_of_what_is_kept_never_means_what_was_deleted_softly(store: Sto
     assert len(told(store, "restore")) == 1
 
 
-def test_what_cannot_be_restored_is_named(store: Store) -> None:
+def test_a_session_that_cannot_be_restored_is_named(store: Store) -> None:
     printed(store, "delete", "abc-1", "abc-2", "--soft", "--yes")
     code, said = refused(store, "restore", "xyz")
     assert (code, "--list" in said) == (1, True)
@@ -163,7 +163,7 @@ def test_what_cannot_be_restored_is_named(store: Store) -> None:
     assert len(told(store, "restore")) == 2
 
 
-def test_a_session_whose_id_lives_again_comes_back_beside_it(store: Store) -> None:
+def test_a_restored_session_may_share_its_id_with_a_newer_one(store: Store) -> None:
     printed(store, "delete", "xyz", "--soft", "--yes")
     store_session(store, "xyz", ("newer words", []), at=EPOCH + 100)
     result = run(store, "restore", "xyz")
@@ -171,7 +171,7 @@ def test_a_session_whose_id_lives_again_comes_back_beside_it(store: Store) -> No
     assert titles(store)[:2] == ["newer words", "the words of xyz"]
 
 
-def test_who_reads_may_have_enough(store: Store) -> None:
+def test_a_reader_of_the_list_may_stop_early(store: Store) -> None:
     for number in range(50):
         store_session(store, f"many-{number}", (f"{number}", []))
     printed(store, "prune", "--keep", "0", "--soft", "--yes")
@@ -184,7 +184,7 @@ def test_who_reads_may_have_enough(store: Store) -> None:
     assert done.returncode == 1
 
 
-def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) -> None:
+def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: Store) -> None:
     key = "sk-ant-api03-" + "a1B2" * 20
     store_session(store, "leaky", (f"my key is {key}", []))
     printed(store, "delete", "leaky", "xyz", "--soft", "--yes")
@@ -192,7 +192,7 @@ def test_softly_deleted_sessions_are_verified_mended_and_redacted(store: Store) 
     path.write_bytes(path.read_bytes() + b'{"at":"torn')
     assert "torn" in run(store, "verify").stdout
     assert run(store, "repair").exit_code == 0
-    assert printed(store, "verify") == "Nothing is damaged.\n"
+    assert printed(store, "verify") == "No damage found.\n"
     printed(store, "redact")
     assert words_in(store, key) == []
     other = "sk-ant-api03-" + "c3D4" * 20

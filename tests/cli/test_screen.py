@@ -1,4 +1,4 @@
-"""The pager, and who stops reading."""
+"""The pager, and readers that stop early."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def listed(store: Both, *words: str, **settings: str) -> str:
     return on_terminal("sessions", "list", "--store", str(store.root), *words, settings=settings)
 
 
-def test_a_terminals_list_goes_through_the_pager_that_is_wished_for(store: Both, tmp_path: Path) -> None:
+def test_a_list_on_a_terminal_goes_through_the_users_pager(store: Both, tmp_path: Path) -> None:
     own = pager(tmp_path, COPIES)
     paged = listed(store, ACP_PROXY_PAGER=own, NO_COLOR="1")
     assert paged.startswith("PAGED:\nID ")
@@ -36,7 +36,7 @@ def test_a_terminals_list_goes_through_the_pager_that_is_wished_for(store: Both,
     assert listed(store, PAGER=own, NO_COLOR="1", ACP_PROXY_PAGER="cat").startswith("ID ")
 
 
-def test_less_is_told_what_git_tells_it_unless_the_user_has_told_it(store: Both, tmp_path: Path) -> None:
+def test_less_gets_the_options_of_git_unless_the_user_set_others(store: Both, tmp_path: Path) -> None:
     own = pager(tmp_path, SAYS_ITS_SETTINGS)
     assert listed(store, ACP_PROXY_PAGER=own) == "FRX -c\n"
     assert listed(store, ACP_PROXY_PAGER=own, LESS="S") == "S -c\n"
@@ -52,12 +52,12 @@ def test_a_dumb_terminal_has_no_pager(store: Both, tmp_path: Path) -> None:
     assert "PAGED" not in listed(store, "--limit", "3", ACP_PROXY_PAGER=pager(tmp_path, COPIES), TERM="dumb")
 
 
-def test_who_leaves_the_pager_early_ends_the_command_without_a_word(store: Both, tmp_path: Path) -> None:
+def test_leaving_the_pager_ends_the_command_silently(store: Both, tmp_path: Path) -> None:
     text = listed(store, ACP_PROXY_PAGER=pager(tmp_path, LEAVES), NO_COLOR="1")
     assert len(text.splitlines()) == 1
 
 
-def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Both) -> None:
+def test_a_program_that_stops_reading_ends_the_command_silently(store: Both) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "list", "--json", "--store", str(store.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -77,7 +77,7 @@ def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Bot
         ("sessions", "delete", "s", "--yes"),
     ],
 )
-def test_a_terminal_of_another_character_set_gets_what_it_can_show(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_terminal_with_another_character_set_gets_replacements(tmp_path: Path, words: tuple[str, ...]) -> None:
     store = Both(tmp_path / "latin")
     store_session(store, "s", ("Grüße 日本", []))
     text = subprocess.run(

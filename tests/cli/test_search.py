@@ -1,4 +1,4 @@
-"""What a person finds with ``sessions search``, and what a program reads of it."""
+"""The results of ``sessions search``, for people and for programs."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
 # What is found.
 
 
-def test_to_another_program_it_is_a_line_for_each_place(store: Both) -> None:
+def test_a_pipe_gets_one_line_per_match(store: Both) -> None:
     two_sessions(store)
     one, other = (store.choose_agent(None, name, "") for name in ("one", "other"))
     assert printed(store, "login") == (
@@ -92,7 +92,7 @@ def test_to_another_program_it_is_a_line_for_each_place(store: Both) -> None:
     )
 
 
-def test_for_programs_the_places_of_the_words_are_told(store: Both) -> None:
+def test_json_has_the_positions_of_the_words(store: Both) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
@@ -126,7 +126,7 @@ GOLDEN = """\
 """
 
 
-def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_is_told(store: Both) -> None:
+def test_a_terminal_shows_marked_words_and_the_command_for_the_turn(store: Both) -> None:
     two_sessions(store)
     run(store, "login")
     seen = on_terminal(store, "login", width=44)
@@ -135,14 +135,14 @@ def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_
     assert seen == GOLDEN.replace("STORE", str(store.root))
 
 
-def test_without_colours_they_are_still_told_apart(store: Both) -> None:
+def test_words_are_marked_without_colours_too(store: Both) -> None:
     two_sessions(store)
     seen = on_terminal(store, "login", NO_COLOR="1")
     assert "Where is the \x1b[1mlogin\x1b[0m?" in seen
     assert set(re.findall(r"\x1b\[[0-9;]*m", seen.partition("Hello")[2])) == {"\x1b[0m", "\x1b[1m", "\x1b[2m"}
 
 
-def test_the_command_that_is_told_opens_the_session(store: Both) -> None:
+def test_the_shown_command_opens_the_session(store: Both) -> None:
     for session in ("plain", "-begins-like-an-option", "with 'quotes' and $HOME"):
         store_session(store, session, (f"the word of {session}", []), agent="one")
     store_session(store, "plain", ("another", []), agent="other")
@@ -158,7 +158,7 @@ def test_the_command_that_is_told_opens_the_session(store: Both) -> None:
         assert "the word of" in result.stdout
 
 
-def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store: Both) -> None:
+def test_an_older_session_of_an_id_is_opened_by_its_number(store: Both) -> None:
     store_session(store, "s", ("the older word", []), at=EPOCH)
     store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
     seen = on_terminal(store, "word", NO_COLOR="1", width=400)
@@ -167,18 +167,16 @@ def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store
     assert [line.split("\t")[0] for line in run(store, "word").stdout.splitlines()] == ["s", "s~1"]
 
 
-def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Both) -> None:
+def test_a_terminal_shows_the_progress_of_the_first_search(store: Both) -> None:
     for number in range(40):
         store_session(store, f"s{number}", (f"word {number}", []))
-    assert "Reading what is new" in on_terminal(store, "word")
-    assert "Reading what is new" not in on_terminal(store, "word")
+    assert "Reading new transcripts" in on_terminal(store, "word")
+    assert "Reading new transcripts" not in on_terminal(store, "word")
     result = run(store, "word")
     assert "Reading" not in result.stderr
 
 
-def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
-    store: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_full_for_the_search_tables_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("word", []))
     connect = sqlite3.connect
 
@@ -191,11 +189,11 @@ def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
     monkeypatch.setattr(sqlite3, "connect", crowded)
     result = run(store, "word")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"there is no room in {store.root}" in result.stderr
-    assert "Make room there, and search again" in result.stderr
+    assert f"the disk of {store.root} is too full" in result.stderr
+    assert "Free some space and search again" in result.stderr
 
 
-def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Both) -> None:
+def test_the_limit_is_reported_if_there_are_more_sessions(store: Both) -> None:
     for number in range(12):
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
     result = run(store, "word")
@@ -223,7 +221,9 @@ def listed() -> Listed:
 # What narrows it down.
 
 
-def test_agent_directory_and_time_narrow_it_down(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_directory_and_time_narrow_the_search(
+    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     two_sessions(store)
@@ -248,20 +248,20 @@ def test_phrases_beginnings_and_many_words(store: Both) -> None:
 # What is not found, and what is wrong.
 
 
-def test_nothing_found_is_exit_1(store: Both) -> None:
+def test_no_match_exits_with_1(store: Both) -> None:
     for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "nobody")):
         two_sessions(store)
         result = run(store, *words)
         assert (result.exit_code, result.stdout) == (1, "[]\n" if "--json" in words else "")
-        assert "Nothing was found" in result.stderr
+        assert "Nothing matches" in result.stderr
 
 
-def test_an_empty_store_has_nothing(store: Both) -> None:
+def test_an_empty_store_has_no_match(store: Both) -> None:
     assert run(store, "word").exit_code == 1
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
-def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Both, words: tuple[str, ...]) -> None:
+def test_a_search_without_a_word_says_what_to_give(store: Both, words: tuple[str, ...]) -> None:
     result = run(store, "--", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "letters or digits" in result.stderr
@@ -270,7 +270,7 @@ def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Both, wo
 @pytest.mark.parametrize(
     "words", ['"', "a OR", "NOT a", "(a", "a:b", "^a", "a^b", "{a b}: c", "NEAR(a b", "a*b*", "*a", "a\x01b", "'; --"]
 )
-def test_no_words_are_a_syntax_error(store: Both, words: str) -> None:
+def test_every_text_is_a_valid_search(store: Both, words: str) -> None:
     two_sessions(store)
     result = run(store, "--", words, "login")
     assert result.exit_code in (0, 1)
@@ -278,25 +278,25 @@ def test_no_words_are_a_syntax_error(store: Both, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--since", "yesterday"), ("a", "--no-such")])
-def test_a_wrong_usage_is_exit_2(store: Both, words: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2(store: Both, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_who_interrupts_it_is_told_that_nothing_is_lost_where_that_is_so(
+def test_an_interrupted_search_says_whether_its_work_is_kept(
     store: Both, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: is_written)
     with pytest.raises(typer.Exit) as ended, command._interruptible(Both(store.root, make=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert ("goes on from there" in capsys.readouterr().err) == is_written
+    assert ("continues where this one stopped" in capsys.readouterr().err) == is_written
 
 
 # Somebody else's text.
 
 
-def test_nothing_that_steers_a_terminal_is_printed(store: Both) -> None:
+def test_control_sequences_are_not_printed(store: Both) -> None:
     words = f"Mend{STEERING} it"
     for number in range(2):
         store_session(

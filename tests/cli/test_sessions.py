@@ -1,4 +1,4 @@
-"""Which session is meant, how one is deleted, and that nothing which is printed steers a terminal."""
+"""Which session a word means, how to delete one, and that no output can control the terminal."""
 
 import json
 import os
@@ -49,17 +49,17 @@ def three_sessions(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "title"), [("abc-1", "first"), ("abc-12", "second"), ("b", "third")])
-def test_a_session_is_named_by_its_id_also_where_that_begins_another(store: Store, wanted: str, title: str) -> None:
+def test_a_complete_id_wins_over_a_longer_one(store: Store, wanted: str, title: str) -> None:
     three_sessions(store)
     assert printed(store, "show", wanted).startswith(title)
 
 
 @pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "")])
-def test_an_empty_word_names_no_session_also_where_there_is_only_one(store: Store, words: tuple[str, ...]) -> None:
+def test_an_empty_word_matches_no_session(store: Store, words: tuple[str, ...]) -> None:
     store_session(store, "abc-1", ("first", []))
     result = run(store, *words)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "no session ''" in result.stderr
+    assert "no session matches ''" in result.stderr
     assert ids(store) == ["abc-1"]
 
 
@@ -71,7 +71,7 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Sto
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
-def test_what_names_no_session_is_an_error(store: Store, command: str) -> None:
+def test_an_unknown_session_is_an_error(store: Store, command: str) -> None:
     three_sessions(store)
     for wanted in ("nobody", "abc-123", "third"):
         result = run(store, command, wanted)
@@ -81,15 +81,15 @@ def test_what_names_no_session_is_an_error(store: Store, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "delete"])
-def test_what_names_several_sessions_is_an_error_that_names_them(store: Store, command: str) -> None:
+def test_an_ambiguous_session_is_an_error_that_lists_the_candidates(store: Store, command: str) -> None:
     three_sessions(store)
     result = run(store, command, "abc")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [
-        "acp-proxy: 'abc' could be any of:",
+        "acp-proxy: 'abc' matches several sessions:",
         "  abc-12  agent  second",
         "  abc-1   agent  first",
-        "Give more of the id, or --agent.",
+        "Give more of the id, or use --agent.",
     ]
     assert len(ids(store)) == 3
 
@@ -102,7 +102,7 @@ def test_an_id_of_two_agents_needs_the_agent(store: Store) -> None:
     assert printed(store, "show", "s", "--agent", "other").startswith("second")
 
 
-def test_the_last_of_nothing_is_an_error(store: Store) -> None:
+def test_last_is_an_error_in_an_empty_store(store: Store) -> None:
     assert run(store, "show", "last").exit_code == 1
 
 
@@ -112,7 +112,7 @@ def test_a_damaged_transcript_is_shown_as_far_as_it_is_intact(store: Store) -> N
     assert "done" in printed(store, "show", "s")
 
 
-def test_a_transcript_of_a_newer_version_is_an_error_that_says_what_to_do(store: Store) -> None:
+def test_a_transcript_of_a_later_version_says_what_to_do(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     ids(store)
     path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
@@ -121,19 +121,19 @@ def test_a_transcript_of_a_newer_version_is_an_error_that_says_what_to_do(store:
     assert "Upgrade" in result.stderr
 
 
-def test_a_session_whose_transcript_was_removed_by_hand_is_none(store: Store) -> None:
+def test_a_session_without_a_transcript_is_unknown(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     assert ids(store) == ["s"]
     path.unlink()
     result = run(store, "show", "s")
-    assert (result.exit_code, "no session 's'" in result.stderr) == (1, True)
+    assert (result.exit_code, "no session matches 's'" in result.stderr) == (1, True)
     assert ids(store) == []
 
 
 # delete
 
 
-def test_delete_asks_and_keeps_what_is_not_agreed_to(store: Store) -> None:
+def test_delete_asks_and_needs_a_yes(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     for answer in ("n\n", "\n", ""):
         result = run(store, "delete", "s", answer=answer)
@@ -144,7 +144,7 @@ def test_delete_asks_and_keeps_what_is_not_agreed_to(store: Store) -> None:
     assert not path.exists()
 
 
-def test_what_is_deleted_is_gone_for_lists_and_known_as_deleted(store: Store) -> None:
+def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     kept = store_session(store, "kept", ("Keep it", []))
     assert ids(store) == ["s", "kept"] or ids(store) == ["kept", "s"]
@@ -157,7 +157,7 @@ def test_what_is_deleted_is_gone_for_lists_and_known_as_deleted(store: Store) ->
     assert not any(secret in data for _, data in contents(store.root))
 
 
-def test_a_session_whose_id_was_given_again_is_deleted_one_by_one(store: Store) -> None:
+def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
     first = store_session(store, "s", ("first", []), at=EPOCH)
     store_session(store, "s", ("second", []), at=EPOCH + 60)
     assert len(list(first.parent.glob("s-*.jsonl"))) == 2
@@ -218,7 +218,7 @@ def spoiled(store: Store) -> None:
         ("stats", "--json"),
     ],
 )
-def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[str, ...]) -> None:
+def test_control_sequences_are_not_printed(store: Store, words: tuple[str, ...]) -> None:
     spoiled(store)
     result = run(store, *words)
     text = result.stdout + result.stderr
@@ -227,7 +227,7 @@ def test_nothing_that_steers_a_terminal_is_printed(store: Store, words: tuple[st
     assert "Mend" in text or words[0] == "stats" or "--yes" in words or result.exit_code == 1
 
 
-def test_nothing_that_steers_a_terminal_is_printed_of_what_was_deleted_softly(store: Store) -> None:
+def test_control_sequences_of_deleted_sessions_are_not_printed(store: Store) -> None:
     spoiled(store)
     printed(store, "rename", "last", f"Mend{STEERING}it")
     assert "Mend" in printed(store, "delete", "last", "--soft", "--yes")
@@ -239,7 +239,7 @@ def test_nothing_that_steers_a_terminal_is_printed_of_what_was_deleted_softly(st
         assert not NEVER_PRINTED & set(text)
 
 
-def test_what_is_not_printed_is_seen_to_be_missing(store: Store) -> None:
+def test_removed_characters_leave_a_visible_mark(store: Store) -> None:
     spoiled(store)
     assert "\ufffd[2J\ufffd\ufffd31m\ufffd" in printed(store, "show", "last")
 
@@ -247,7 +247,7 @@ def test_what_is_not_printed_is_seen_to_be_missing(store: Store) -> None:
 @pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
 @pytest.mark.parametrize("columns", [40, 200])
 @pytest.mark.parametrize("words", [("list",), ("show", "last"), ("delete", "last", "--yes"), ("show", "id")])
-def test_nothing_that_steers_is_printed_to_a_real_terminal_either(
+def test_control_sequences_are_not_printed_to_a_real_terminal(
     store: Store, words: tuple[str, ...], columns: int, term: str
 ) -> None:
     spoiled(store)
@@ -260,11 +260,11 @@ def test_nothing_that_steers_is_printed_to_a_real_terminal_either(
         status=1 if words == ("show", "id") else 0,
         settings={"TERM": term},
     )
-    assert "Mend" in text or "could be any of" in text
+    assert "Mend" in text or "matches several sessions" in text
     assert not NEVER_PRINTED & set(text if term == "dumb" else COLOUR.sub("", text))
 
 
-def test_a_delete_while_another_process_has_the_index_says_that_it_learns_of_it_later(
+def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.transcripts.listing.index._BUSY_MS", 50)
@@ -282,7 +282,7 @@ def test_a_delete_while_another_process_has_the_index_says_that_it_learns_of_it_
 # A store that cannot be used.
 
 
-def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends_it(store: Store) -> None:
+def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(store: Store) -> None:
     store_session(store, "s", ("Mend it", []))
     store.root.chmod(0o777)
     for words in (("list",), ("show", "s"), ("delete", "s", "--yes")):
@@ -294,7 +294,7 @@ def test_a_store_that_others_can_write_to_is_refused_with_the_command_that_mends
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
-def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_that_mends_it(store: Store, tmp_path: Path) -> None:
+def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_to_fix_it(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", []))
     path = store.root / "transcripts"
     path.rename(tmp_path / "outside")
@@ -312,7 +312,7 @@ def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_that_mends_it
     "words",
     [("list", "--no-such"), ("show",), ("delete",), ("no-such",), ("list", "extra")],
 )
-def test_a_wrong_usage_is_exit_2(store: Store, words: tuple[str, ...]) -> None:
+def test_wrong_usage_exits_with_2(store: Store, words: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, ["sessions", *words])
     assert result.exit_code == 2
     assert result.stdout == ""

@@ -1,4 +1,4 @@
-"""`sessions show`: a conversation for people, and for programs."""
+"""``sessions show``: a conversation for people and for programs."""
 
 import base64
 import json
@@ -97,14 +97,14 @@ Error: no login
     )
 
 
-def test_in_full_it_has_what_tool_calls_carry_and_what_nobody_shows(store: Store) -> None:
+def test_full_includes_the_content_of_tool_calls_and_unknown_updates(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     text = printed(store, "s", "--full")
     assert '  output:\n    {\n      "lines": 3\n    }\n' in text
     assert "[something_new]" in text
 
 
-def test_the_conversation_for_programs_is_every_message_as_json(store: Store) -> None:
+def test_json_has_every_message(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     messages = [json.loads(line) for line in printed(store, "s", "--json").splitlines()]
     assert messages[0]["params"]["prompt"][0]["text"] == "Mend it"
@@ -112,14 +112,14 @@ def test_the_conversation_for_programs_is_every_message_as_json(store: Store) ->
     assert messages[-1]["result"] == {"stopReason": "end_turn"}
 
 
-def test_the_transcript_as_it_is_has_every_byte(store: Store) -> None:
+def test_raw_has_every_byte(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", TURN))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn')
     result = run(store, "s", "--raw")
     assert (result.exit_code, result.stdout_bytes) == (0, path.read_bytes())
 
 
-def test_on_a_terminal_the_transcript_as_it_is_steers_nothing(store: Store) -> None:
+def test_raw_cannot_control_the_terminal(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     path.write_bytes(path.read_bytes() + b'\0\0\xff\x1b[2J\n{"at":"torn\xc2\x9b')
     text = on_terminal("sessions", "show", "s", "--raw", "--store", str(store.root), columns=2000)
@@ -138,7 +138,7 @@ def test_only_some_turns_are_shown(store: Store, wanted: str, turns: list[int]) 
 
 
 @pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
-def test_a_turn_that_there_is_not_is_an_error(store: Store, wanted: str) -> None:
+def test_an_unknown_turn_is_an_error(store: Store, wanted: str) -> None:
     numbered(store, 5)
     result = run(store, "s", "--turn", wanted)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -146,7 +146,7 @@ def test_a_turn_that_there_is_not_is_an_error(store: Store, wanted: str) -> None
 
 
 @pytest.mark.parametrize("words", [("--turn", "0"), ("--turn", "x"), ("--turn", "-2-"), ("--turn", "1-2-3")])
-def test_what_is_no_turn_is_a_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+def test_a_wrong_turn_is_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
     numbered(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
@@ -154,7 +154,7 @@ def test_what_is_no_turn_is_a_wrong_usage(store: Store, words: tuple[str, ...]) 
 @pytest.mark.parametrize(
     "words", [("--raw", "--json"), ("--raw", "--turn", "1"), ("--json", "--full"), ("--raw", "--extract", "x")]
 )
-def test_what_goes_not_together_is_a_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
+def test_contradictory_options_are_wrong_usage(store: Store, words: tuple[str, ...]) -> None:
     numbered(store, 1)
     assert run(store, "s", *words).exit_code == 2
 
@@ -186,7 +186,7 @@ def test_nothing_is_overwritten_when_images_are_saved(store: Store, tmp_path: Pa
     assert str(mine) in result.stderr
 
 
-def test_where_there_is_nothing_to_save_it_is_said(store: Store, tmp_path: Path) -> None:
+def test_nothing_to_save_is_reported(store: Store, tmp_path: Path) -> None:
     broken = {"sessionUpdate": "agent_message_chunk", "content": {**IMAGE, "data": "no base64!"}}
     store_session(store, "s", ("one", [broken]), ("two", []))
     for turn in ("1", "2"):
@@ -199,7 +199,7 @@ def test_where_there_is_nothing_to_save_it_is_said(store: Store, tmp_path: Path)
 # On a terminal.
 
 
-def test_a_terminal_gets_it_rendered_and_through_the_pager(store: Store, tmp_path: Path) -> None:
+def test_a_terminal_gets_rendered_text_through_the_pager(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
     copies = pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read(), end='')")
@@ -212,14 +212,14 @@ def test_a_terminal_gets_it_rendered_and_through_the_pager(store: Store, tmp_pat
     assert plain == printed(store, "s")
 
 
-def test_a_terminal_is_told_every_time_as_it_is_where_the_reader_is(store: Store) -> None:
+def test_a_terminal_shows_local_times(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     text = on_terminal("sessions", "show", "s", "--store", str(store.root), settings={"TZ": "UTC-3"})
     assert "/project  2023-11-15 01:13:20\n" in text
     assert "Turn 1 · 2023-11-15 01:13:20" in text
 
 
-def test_without_colours_a_terminal_still_tells_emphasis(store: Store) -> None:
+def test_a_terminal_without_colours_still_shows_emphasis(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     words = ("sessions", "show", "s", "--store", str(store.root))
     text = on_terminal(*words, settings={"NO_COLOR": "1"})
@@ -241,7 +241,7 @@ def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monk
 # What is large.
 
 
-def test_a_long_conversation_begins_to_come_before_it_is_read(store: Store) -> None:
+def test_the_output_begins_before_a_long_conversation_is_read(store: Store) -> None:
     """Nobody reads on: so it cannot have been read to its end when the first turns are there."""
     store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]

@@ -1,4 +1,4 @@
-"""What was used, by agent and month: for people with bars, for pipes line by line, for programs as JSON."""
+"""``sessions stats``: a table with bars on a terminal, lines in a pipe, or JSON."""
 
 import os
 import pty
@@ -67,11 +67,11 @@ all  3 sessions  4 turns  2400 in context
 """
 
 
-def test_a_pipe_gets_a_line_for_each_month_and_each_figure_says_what_it_is(store: Store) -> None:
+def test_a_pipe_gets_one_line_per_month_with_named_figures(store: Store) -> None:
     assert printed(store, "stats") == PIPED
 
 
-def test_programs_read_every_figure(store: Store) -> None:
+def test_json_has_every_figure(store: Store) -> None:
     value = told(store, "stats")
     assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]
     assert value["agents"][1]["months"][1] == {
@@ -88,15 +88,15 @@ def test_programs_read_every_figure(store: Store) -> None:
     assert told(store, "stats", "--agent", "cl")["total"]["turns"] == 3
 
 
-def test_where_nothing_is_kept_that_is_said(tmp_path: Path) -> None:
+def test_an_empty_store_is_reported(tmp_path: Path) -> None:
     result = run(Store(tmp_path / "empty"), "stats")
     assert (result.exit_code, result.stdout, "acp-proxy editor" in result.stderr) == (0, "", True)
 
 
-def test_where_nothing_is_kept_of_that_agent_that_is_said(store: Store) -> None:
+def test_an_unknown_agent_is_reported(store: Store) -> None:
     result = run(store, "stats", "--agent", "no-such")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "No session is like that. All of them: acp-proxy sessions list\n"
+    assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> None:
@@ -136,7 +136,7 @@ def test_colours_are_for_terminals_that_want_them(store: Store) -> None:
     assert "\x1b[36" not in on_terminal(store, 110, "stats", NO_COLOR="1")
 
 
-def test_how_far_long_work_is_is_said_on_a_terminals_stderr(store: Store) -> None:
+def test_a_terminal_shows_the_progress_on_stderr(store: Store) -> None:
     ours, theirs = pty.openpty()
     command = [
         sys.executable,

@@ -1,4 +1,4 @@
-"""Commands that look at what is kept make no store, and say where there is none."""
+"""Commands that only read create no store, and report a missing one."""
 
 import os
 from pathlib import Path
@@ -13,35 +13,39 @@ from acp_proxy.transcripts.archive import default_root
 from tests.cli.commands import printed, refused, titles, told
 from tests.stored import EPOCH, Both, store_session
 
-NONE_YET = "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT\n"
-NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
+NONE_YET = "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
+NO_SESSION = "acp-proxy: no session matches 'last'. To see all sessions: acp-proxy sessions list\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),
     ("sessions", "show", "last"): (1, "", NO_SESSION),
-    ("sessions", "search", "word"): (1, "", "Nothing was found.\n"),
-    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing was found.\n"),
+    ("sessions", "search", "word"): (1, "", "Nothing matches. Try fewer words.\n"),
+    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing matches. Try fewer words.\n"),
     ("sessions", "stats"): (0, "", NONE_YET),
     ("sessions", "path", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "--all", "-o", "out"): (
         0,
         "",
-        "There is no session to export. See: acp-proxy sessions list\n",
+        "There is no session to export. To see all sessions: acp-proxy sessions list\n",
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
     ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
-    ("sessions", "restore"): (0, "", "Nothing was deleted softly. See: acp-proxy sessions delete --help\n"),
+    ("sessions", "restore"): (
+        0,
+        "",
+        "No session was deleted softly. To delete one softly: acp-proxy sessions delete --soft SESSION\n",
+    ),
     ("sessions", "restore", "last"): (
         1,
         "",
-        "acp-proxy: nothing of 'last' can be restored. See: acp-proxy sessions restore --list\n",
+        "acp-proxy: no deleted session matches 'last'. To see them: acp-proxy sessions restore --list\n",
     ),
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
-    ("sessions", "verify"): (0, "Nothing is damaged.\n", ""),
-    ("sessions", "repair"): (0, "0 mended.\n", ""),
+    ("sessions", "verify"): (0, "No damage found.\n", ""),
+    ("sessions", "repair"): (0, "0 repaired.\n", ""),
     ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
-    ("sessions", "compact"): (0, "0 compressed.\n", ""),
+    ("sessions", "compress"): (0, "0 compressed.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
 }
@@ -56,12 +60,12 @@ def run(*words: str) -> Result:
     return result
 
 
-def test_no_command_on_sessions_is_forgotten_here() -> None:
+def test_every_command_on_sessions_is_tested_here() -> None:
     assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(Sessions.table) - {"import"}
 
 
 @commands
-def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_is_made(
+def test_a_missing_default_store_is_like_an_empty_one_and_not_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
@@ -77,7 +81,7 @@ def test_where_nothing_was_ever_recorded_it_is_as_in_an_empty_store_and_nothing_
 
 
 @commands
-def test_an_empty_store_is_no_missing_one(
+def test_an_empty_store_is_not_a_missing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,9 +91,7 @@ def test_an_empty_store_is_no_missing_one(
 
 
 @commands
-def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_there(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_given_place_without_a_store_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "project").mkdir(mode=0o775)
     (tmp_path / "project" / "main.py").touch()
@@ -97,12 +99,12 @@ def test_a_place_without_a_store_is_an_error_that_names_it_and_nothing_is_made_t
     for place in (tmp_path / "mistyped" / "store", tmp_path / "empty", tmp_path / "project"):
         result = run(*words, "--store", str(place))
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr.startswith(f"acp-proxy: there is no store at {place}: ")
+        assert result.stderr.startswith(f"acp-proxy: there is no store at {place}. ")
         assert "Check --store" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_place_that_a_variable_names_is_a_given_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_in_a_variable_counts_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "mistyped"))
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -111,9 +113,7 @@ def test_a_place_that_a_variable_names_is_a_given_one(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-def test_a_link_to_a_disk_that_is_away_is_no_store_that_nobody_has_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_link_is_not_a_missing_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.cli.storing.default_root", lambda: tmp_path / "link")
     (tmp_path / "link").symlink_to(tmp_path / "away")
     result = run("sessions", "list")
@@ -122,7 +122,7 @@ def test_a_link_to_a_disk_that_is_away_is_no_store_that_nobody_has_made(
     assert not (tmp_path / "away").exists()
 
 
-def test_a_file_in_the_place_of_a_store_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "store").touch()
     result = run("sessions", "list", "--store", str(tmp_path / "store"))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -138,7 +138,7 @@ def counted(tmp_path: Path) -> Both:
     return store
 
 
-def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(counted: Both) -> None:
+def test_sessions_of_one_id_have_names_in_the_list(counted: Both) -> None:
     shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
     for row, (name, title) in zip(told(counted, "list"), shown, strict=True):
@@ -152,7 +152,7 @@ def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(co
     assert refused(counted, "show", "s0~3")[0] == 1
 
 
-def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_id(counted: Both) -> None:
+def test_deleting_an_id_twice_in_one_command_deletes_one_session(counted: Both) -> None:
     printed(counted, "delete", "s0", "--yes")
     assert refused(counted, "delete", "s0", "--yes")[0] == 1
     assert titles(counted) == ["the second words", "the first words"]
@@ -160,7 +160,7 @@ def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_
     assert titles(counted) == ["the second words"]
 
 
-def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(tmp_path: Path) -> None:
+def test_a_terminal_shows_short_ids_with_their_numbers(tmp_path: Path) -> None:
     store = Both(tmp_path / "store")
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
@@ -169,7 +169,7 @@ def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(
     assert [chosen(store, "01234567~1", ""), chosen(store, "0123", "")] == [rows[2], rows[1]]
 
 
-def test_import_makes_a_store(tmp_path: Path) -> None:
+def test_import_creates_a_store(tmp_path: Path) -> None:
     path = store_session(Both(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0

@@ -20,13 +20,13 @@ def broken() -> Iterator[bytes]:
     raise OSError(28, "No space left on device")
 
 
-def test_what_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+def test_an_incomplete_file_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         to_file(tmp_path / "a", broken(), force=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_over_something_leaves_that_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("mine")
     with pytest.raises(AlreadyThere):
@@ -51,17 +51,17 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
-def test_where_nothing_can_be_written_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(NotWritable, match="Make its directory first, or choose another"):
+    with pytest.raises(NotWritable, match="Create its directory first, or choose another"):
         to_file(tmp_path / "missing" / "a", iter([b"one"]), force=False)
-    with pytest.raises(NotWritable, match="A file is where a directory is wanted: choose another"):
+    with pytest.raises(NotWritable, match=r"A file has the name of a directory\. Choose another"):
         make_directory(tmp_path / "file")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a device of Linux")
-def test_a_full_disk_is_said_of_the_file_that_was_to_be_written() -> None:
-    with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Make room there, or"):
+def test_a_full_disk_is_reported_for_the_written_file() -> None:
+    with pytest.raises(NotWritable, match=r"/dev/full cannot be written: No space.*Free some space, or"):
         to_file(FULL, iter([b"one"]), force=False)
 
 
@@ -77,9 +77,7 @@ def test_a_full_disk_is_said_of_the_file_that_was_to_be_written() -> None:
         ("editor", "zed", "agent"),
     ],
 )
-def test_an_output_that_takes_no_more_is_said_and_nothing_is_said_of_the_store(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_full_output_is_not_blamed_on_the_store(tmp_path: Path, words: tuple[str, ...]) -> None:
     store = Store(tmp_path / "store")
     store_session(store, "s", ("one", [chunk("two")]))
     environment = {**os.environ, "ACP_PROXY_STORE": str(store.root)}

@@ -1,4 +1,4 @@
-"""What is said of an agent's abilities is what the proxy does."""
+"""The report on an agent's abilities matches what the proxy does."""
 
 from itertools import chain, combinations, product
 
@@ -21,7 +21,7 @@ def told(native: set[str], modes: Modes = Modes(), off: str | None = None, versi
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=lambda native: "+".join(sorted(native)) or "nothing")
-def test_who_answers_is_the_proxys_own_decision_and_has_a_reason(native: frozenset[str]) -> None:
+def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: frozenset[str]) -> None:
     for modes in SETTINGS:
         served = additions(offer(native), modes)
         for one in abilities(offer(native), modes, None):
@@ -29,8 +29,8 @@ def test_who_answers_is_the_proxys_own_decision_and_has_a_reason(native: frozens
             assert (one.by, bool(one.why)) == (by, True), (one, modes)
 
 
-def test_each_reason_names_what_decides() -> None:
-    assert "restore nothing" in told(set())["load"].why
+def test_each_reason_names_the_deciding_fact() -> None:
+    assert "cannot restore a session" in told(set())["load"].why
     assert "can resume" in told({"resume"})["load"].why
     assert "leaves something out" in told({"load"})["load"].why
     assert "--load store" in told({"load"}, Modes(load="store"))["load"].why
@@ -46,13 +46,13 @@ def test_each_reason_names_what_decides() -> None:
     assert "--resume store" not in told(set())["resume"].why
 
 
-def test_where_nothing_is_added_the_reason_is_that() -> None:
+def test_if_nothing_is_added_every_reason_says_why() -> None:
     for one in told({"load"}, off="no room").values():
         assert one.by != OURS
         assert "no room" in one.why or one.name == "load"
 
 
 @pytest.mark.parametrize("version", [2, None, True])
-def test_of_another_version_nothing_is_added(version: object) -> None:
+def test_nothing_is_added_to_another_version_of_the_protocol(version: object) -> None:
     assert {one.by for one in told(set(), version=version).values()} == {NOBODY}
     assert f"version {version}" in told(set(), version=version)["list"].why

@@ -1,4 +1,4 @@
-"""An agent looked at: what it offers, how its load compares, and what is said where it tells nothing."""
+"""The check of an agent: its offer, its load, and the advice if it fails."""
 
 import sys
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def outcome(found: Examined) -> tuple[str, tuple[str, ...]]:
     return found.load.outcome, found.load.loses
 
 
-def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Both) -> None:
+def test_the_offer_and_the_additions_are_reported(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
     assert found.offer is not None
@@ -80,14 +80,14 @@ def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Both) -> None:
         ([USER, CALL, chunk(f"{SAID} And more.")], ("other", ())),
     ],
 )
-def test_its_load_is_compared_with_what_was_recorded(
+def test_a_load_is_compared_with_the_transcript(
     tmp_path: Path, store: Both, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
     keep(store, tmp_path)
     assert outcome(loaded(tmp_path, store, past)) == expected
 
 
-def test_what_it_tells_of_another_session_is_no_part_of_this_one(tmp_path: Path, store: Both) -> None:
+def test_updates_of_another_session_do_not_count(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     source = """
 import json
@@ -103,7 +103,7 @@ say(id=2, result={})
     assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
 
 
-def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Both) -> None:
+def test_the_agent_gets_no_other_request(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     loaded(tmp_path, store, [])
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
@@ -118,19 +118,19 @@ def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Both) -> None:
         {"error": {"code": -32000, "message": "no"}},
     ],
 )
-def test_a_session_that_would_not_compare_is_not_asked_for(tmp_path: Path, store: Both, unfit: dict[str, Any]) -> None:
+def test_an_incomplete_session_is_not_loaded(tmp_path: Path, store: Both, unfit: dict[str, Any]) -> None:
     keep(store, tmp_path, **unfit)
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
-def test_neither_is_one_whose_directory_is_gone_or_another_agents(tmp_path: Path, store: Both) -> None:
+def test_a_session_without_its_directory_or_of_another_agent_is_not_loaded(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path / "gone")
     store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
 
 
-def test_a_load_that_is_refused_or_not_answered_is_said_to_be(tmp_path: Path, store: Both) -> None:
+def test_a_load_without_a_result_is_reported(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
     found, [todo] = looked_at(scripted(tmp_path / "notes", refuses), store)
@@ -150,7 +150,7 @@ def replay_note(shown: str, rule: int) -> dict[str, Any]:
     return {"type": record.REPLAY, "shown": shown, "rule": rule}
 
 
-def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(tmp_path: Path, store: Both) -> None:
+def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, store: Both) -> None:
     turn = ("Mend it", ANSWER)
     notes = [replay_note("agent", 5), replay_note("transcript", 4)]
     store_session(store, "old", turn, agent="scripted", at=EPOCH, notes=notes)
@@ -164,13 +164,13 @@ def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(
     )
 
 
-def test_what_was_said_about_a_replay_is_none(tmp_path: Path, store: Both) -> None:
+def test_other_notes_are_not_reported_as_loads(tmp_path: Path, store: Both) -> None:
     words = record.REPLAY_MARK.decode() + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
     assert loaded(tmp_path, store, []).shown == ()
 
 
-def test_without_a_store_it_is_still_asked_what_it_offers(tmp_path: Path) -> None:
+def test_the_offer_is_reported_without_a_store(tmp_path: Path) -> None:
     found, todo = looked_at(scripted(tmp_path / "notes", LOADS), None, off="no room")
     assert (found.problem, found.load, todo) == (None, None, [])
     assert not [one for one in found.abilities if one.by == OURS]
@@ -186,7 +186,7 @@ def problem(command: list[str], seconds: float = SECONDS) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes, and first lines")
-def test_what_cannot_be_started_is_explained(tmp_path: Path) -> None:
+def test_a_failed_start_is_explained(tmp_path: Path) -> None:
     assert "127" in problem(["no-such-agent"])
     assert "PATH" in problem(["no-such-agent"])
     assert "127" in problem([str(tmp_path / "nothing")])
@@ -199,10 +199,10 @@ def test_what_cannot_be_started_is_explained(tmp_path: Path) -> None:
     assert "first line" in problem([str(plain)])
 
 
-def test_an_agent_that_tells_nothing_is_shown_with_what_it_says() -> None:
+def test_a_silent_agent_is_reported_with_its_stderr() -> None:
     found, _ = looked_at(python("import sys; print('Usage: agent'); sys.exit('no key')"))
     assert (found.stray, found.stderr) == (("Usage: agent",), ("no key",))
-    assert found.problem == "asked to initialize, the agent exited with status 1"
+    assert found.problem == "at initialize, the agent exited with status 1"
     assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
     refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
     assert "not you (-32600)" in problem(python(refuses))

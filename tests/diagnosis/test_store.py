@@ -1,4 +1,4 @@
-"""What is said of a store, and that looking changes nothing."""
+"""The check of a store, which changes nothing."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def wrong(todo: list[Todo]) -> list[str]:
     return [one.text for one in todo if one.is_wrong]
 
 
-def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
+def test_a_missing_store_is_not_created(root: Path) -> None:
     found, todo = examine(root)
     assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
     assert not root.exists()
@@ -42,7 +42,7 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
     assert found.files >= 4
 
 
-def test_what_was_copied_into_a_store_is_counted(root: Path, tmp_path: Path) -> None:
+def test_sessions_copied_into_a_store_are_counted(root: Path, tmp_path: Path) -> None:
     store_session(Both(root), "a", ("one", []))
     assert examine(root)[0].sessions == 1
     path = store_session(Both(tmp_path / "other"), "b", ("two", []))
@@ -51,7 +51,7 @@ def test_what_was_copied_into_a_store_is_counted(root: Path, tmp_path: Path) -> 
     assert (found.sessions, wrong(todo)) == (2, [])
 
 
-def test_looking_leaves_nothing_behind(root: Path) -> None:
+def test_the_check_leaves_nothing_behind(root: Path) -> None:
     store_session(Both(root), "a", ("one", []))
     examine(root)
     before = sorted(root.rglob("*"))
@@ -59,7 +59,7 @@ def test_looking_leaves_nothing_behind(root: Path) -> None:
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_transcript_that_cannot_be_read_is_named(root: Path) -> None:
+def test_an_unreadable_transcript_is_named(root: Path) -> None:
     path = store_session(Both(root), "a", ("one", []))
     path.unlink()
     path.mkdir()
@@ -68,7 +68,7 @@ def test_a_transcript_that_cannot_be_read_is_named(root: Path) -> None:
     assert any(str(path) in text for text in wrong(todo))
 
 
-def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_the_reason_for_no_recording(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Both(root)
 
     def full(fd: int) -> None:
@@ -81,7 +81,7 @@ def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypat
     assert wrong(todo) == [found.off]
 
 
-def test_a_store_that_cannot_be_written_to_is_said_to_be_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Both(root)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found, todo = examine(root)
@@ -90,13 +90,15 @@ def test_a_store_that_cannot_be_written_to_is_said_to_be_one(root: Path, monkeyp
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
-def test_a_store_that_others_can_read_is_said_to_be(root: Path) -> None:
+def test_a_store_that_others_can_read_is_reported(root: Path) -> None:
     Both(root)
     root.chmod(0o755)
     assert any(f"chmod 700 {root}" in text for text in wrong(examine(root)[1]))
 
 
-def test_a_store_that_does_not_answer_is_left_to_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_is_reported_after_a_bounded_time(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     free = threading.Event()
     monkeypatch.setattr(looking, "ANSWER_SECONDS", 0.05)
     monkeypatch.setattr(os.path, "lexists", lambda path: free.wait(20))
@@ -106,7 +108,7 @@ def test_a_store_that_does_not_answer_is_left_to_itself(root: Path, monkeypatch:
     assert len(wrong(todo)) == 1
 
 
-def test_in_a_directory_without_a_store_none_is_made(root: Path) -> None:
+def test_a_directory_without_a_store_gets_none(root: Path) -> None:
     root.mkdir(mode=0o700)
     found, todo = examine(root)
     assert (found.is_there, found.off, wrong(todo)) == (False, None, [])
@@ -114,7 +116,7 @@ def test_in_a_directory_without_a_store_none_is_made(root: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
-def test_a_directory_that_no_store_may_be_made_in_is_said_to_be_one(root: Path) -> None:
+def test_a_directory_that_allows_no_store_is_reported(root: Path) -> None:
     root.mkdir()
     root.chmod(0o777)
     found, todo = examine(root)

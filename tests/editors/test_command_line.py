@@ -1,4 +1,4 @@
-"""Where run stands in a command line, and where it was forgotten."""
+"""Recognising ``run`` in a command line, and its absence."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from acp_proxy.errors import UsageError
         ("cmd /c acp-proxy.cmd run x", "x"),
     ],
 )
-def test_what_run_reads_is_found_behind_it(line: str, behind: str) -> None:
+def test_the_words_behind_run_are_found(line: str, behind: str) -> None:
     assert behind_run(line.split()) == behind.split()
     assert not lacks_run(line.split())
 
@@ -38,7 +38,7 @@ def test_what_run_reads_is_found_behind_it(line: str, behind: str) -> None:
         "env KEY=a=b acp-proxy==1.2 foo",
     ],
 )
-def test_the_proxy_without_run_is_told(line: str) -> None:
+def test_a_missing_run_is_found(line: str) -> None:
     assert behind_run(line.split()) is None
     assert lacks_run(line.split())
 
@@ -57,16 +57,16 @@ def test_the_proxy_without_run_is_told(line: str) -> None:
         "uv run",
     ],
 )
-def test_what_starts_something_else_lacks_nothing(line: str) -> None:
+def test_other_commands_lack_nothing(line: str) -> None:
     assert behind_run(line.split()) is None
     assert not lacks_run(line.split())
 
 
-def test_a_line_given_as_one_argument_is_taken_as_its_words() -> None:
+def test_a_line_in_one_argument_is_split() -> None:
     assert spelled_out(["acp-proxy run 'an agent' --acp"]) == ["acp-proxy", "run", "an agent", "--acp"]
 
 
-def test_what_is_no_line_stays(tmp_path: Path) -> None:
+def test_a_single_word_is_not_split(tmp_path: Path) -> None:
     program = tmp_path / "an agent"
     program.touch()
     for words in (["agent"], ["an agent", "--acp"], [str(program)], ["an\u00e4gent "]):

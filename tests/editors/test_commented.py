@@ -1,4 +1,4 @@
-"""JSON with comments and last commas is read as the editors read it."""
+"""JSON with comments and trailing commas is read as editors read it."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ def test_comments_and_last_commas_are_left_out_and_strings_stay(text: str, value
 
 
 @pytest.mark.parametrize("text", ["{", "{'a': 1}", '{"a": 1 "b": 2}', "/* no end {}", '{"a": "no end}'])
-def test_what_no_editor_reads_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         commented.read(text)
 

@@ -1,4 +1,4 @@
-"""What the editors' files on a machine say of agents, on every kind of system."""
+"""The agents in the editors' files of a machine, on every system."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_a_machine_without_editors_has_no_configuration(home: Path) -> None:
     assert configurations(linux(home)) == []
 
 
-def test_the_agents_of_a_settings_file_are_told_apart(home: Path) -> None:
+def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
     agents = {
         "kept": PROXIED,
         "uvx": BY_UVX,
@@ -96,14 +96,14 @@ def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
     assert only(linux(home)).agents == (expected,)
 
 
-def test_an_option_that_run_does_not_have_is_named(home: Path) -> None:
+def test_an_unknown_option_of_run_is_named(home: Path) -> None:
     agents = {"x": {"command": "acp-proxy", "args": ["run", "--bogus=secret", "foo"]}}
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
     [agent] = only(linux(home)).agents
     assert (agent.way, "--bogus" in str(agent.problem), "secret" in str(agent.problem)) == (Way.REFUSED, True, False)
 
 
-def test_nothing_but_names_and_the_proxy_is_kept_of_a_settings_file(home: Path) -> None:
+def test_only_names_and_the_proxys_options_are_kept_of_a_settings_file(home: Path) -> None:
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": {"direct": DIRECT}}))
     assert "secret" not in repr(only(linux(home)).agents)
 
@@ -112,20 +112,18 @@ def test_nothing_but_names_and_the_proxy_is_kept_of_a_settings_file(home: Path) 
     ("text", "is_wrong"),
     [("{", True), ("[" * 100_000, True), ("[1]", False), ('{"agent_servers": 3}', False), ("", False)],
 )
-def test_settings_without_agents_have_none_and_what_is_no_json_is_said_to_be_so(
-    home: Path, text: str, is_wrong: bool
-) -> None:
+def test_settings_without_agents_have_none_and_invalid_json_is_reported(home: Path, text: str, is_wrong: bool) -> None:
     write(home / ".jetbrains/acp.json", text)
     found = only(linux(home))
     assert (found.agents, found.problem is not None) == ((), is_wrong)
 
 
-def test_settings_that_cannot_be_read_are_said_to_be_so(home: Path) -> None:
+def test_unreadable_settings_are_reported(home: Path) -> None:
     (home / ".jetbrains/acp.json").mkdir(parents=True)
     assert only(linux(home)).problem == "Is a directory"
 
 
-def test_a_program_is_read_for_the_plugin_and_for_the_proxy(home: Path) -> None:
+def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> None:
     ai = write(home / ".config/nvim/lua/plugins/ai.lua", 'require("codecompanion").setup({ "acp-proxy", "run" })')
     old = write(home / ".config/nvim/lua/plugins/old.lua", '{ "yetone/avante.nvim" } \n  -- acp-proxy some day')
     write(home / ".config/nvim/init.lua", "-- codecompanion\n")
@@ -134,7 +132,7 @@ def test_a_program_is_read_for_the_plugin_and_for_the_proxy(home: Path) -> None:
     assert found == [(Name.CODECOMPANION, ai, True), (Name.AVANTE, old, False)]
 
 
-def test_what_emacs_installs_is_not_the_users_configuration(home: Path) -> None:
+def test_packages_of_emacs_are_not_the_users_configuration(home: Path) -> None:
     mine = write(home / ".emacs.d/lisp/ai.el", "(require 'agent-shell)")
     write(home / ".emacs.d/elpa/agent-shell-1/agent-shell.el", "agent-shell")
     assert only(linux(home)).path == mine
@@ -158,14 +156,14 @@ def test_what_emacs_installs_is_not_the_users_configuration(home: Path) -> None:
         ("win32", {}, Name.AGENT_SHELL, "AppData/Roaming/.emacs.d/init.el"),
     ],
 )
-def test_where_nothing_is_yet_the_usual_file_is_named(
+def test_without_a_configuration_the_usual_file_is_named(
     home: Path, platform: str, environment: dict[str, str], editor: Name, expected: str
 ) -> None:
     placed = {name: value.replace("/HOME", str(home)) for name, value in environment.items()}
     assert file_for(EDITORS[editor], Machine(platform, home, placed)) == (home / expected, False)
 
 
-def test_a_file_that_is_there_goes_before_the_usual_one(home: Path) -> None:
+def test_an_existing_file_goes_before_the_usual_one(home: Path) -> None:
     flatpak = write(home / ".var/app/dev.zed.Zed/config/zed/settings.json", "{}")
     assert file_for(EDITORS[Name.ZED], linux(home)) == (flatpak, True)
     usual = write(home / ".config/zed/settings.json", "{}")

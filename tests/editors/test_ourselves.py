@@ -1,4 +1,4 @@
-"""An editor is given a path that stays."""
+"""An editor gets a path that stays valid."""
 
 import os
 from pathlib import Path
@@ -30,17 +30,17 @@ def test_a_link_to_the_command_stays_one(tmp_path: Path) -> None:
     assert ourselves(str(link), PYTHON).words == [str(link)]
 
 
-def test_of_an_installed_command_there_is_nothing_to_note() -> None:
+def test_an_installed_command_needs_no_note() -> None:
     assert ourselves("/home/user/.local/bin/acp-proxy", PYTHON).note is None
 
 
-def test_a_module_is_said_to_be_one() -> None:
+def test_a_module_gets_a_note() -> None:
     found = ourselves("/somewhere/acp_proxy/__main__.py", PYTHON)
     assert found.words == [PYTHON, "-m", "acp_proxy"]
     assert found.note is not None
 
 
-def test_a_cache_is_said_to_be_no_place_to_stay() -> None:
+def test_a_temporary_directory_gets_a_note() -> None:
     found = ourselves("/home/user/.cache/uv/archive-v0/x/bin/acp-proxy", PYTHON)
     assert found.words == ["/home/user/.cache/uv/archive-v0/x/bin/acp-proxy"]
     assert found.note is not None

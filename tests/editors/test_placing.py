@@ -1,4 +1,4 @@
-"""What is said and printed for a file that is there can be done to the letter, and the rest of the file stays."""
+"""The advice for an existing file can be followed literally, and keeps the rest of the file."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def member_of(editor: Name) -> str:
 
 def done(there: str, told: Placed, member: str) -> Any:
     """The settings after what was told was done, which has to be JSON of the strictest kind."""
-    if "(found, with nothing in it)" in told.where:
+    if told.where.endswith("which is empty"):
         return json.loads(told.text)
     if told.where.endswith("right behind its outermost {"):
         at = there.index("{") + 1
@@ -63,11 +63,11 @@ def done(there: str, told: Placed, member: str) -> Any:
         f'{{"MEMBER": "{REPLACED}", "theme": 1}}',
     ],
 )
-def test_settings_that_are_there_get_the_entry_and_keep_the_rest(editor: Name, there: str) -> None:
+def test_existing_settings_get_the_entry_and_keep_the_rest(editor: Name, there: str) -> None:
     member = member_of(editor)
     there = there.replace("MEMBER", member)
     told = place(editor, there)
-    assert told.where.startswith(f"Put this into {PATH} (found")
+    assert told.where.startswith(f"Put this into {PATH}, ")
     after = done(there, told, member)
     entry = after[member].pop(TITLE)
     assert (entry["command"], entry["args"], entry["env"]) == (COMMAND[0], COMMAND[1:], {"KEY": "v"})
@@ -78,35 +78,35 @@ def test_settings_that_are_there_get_the_entry_and_keep_the_rest(editor: Name, t
 
 
 @pytest.mark.parametrize("editor", JSON_EDITORS)
-def test_settings_of_comments_alone_get_all_of_it(editor: Name) -> None:
+def test_settings_with_only_comments_get_everything(editor: Name) -> None:
     told = place(editor, "// a { to come\n")
-    assert (told.text, "with nothing in it" in told.where) == (made(editor).whole, True)
+    assert (told.text, told.where) == (made(editor).whole, f"Put this into {PATH}, which is empty")
 
 
-def test_comments_in_settings_that_set_nothing_stay() -> None:
+def test_comments_in_empty_settings_stay() -> None:
     told = place(Name.ZED, "{ // mine\n}")
-    assert told.where.endswith('(found, without "agent_servers"), right behind its outermost {')
+    assert told.where.endswith(", right behind its outermost {")
     assert commented.read("{" + told.text + "// mine\n}") == json.loads(made(Name.ZED).whole)
 
 
 @pytest.mark.parametrize("there", ['{"agent_', "[1]", OSError(13, "Permission denied")])
-def test_of_settings_that_cannot_be_read_that_is_said_and_all_of_it_is_told(there: str | OSError) -> None:
+def test_unreadable_settings_get_everything(there: str | OSError) -> None:
     told = place(Name.ZED, there)
     assert told.text == made(Name.ZED).whole
-    assert told.where.startswith(f"{PATH} (found, but it ")
+    assert told.where.startswith(f"Add this to the content of {PATH} (it ")
 
 
 @pytest.mark.parametrize("editor", list(Name))
-def test_all_of_it_is_told_for_no_file_and_where_it_is_wished(editor: Name) -> None:
+def test_a_missing_file_and_whole_get_everything(editor: Name) -> None:
     there = '{"agent_servers": {}, "acp.agents": {}}'
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'
     assert place(editor, None).text == place(editor, there, whole=True).text == made(editor).whole
-    assert "not there yet" in place(editor, None).where
-    assert "(found)" in place(editor, there, whole=True).where
+    assert place(editor, None).where.startswith(f"Create {PATH} ")
+    assert not place(editor, there, whole=True).where.startswith("Create")
 
 
-ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), beside what is there'
+ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its opts), next to the existing entries'
 
 
 @pytest.mark.parametrize("editor", LUA_EDITORS)
@@ -120,7 +120,7 @@ ALL_OF_IT = 'into what you give to require("PLUGIN").setup (with lazy.nvim: its 
         'require("PLUGIN").setup({\n -- adapters = {\n -- acp_providers = { \n -- provider = 1 })\n',
     ],
 )
-def test_a_program_without_the_members_gets_all_of_it(editor: Name, there: str) -> None:
+def test_a_program_without_the_members_gets_everything(editor: Name, there: str) -> None:
     told = place(editor, there.replace("PLUGIN", editor))
     assert told.text == made(editor).whole
     assert told.where.endswith(ALL_OF_IT.replace("PLUGIN", editor))
@@ -155,11 +155,11 @@ def test_a_program_without_the_members_gets_all_of_it(editor: Name, there: str) 
         ),
     ],
 )
-def test_a_program_with_the_members_gets_what_belongs_into_them(
+def test_a_program_with_the_members_gets_their_content(
     editor: Name, there: str, into: str, begins: str, also: list[str]
 ) -> None:
     told = place(editor, f'require("{editor}").setup({{ {there} }})')
-    assert told.where.startswith(f"Put this into {PATH} (found)")
+    assert told.where.startswith(f"Put this into {PATH}, ")
     assert into in told.where
     assert told.text.startswith(begins)
     assert told.text != made(editor).whole
@@ -167,7 +167,7 @@ def test_a_program_with_the_members_gets_what_belongs_into_them(
 
 
 @pytest.mark.parametrize("editor", LUA_EDITORS)
-def test_what_belongs_into_the_members_is_a_part_of_the_whole(editor: Name) -> None:
+def test_the_content_of_the_members_is_part_of_everything(editor: Name) -> None:
     snippet = made(editor)
     bare = [line.strip() for line in snippet.whole.split("\n")]
     for depth in range(len(snippet.members) + 1):
@@ -175,6 +175,6 @@ def test_what_belongs_into_the_members_is_a_part_of_the_whole(editor: Name) -> N
         assert bare[len(bare) - len(part) - depth : len(bare) - depth] == part
 
 
-def test_emacs_reads_from_top_to_bottom_so_it_belongs_at_the_end() -> None:
+def test_the_snippet_for_emacs_goes_to_the_end() -> None:
     told = place(Name.AGENT_SHELL, "(require 'agent-shell)")
-    assert (told.where, told.text) == (f"Put this into {PATH} (found), at its end", made(Name.AGENT_SHELL).whole)
+    assert (told.where, told.text) == (f"Put this into {PATH}, at its end", made(Name.AGENT_SHELL).whole)

@@ -1,4 +1,4 @@
-"""Each snippet says the same command as the words that it was made of."""
+"""Each snippet contains exactly the command that it was made from."""
 
 import ast
 import json
@@ -72,7 +72,7 @@ def test_a_program_is_balanced_and_has_the_words_in_order(editor: Name, agent: s
             assert {*variables, *variables.values()} <= set(strings(text))
 
 
-def test_an_agent_that_the_editor_knows_keeps_its_name_there() -> None:
+def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
     assert 'extend("claude_code"' in made(Name.CODECOMPANION, "claude-agent-acp")
     assert '["claude-code"] = {' in made(Name.AVANTE, "claude-agent-acp")
     assert '["claude-agent-acp"] = {' in made(Name.AGENTIC, "claude-agent-acp")
@@ -81,14 +81,14 @@ def test_an_agent_that_the_editor_knows_keeps_its_name_there() -> None:
     assert '"Claude (kept)"' in made(Name.ZED, "claude-agent-acp")
 
 
-def test_an_agent_that_the_editor_does_not_know_gets_a_name_of_its_own() -> None:
+def test_an_unknown_agent_gets_a_new_name() -> None:
     assert '["some_agent"] = function()' in made(Name.CODECOMPANION)
     assert '["some-agent"] = {' in made(Name.AVANTE)
     assert 'name = "some-agent (kept)"' in made(Name.AGENTIC)
     assert ":identifier 'some-agent" in made(Name.AGENT_SHELL)
 
 
-def test_codecompanion_takes_a_variables_value_as_it_is() -> None:
+def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
     """A string that is the name of a variable, or begins with ``cmd:``, would be replaced."""
     text = made(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
     assert 'function() return "HOME" end' in text

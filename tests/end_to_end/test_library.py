@@ -142,7 +142,7 @@ def test_a_prompt_after_a_soft_delete_begins_anew_and_both_can_be_had(proxied: P
         assert editor.end() == 0
     origins = {entries(path)[0]["origin"] for path in proxied.transcripts()}
     assert origins == {"recorded", "partial"}
-    assert sessions(proxied, "verify") == "Nothing is damaged.\n"
+    assert sessions(proxied, "verify") == "No damage found.\n"
 
 
 def test_a_turn_during_which_its_session_is_deleted_softly_leaves_a_gap_when_it_is_restored(proxied: Proxied) -> None:

@@ -24,7 +24,7 @@ READING: list[Words] = [
     ("sessions", "list"),
     ("sessions", "list", "--json"),
     ("sessions", "show", "last"),
-    ("sessions", "show", "packed"),
+    ("sessions", "show", "compressed"),
     ("sessions", "search", "cookie"),
     ("sessions", "export", "last", "--redact", "keys"),
     ("sessions", "export", "--all", "--format", "jsonl", "--force", "--output", "exported"),
@@ -32,7 +32,7 @@ READING: list[Words] = [
     ("sessions", "path", "last"),
     ("sessions", "restore", "--list"),
     ("sessions", "prune", "--keep", "1", "--dry-run"),
-    ("sessions", "compact", "--dry-run"),
+    ("sessions", "compress", "--dry-run"),
     ("sessions", "redact", "--dry-run"),
     ("sessions", "repair", "--dry-run"),
     ("replay", "last"),
@@ -43,7 +43,7 @@ CHANGING: list[Words] = [
     ("sessions", "rename", "last", "A title"),
     ("sessions", "restore", "last"),
     ("sessions", "prune", "--keep", "1", "--yes"),
-    ("sessions", "compact"),
+    ("sessions", "compress"),
     ("sessions", "redact"),
     ("sessions", "repair"),
     ("sessions", "import", "exported.jsonl"),
@@ -78,13 +78,13 @@ every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_dir
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Both]:
-    """With an index and search tables; one session is packed, one deleted softly, and one is in no index yet."""
+    """With an index and search tables; one session is compressed, one deleted softly, and one is in no index yet."""
     store = Both(tmp_path / "store")
-    for at, session in enumerate(("plain", "packed", "gone")):
+    for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
     rows = {row.session: row for row in store.sessions()}
-    assert store.compact(rows["packed"].agent, rows["packed"].name, Terms(min_size=1, older_than=0))
+    assert store.compress(rows["compressed"].agent, rows["compressed"].name, Terms(min_size=1, older_than=0))
     store.remove(rows["gone"], soft=True)
     store_session(store, "newest", ("Mend another cookie", []), at=1_700_000_009)
     yield store
@@ -153,7 +153,7 @@ def test_a_verify_says_what_it_has_not_looked_at(store: Both, protect: Protect) 
         [
             "index.sqlite3: not looked at: is not used while nothing can be written",
             "search: not looked at: is not used while nothing can be written",
-            "Nothing is damaged.",
+            "No damage found.",
         ],
     )
     assert files(store.root) == before

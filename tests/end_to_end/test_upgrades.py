@@ -63,17 +63,17 @@ def copy(proxied: Proxied) -> Copy:
     return Copy(proxied)
 
 
-def packed_session(proxied: Proxied, session: str) -> None:
+def compressed_session(proxied: Proxied, session: str) -> None:
     """A session that is stored compressed."""
     store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
-    assert store.sessions()  # what the index has not seen is not packed
-    assert store.compact(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
+    assert store.sessions()  # what the index has not seen is not compressed
+    assert store.compress(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
 
 
 def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Proxied, copy: Copy) -> None:
-    packed_session(proxied, "packed")
-    packed_session(proxied, "also-packed")
+    compressed_session(proxied, "compressed")
+    compressed_session(proxied, "also-compressed")
     damaged = store_session(Both(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
     damaged.write_bytes(b"{" + damaged.read_bytes())
     with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
@@ -82,17 +82,17 @@ def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Pr
 
         assert "I heard: one" in texts(editor.prompt(session, "one"))
         listed = [each["sessionId"] for each in editor.sessions()]
-        assert {session, "packed", "also-packed"} <= set(listed)
+        assert {session, "compressed", "also-compressed"} <= set(listed)
         assert editor.sessions(cwd="/elsewhere") == []
         with pytest.raises(RequestFailed, match="Invalid cursor"):
             editor.sessions(cursor="none")
         assert "I heard: one" in texts(conversation(editor.load(session).updates))
-        for name in ("packed", "damaged"):
+        for name in ("compressed", "damaged"):
             assert editor.load(name).updates, name
-        [answer] = texts(editor.prompt("packed", "again"))  # it is handed over, and its transcript is plain again
-        assert "said in packed" in answer
-        editor.request("session/delete", {"sessionId": "also-packed"})
-        assert "also-packed" not in [each["sessionId"] for each in editor.sessions()]
+        [answer] = texts(editor.prompt("compressed", "again"))  # it is handed over, and its transcript is plain again
+        assert "said in compressed" in answer
+        editor.request("session/delete", {"sessionId": "also-compressed"})
+        assert "also-compressed" not in [each["sessionId"] for each in editor.sessions()]
         assert texts(editor.prompt(session, "two"))
 
         agent = psutil.Process(editor.pid).children()
@@ -122,10 +122,10 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
 
 @pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.packed", "acp_proxy.shell.replaying"])
 def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
-    packed_session(proxied, "packed")
+    compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
-        refused = editor.load("packed").answer["error"]
+        refused = editor.load("compressed").answer["error"]
         assert "upgraded" in refused["message"]
         assert "Restart the agent" in refused["message"]
         assert "I heard: two" in texts(editor.prompt(session, "two"))

@@ -5,11 +5,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fuzz import growth
 from fuzz.choices import Choices
 from fuzz.corpus import FIXTURES, about, found, mutations, names, seeds, target
 from fuzz.growth import Shape
+from tests import strategies  # noqa: F401 - a busy machine is no failure
 
 FOUND = [(name, path) for name in names() for path in found(name)]
 
@@ -26,6 +29,13 @@ def test_what_a_target_begins_with_breaks_nothing(name: str) -> None:
         take(data)
     assert begins_with
     assert about(name)
+
+
+@pytest.mark.parametrize("name", names())
+@settings(max_examples=200)
+@given(data=st.binary(max_size=400))
+def test_no_input_breaks_a_target(name: str, data: bytes) -> None:
+    target(name)(data)
 
 
 def test_every_fixture_belongs_to_a_target() -> None:

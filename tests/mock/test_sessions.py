@@ -9,9 +9,8 @@ from acp_proxy.mock.sessions import Sessions, recorded
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Request, RequestId
 from acp_proxy.wire.record import Entry, Header
-from tests import strategies  # noqa: F401 - a busy machine is no failure
 from tests.mock.recording import MODES, session
-from tests.replay.test_any_entries import entries as any_entries
+from tests.strategies import any_entries
 from tests.transcripts import talk
 
 COMMANDS = [{"name": "review", "description": "Review"}]
@@ -105,7 +104,7 @@ def test_what_is_told_ends_with_the_latest_state() -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(any_entries(), max_size=12))
+@given(st.lists(any_entries, max_size=12))
 def test_whatever_a_transcript_holds_it_is_a_session(found: list[Entry | None]) -> None:
     session = recorded(Header("s", None, record.RECORDED, ""), [entry for entry in found if entry is not None])
     sessions = Sessions([session])

@@ -5,9 +5,8 @@ from acp_proxy.mock.turns import NO_END, Answer, Ask, Await, Keep, Send, Step, T
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
-from tests import strategies  # noqa: F401 - a busy machine is no failure
 from tests.mock.recording import SELECTED, asked, call, decided, entries
-from tests.replay.test_any_entries import entries as any_entries
+from tests.strategies import any_entries
 from tests.transcripts import talk
 
 
@@ -90,7 +89,7 @@ def test_what_was_noted_of_terminals_is_kept_and_the_clients_own_messages_are_no
 
 
 @settings(max_examples=50)
-@given(st.lists(any_entries(), max_size=12))
+@given(st.lists(any_entries, max_size=12))
 def test_whatever_a_transcript_holds_each_of_its_turns_ends_once(found: list[Entry | None]) -> None:
     for turn in cut("s", [entry for entry in found if entry is not None]):
         assert sum(isinstance(step, Answer) for step in turn.steps) == 1

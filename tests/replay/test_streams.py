@@ -11,9 +11,9 @@ from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.streams import Streams
-from tests.replay import test_any_entries
 from tests.replay.conversations import PARENT, RUNS, SESSION, Step, conversations
 from tests.replay.entries import THOUGHT, answer, call, changed, chunk, prompt, text, update
+from tests.strategies import any_entries
 
 MODES = get_args(Mode)
 
@@ -101,7 +101,7 @@ def test_it_makes_no_difference_for_any_conversation(talk: list[Step], mode: Mod
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(test_any_entries.entries(), st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
+@given(st.lists(st.tuples(any_entries, st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
 def test_it_makes_no_difference_for_whatever_stands_there(found: list[tuple[Entry | None, int]], mode: Mode) -> None:
     lines = [line(entry) for entry, times in found if entry is not None for _ in range(times)]
     assert at_once(lines, mode)[0] == one_by_one(lines, mode)

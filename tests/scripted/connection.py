@@ -1,7 +1,7 @@
-"""The scripted agent's side of the line: whole lines out, requests of its own, and calls that can be cancelled.
+"""The scripted agent's connection: it writes complete lines, sends its own requests, and can cancel calls.
 
-Guarantees that lines of different threads never interleave, and that a wait ends when its call is cancelled.
-A client that has gone away is no error: what is written then is dropped.
+Lines of different threads never interleave, and a wait ends when its call is cancelled. If the client has left, writes
+are dropped without an error.
 """
 
 import json
@@ -15,7 +15,7 @@ STDOUT = 1
 
 
 class RpcError(Exception):
-    """An error that answers a request."""
+    """An error as the answer to a request."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -24,7 +24,7 @@ class RpcError(Exception):
 
 @dataclass(eq=False)
 class Call:
-    """A request that is being served, from its arrival to the last step after its answer."""
+    """A request in service, from its arrival to the last step after its answer."""
 
     id: Any
     method: str
@@ -99,11 +99,11 @@ class Connection:
             self.write(encode({"jsonrpc": "2.0", "id": call.id, "error": error}))
 
     def refuse_unread(self, code: int, message: str) -> None:
-        """Refuse a line of which not even the id is known."""
+        """Refuse a line without a readable id."""
         self.write(encode({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}))
 
     def ask(self, method: str, params: dict[str, Any], *, wait: bool) -> int:
-        """Send a request of the agent's own; its id."""
+        """Send a request of the agent, and return its id."""
         with self._changed:
             number, self._next_id = self._next_id, self._next_id + 1
             if wait:
@@ -112,7 +112,7 @@ class Connection:
         return number
 
     def wait_answer(self, call: Call, number: int) -> Any:
-        """The result or the error that answered; None if the call was cancelled first."""
+        """The result or the error of the answer; None if the call was cancelled first."""
         self.wait(call, lambda: number in self._answers)
         with self._changed:
             self._awaited.discard(number)

@@ -1,7 +1,7 @@
-"""What the scripted agent remembers: its sessions, their prompts and its answers.
+"""The scripted agent's memory: its sessions, their prompts and its answers.
 
-With a directory, each session is one JSON file, replaced atomically, so that a session outlives the process.
-Without one, the memory ends with the process. Two processes may share a directory; the last to write a session wins.
+With a directory, each session is one JSON file, replaced atomically, so that it outlives the process. Without one, the
+memory ends with the process. Two processes may share a directory; the last write of a session wins.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ TITLE_LIMIT = 80  # what fits in one line of a session list
 
 @dataclass
 class Exchange:
-    """One prompt's text, and the text that the agent answered."""
+    """The text of a prompt, and the text of its answer."""
 
     prompt: str
     answer: str = ""
@@ -54,7 +54,7 @@ class Memory:
             return self._read(session_id)
 
     def add_prompt(self, session_id: str, text: str) -> Session | None:
-        """The session with this prompt as its newest, or None if it is not known."""
+        """The session with this prompt as its newest, or None if the session is unknown."""
         with self._lock:
             session = self._read(session_id)
             if session is not None:
@@ -63,7 +63,7 @@ class Memory:
             return session
 
     def set_answer(self, session_id: str, number: int, text: str) -> None:
-        """Remember the answer to the prompt of this number, counted from 1; a forgotten session stays forgotten."""
+        """Remember the answer to this prompt, counted from 1. A forgotten session stays forgotten."""
         with self._lock:
             session = self._read(session_id)
             if session is not None and number <= len(session.exchanges):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.shell import idling
-from acp_proxy.shell.idling import compact
-from acp_proxy.transcripts.files.names import packed
+from acp_proxy.shell.idling import compress
+from acp_proxy.transcripts.files.names import compressed
 from tests.shell.sides import SECONDS, Talk, chunk
 from tests.stored import Both
 from tests.transcripts.cold import age, content, kept
@@ -42,20 +42,20 @@ def _made_cold(store: Both, session: str = "cold") -> Path:
 
 def in_a_thread(store: Both, goes_on: bool) -> None:
     """Its thread's priority is not given back."""
-    thread = threading.Thread(target=compact, args=(store.root, lambda: goes_on))
+    thread = threading.Thread(target=compress, args=(store.root, lambda: goes_on))
     thread.start()
     thread.join(SECONDS)
     assert not thread.is_alive()
 
 
-def test_what_is_cold_is_packed_once_a_day(store: Both, cold: Path) -> None:
+def test_what_is_cold_is_compressed_once_a_day(store: Both, cold: Path) -> None:
     warm = kept(store, "warm")
     in_a_thread(store, True)
-    assert (cold.exists(), packed(cold).exists(), warm.exists()) == (False, True, True)
+    assert (cold.exists(), compressed(cold).exists(), warm.exists()) == (False, True, True)
     later = _made_cold(store, "later")
     in_a_thread(store, True)
     assert later.exists()
-    age(store.root / "compacted", 1.01)
+    age(store.root / "compressed", 1.01)
     in_a_thread(store, True)
     assert not later.exists()
 
@@ -77,7 +77,7 @@ def test_its_thread_gives_way_to_others_and_no_less_than_before(
 
     def work() -> None:
         os.setpriority(os.PRIO_PROCESS, thread := threading.get_native_id(), max(before, usual))
-        compact(store.root, lambda: False)
+        compress(store.root, lambda: False)
         found.append(os.getpriority(os.PRIO_PROCESS, thread))
 
     usual = os.getpriority(os.PRIO_PROCESS, 0)
@@ -88,12 +88,12 @@ def test_its_thread_gives_way_to_others_and_no_less_than_before(
 
 
 def test_a_store_in_trouble_is_left_alone(store: Both, cold: Path) -> None:
-    os.mkdir(store.root / "compacted")
+    os.mkdir(store.root / "compressed")
     in_a_thread(store, True)
     assert cold.exists()
 
 
-def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Both, cold: Path) -> None:
+def test_a_relay_that_hears_nothing_compresses_what_is_cold_and_goes_on(store: Both, cold: Path) -> None:
     before = content(cold)
     talk = Talk(store, idle_seconds=0.01)
     talk.open()
@@ -110,10 +110,10 @@ def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Both, 
     assert talk.warnings == []
 
 
-def test_a_relay_that_was_not_told_to_packs_nothing(store: Both, cold: Path) -> None:
+def test_a_relay_that_was_not_told_to_compresses_nothing(store: Both, cold: Path) -> None:
     talk = Talk(store)
     talk.open()
     talk.turn("one")
     talk.end()
     assert cold.exists()
-    assert not (store.root / "compacted").exists()
+    assert not (store.root / "compressed").exists()

@@ -13,7 +13,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import idling, watch
 from acp_proxy.shell.watch import Watch
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import packed, unfinished
+from acp_proxy.transcripts.files.names import compressed, unfinished
 from tests.recording.hanging import HangingStore, come_back
 from tests.recording.notes import SECONDS, Notes, said
 from tests.shell.sides import Talk
@@ -129,22 +129,22 @@ def test_a_store_that_has_much_to_do_is_looked_at_while_it_has_and_is_none_that_
 
 @pytest.fixture
 def two_cold(notes: Notes) -> list[Path]:
-    """In the order in which they are packed."""
+    """In the order in which they are compressed."""
     paths = sorted(cold.kept(Both(notes.store.root), session) for session in ("one", "two"))
     for path in paths:
         cold.age(path, 8)
     return paths
 
 
-def test_what_is_cold_is_packed_when_nothing_has_passed_for_a_while(
+def test_what_is_cold_is_compressed_when_nothing_has_passed_for_a_while(
     watching: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
     watching(notes.recorder, SOON)
     wait_until(lambda: not any(path.exists() for path in two_cold))
-    assert all(packed(path).exists() for path in two_cold)
+    assert all(compressed(path).exists() for path in two_cold)
 
 
-def test_nothing_is_packed_while_a_replay_runs(watching: Watching, notes: Notes, two_cold: list[Path]) -> None:
+def test_nothing_is_compressed_while_a_replay_runs(watching: Watching, notes: Notes, two_cold: list[Path]) -> None:
     ended = threading.Event()
     watching(notes.recorder, SOON, lambda: not ended.is_set())
     for _ in range(10):
@@ -155,7 +155,7 @@ def test_nothing_is_packed_while_a_replay_runs(watching: Watching, notes: Notes,
     wait_until(lambda: not any(path.exists() for path in two_cold))
 
 
-def test_where_nothing_is_to_be_packed_it_is_never_idle(watching: Watching, notes: Notes) -> None:
+def test_where_nothing_is_to_be_compressed_it_is_never_idle(watching: Watching, notes: Notes) -> None:
     notes.recorder.gate = gate = LookedAt(notes.recorder._backlog)
     gate.looks = 10
     watched = watching(notes.recorder, None)
@@ -173,10 +173,10 @@ def patient(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> Watching:
 
 
 def is_under_way(path: Path) -> bool:
-    return unfinished(packed(path)).exists()
+    return unfinished(compressed(path)).exists()
 
 
-def test_a_line_ends_the_packing_that_is_under_way(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
+def test_a_line_ends_the_compression_that_is_under_way(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, and not end
         watched = patient(notes.recorder, SOON)
         wait_until(lambda: is_under_way(two_cold[0]))

@@ -1,9 +1,9 @@
-"""Transcripts that are worth packing, and what is done to the packed ones."""
+"""Transcripts that are worth compressing, and what is done to the compressed ones."""
 
 import os
 from pathlib import Path
 
-from acp_proxy.transcripts.files.names import file_name, packed
+from acp_proxy.transcripts.files.names import compressed, file_name
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.lives.packing import Made, Terms
 from tests.stored import Both
@@ -26,15 +26,15 @@ def path(store: Both, session: str = talk.SESSION) -> Path:
     return store.root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
 
 
-def pack(store: Both, session: str = talk.SESSION, terms: Terms = AT_ONCE) -> Made | None:
-    return store.compact(AGENT, file_name(session), terms)
+def compress(store: Both, session: str = talk.SESSION, terms: Terms = AT_ONCE) -> Made | None:
+    return store.compress(AGENT, file_name(session), terms)
 
 
-def packed_now(store: Both, session: str = talk.SESSION) -> Path:
-    """The packed file; the plain one is gone."""
-    assert pack(store, session) is not None
+def compressed_now(store: Both, session: str = talk.SESSION) -> Path:
+    """The compressed file; the plain one is gone."""
+    assert compress(store, session) is not None
     assert not path(store, session).exists()
-    return packed(path(store, session))
+    return compressed(path(store, session))
 
 
 def content(at: Path) -> bytes:

@@ -67,9 +67,9 @@ NARROW = """\
 Something is missing here: the recording
 was interrupted (ENOSPC).
 
-The conversation goes on in a new
-session of the agent, which was given a
-record of it.
+The conversation continues in a new
+session of the agent, which got a record
+of it.
 
 The turn ended at the limit of tokens.
 
@@ -79,8 +79,8 @@ The turn ended at the limit of tokens.
 
 \x1b[1;7mTurn 4 · 2026-11-20 09:15:02\x1b[0m
 
-This turn has no end: it is under way,
-or what ran it was ended.
+This turn has no end: it is still
+running, or its process ended.
 """
 WIDE = """\
 \x1b[1;7mTurn 1 · 2026-11-20 09:15:02\x1b[0m
@@ -131,8 +131,8 @@ WIDE = """\
 
 \x1b[33mSomething is missing here: the recording was interrupted (ENOSPC).\x1b[0m
 
-\x1b[33mThe conversation goes on in a new session of the agent, which was given a record\x1b[0m
-\x1b[33mof it.\x1b[0m
+\x1b[33mThe conversation continues in a new session of the agent, which got a record of \x1b[0m
+\x1b[33mit.\x1b[0m
 
 \x1b[33mThe turn ended at the limit of tokens.\x1b[0m
 
@@ -142,7 +142,7 @@ WIDE = """\
 
 \x1b[1;7mTurn 4 · 2026-11-20 09:15:02\x1b[0m
 
-\x1b[33mThis turn has no end: it is under way, or what ran it was ended.\x1b[0m
+\x1b[33mThis turn has no end: it is still running, or its process ended.\x1b[0m
 """
 
 

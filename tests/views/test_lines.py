@@ -54,7 +54,7 @@ Tool, later: Read auth.py [failed]
 
 Note: Something is missing here: the recording was interrupted (ENOSPC).
 
-Note: The conversation goes on in a new session of the agent, which was given a record of it.
+Note: The conversation continues in a new session of the agent, which got a record of it.
 
 Note: The turn ended at the limit of tokens.
 
@@ -64,7 +64,7 @@ Error: Authentication required
 
 --- Turn 4, 2026-11-20T09:15:02.123Z ---
 
-Note: This turn has no end: it is under way, or what ran it was ended.
+Note: This turn has no end: it is still running, or its process ended.
 """
 
 

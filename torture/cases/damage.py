@@ -556,7 +556,7 @@ def under_a_running_proxy(scale: Scale) -> Outcome:
             heard = [text for turn in turns for text in texts(turn)]
             count.checked += len(heard)
             count.lost += len([text for text in heard if text not in "".join(loaded)])
-            count.mended += b"mended" in said
+            count.mended += b"  repaired" in said
             if mending.returncode:
                 count.trouble.append(said.decode())
             left = subprocess.run([*PROXY, "sessions", "verify", "--store", str(proxied.store)], capture_output=True)

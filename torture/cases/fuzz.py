@@ -18,7 +18,8 @@ SHOWN = 500  # bytes of an input that broke something: `make fuzz` keeps the fil
 def run(scale: Scale) -> Iterator[Outcome]:
     for name in names():
         yield guided(name, scale) if running.is_there() and not scale.short else by_chance(name, scale)
-    yield grown(scale)
+    if not scale.short:
+        yield grown()
 
 
 def guided(name: str, scale: Scale) -> Outcome:
@@ -43,9 +44,8 @@ def outcome(name: str, tried: int, how: str, trouble: tuple[str, ...]) -> Outcom
     return Outcome(f"{name}: {about(name)}", tried, tried, "inputs", lost=len(trouble), also=how, trouble=trouble)
 
 
-def grown(scale: Scale) -> Outcome:
-    """Timed in the long form; in the short one, what is done is counted."""
-    found = [growth.counted(shape) if scale.short else growth.measured(shape) for shape in growth.SHAPES]
+def grown() -> Outcome:
+    found = [growth.measured(shape) for shape in growth.SHAPES]
     steep = tuple(str(one) for one in found if not one.is_well)
     steepest = max(found, key=lambda one: one.times)
     return Outcome(

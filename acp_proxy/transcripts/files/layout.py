@@ -10,7 +10,7 @@ from pathlib import Path
 from acp_proxy.errors import StoreRefused
 from acp_proxy.transcripts.files import access, names
 from acp_proxy.transcripts.files.journal import Journal
-from acp_proxy.transcripts.files.names import FORKED_SUFFIX, PACKED_SUFFIX, SUFFIX, forked, packed, unfinished
+from acp_proxy.transcripts.files.names import COMPRESSED_SUFFIX, FORKED_SUFFIX, SUFFIX, compressed, forked, unfinished
 
 FORMAT = 1
 JOURNAL = "state"
@@ -32,7 +32,7 @@ class Layout:
         self.search = root / "search"
         self.index = root / "index.sqlite3"
         self.format = root / "format"
-        self.compacted = root / "compacted"
+        self.compressed = root / "compressed"
         self.is_only_read = False
         """Nothing in it can be written: what is made of transcripts is made in memory."""
         self._journals: dict[str, Journal] = {}
@@ -117,7 +117,7 @@ class Layout:
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
         """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them
-        when they were repaired. Each as it is called when it is not packed."""
+        when they were repaired. Each as it is called when it is not compressed."""
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _files(folder, "*")})
@@ -130,13 +130,13 @@ class Layout:
         return sorted(found)
 
     def forms(self, agent: str) -> dict[str, os.stat_result | None]:
-        """Every transcript of an agent, with what is said of its file; None where it is packed."""
+        """Every transcript of an agent, with what is said of its file; None where it is compressed."""
         forms: dict[str, os.stat_result | None] = {}
         with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
             for file in found:
                 if (name := names.transcript_in(file.name)) is None:
                     continue
-                if file.name.endswith(PACKED_SUFFIX):
+                if file.name.endswith(COMPRESSED_SUFFIX):
                     forms.setdefault(name, None)
                     continue
                 with suppress(FileNotFoundError):  # it was deleted in this moment
@@ -208,7 +208,7 @@ class Layout:
     def exists(self, agent: str, name: str) -> bool:
         """Whether there is anything by the name of this transcript, in whatever form."""
         path = self.transcript(agent, name)
-        return any(map(os.path.lexists, (path, packed(path), forked(path), path)))  # it may just be finished
+        return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))  # it may just be finished
 
     def named_after(self, path: Path) -> Iterator[Path]:
         """A session's file, then those that were set aside: a file only ever goes that way."""
@@ -316,11 +316,11 @@ def _names_in(folder: Path) -> list[str]:
 
 def _remove(path: Path) -> None:
     """Every form of a transcript, the plain one last."""
-    for form in (unfinished(path), unfinished(packed(path)), packed(path), forked(path), path):
+    for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
         form.unlink(missing_ok=True)
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:
-    for suffix in (SUFFIX, PACKED_SUFFIX, FORKED_SUFFIX):
+    for suffix in (SUFFIX, COMPRESSED_SUFFIX, FORKED_SUFFIX):
         for path in folder.rglob(pattern + suffix):
             yield path.with_name(path.name.removesuffix(suffix) + SUFFIX)

@@ -20,9 +20,9 @@ ASIDE = "~"
 """Stands before the number of a transcript that was set aside, since its id was given to another session; and before
 the time (all digits) at which one was deleted softly."""
 SUFFIX = ".jsonl"
-PACKED_SUFFIX = ".jsonl.zst"
+COMPRESSED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
-"""Stands behind the name of a file that is being packed or unpacked."""
+"""Stands behind the name of a file that is being compressed or decompressed."""
 FORKED_SUFFIX = SUFFIX + ".fork"
 
 
@@ -57,18 +57,18 @@ def digit(name: str) -> str:
     return name.partition(ASIDE)[0][-1:]
 
 
-def packed(path: Path) -> Path:
-    """Where a transcript lies once it is packed."""
-    return path.with_name(path.name.removesuffix(SUFFIX) + PACKED_SUFFIX)
+def compressed(path: Path) -> Path:
+    """Where a transcript lies once it is compressed."""
+    return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
 def plain(path: Path) -> Path:
-    """Where a transcript lies that is not packed."""
-    return path.with_name(path.name.removesuffix(PACKED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
+    """Where a transcript lies that is not compressed."""
+    return path.with_name(path.name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
 
 
 def unfinished(path: Path) -> Path:
-    """What a packed or unpacked form is called until it is whole."""
+    """What a compressed or decompressed form is called until it is whole."""
     return path.with_name(path.name + UNFINISHED)
 
 
@@ -94,8 +94,8 @@ def kept_at(name: str) -> str:
 
 
 def transcript_in(file: str) -> str | None:
-    """The transcript that a file holds, whether packed or not, by the file's name. None: it is none of ours."""
-    name = file.removesuffix(PACKED_SUFFIX) if file.endswith(PACKED_SUFFIX) else file.removesuffix(SUFFIX)
+    """The transcript that a file holds, whether compressed or not, by the file's name. None: it is none of ours."""
+    name = file.removesuffix(COMPRESSED_SUFFIX) if file.endswith(COMPRESSED_SUFFIX) else file.removesuffix(SUFFIX)
     return name if name != file and is_ours(name) else None
 
 

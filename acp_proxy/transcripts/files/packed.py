@@ -26,8 +26,8 @@ CHUNK = 1024 * 1024
 """Of a transcript, at a time: a few milliseconds of work."""
 
 
-class Packed:
-    """An open packed file, read forwards; going back begins anew."""
+class Compressed:
+    """An open compressed file, read forwards; going back begins anew."""
 
     def __init__(self, fd: int) -> None:
         """Raises OSError."""

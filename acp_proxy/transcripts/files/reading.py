@@ -1,4 +1,4 @@
-"""One session's file, plain or packed, to be read: what is intact, whatever happened to the rest.
+"""One session's file, plain or compressed, to be read: what is intact, whatever happened to the rest.
 
 Never raises on damage (``None`` stands for a line that cannot be read), only OSError when the file itself cannot be
 read, and ``NewerFormat``.
@@ -20,8 +20,8 @@ from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
-if TYPE_CHECKING:  # loaded where something is told again, and where a packed file is met
-    from acp_proxy.transcripts.files.packed import Packed
+if TYPE_CHECKING:  # loaded where something is told again, and where a compressed file is met
+    from acp_proxy.transcripts.files.packed import Compressed
     from acp_proxy.wire.streams import Stream
 
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
@@ -65,19 +65,19 @@ class Reading:
     def __init__(self, path: Path, *, unfinished: bool = False) -> None:
         """``unfinished``: also a fork's that is not whole yet. Raises OSError, NewerFormat."""
         self.path = path
-        """Of the plain file, also where it is packed."""
+        """Of the plain file, also where it is compressed."""
         self.is_unfinished = False
         try:
-            self._fd, self.packed = to_read(path)
+            self._fd, self.compressed = to_read(path)
         except Unfinished:
             if not unfinished:
                 raise
-            self._fd, self.packed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
+            self._fd, self.compressed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
         self._read: Callable[[int, int], bytes]
         self._moved: bytes | None
-        self._read = self.packed.read if self.packed is not None else partial(read_at, self._fd)
+        self._read = self.compressed.read if self.compressed is not None else partial(read_at, self._fd)
         found = os.fstat(self._fd)
-        self.size = found.st_size if self.packed is None else self.packed.size
+        self.size = found.st_size if self.compressed is None else self.compressed.size
         self.inode = found.st_ino
         self._written = found.st_mtime
         self._searched, self._has_gap = 0, False
@@ -97,15 +97,15 @@ class Reading:
 
     @property
     def is_in_its_place(self) -> bool:
-        """Whether who opens it now finds the same file: it may have been packed, or made plain, since."""
-        for path in (self.path, names.packed(self.path)):
+        """Whether who opens it now finds the same file: it may have been compressed, or made plain, since."""
+        for path in (self.path, names.compressed(self.path)):
             with contextlib.suppress(OSError):
                 return os.stat(path).st_ino == self.inode
         return False
 
     def measure(self) -> None:
         """Take in what has been appended since."""
-        if self.packed is not None:
+        if self.compressed is not None:
             return
         found = os.fstat(self._fd)
         self.size, self._written = found.st_size, found.st_mtime
@@ -116,7 +116,7 @@ class Reading:
         But for a long line that somebody is in the middle of (``claim``): that is left out.
         """
         until = time.monotonic() + _WRITING_SECONDS
-        while self.packed is None and self.size and self._read(1, self.size - 1) != b"\n":
+        while self.compressed is None and self.size and self._read(1, self.size - 1) != b"\n":
             if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
                 if self._is_claimed():
                     whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
@@ -221,7 +221,7 @@ class Reading:
         start, done = self.entries_at, 0
         while done < size:
             step = min(-(start + done) % BLOCK or _COPY_STEP, size - done)
-            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.packed is None else 0
+            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.compressed is None else 0
             if not copied:
                 data = self._read(min(_READ_SIZE, step), start + done)
                 write_at(out, data, at + done)
@@ -258,7 +258,9 @@ class Reading:
         """The same; what was searched already is not read again."""
         while self.search():
             pass
-        return self._may_be_complete and not self._has_gap and (self.packed is None or not self.packed.is_damaged)
+        return (
+            self._may_be_complete and not self._has_gap and (self.compressed is None or not self.compressed.is_damaged)
+        )
 
     def search(self) -> bool:
         """Look a step further for gaps, and for other ids that the agent gave the session; False when all was seen."""
@@ -307,16 +309,16 @@ def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tu
         yield end + len(rest), rest
 
 
-def to_read(path: Path) -> "tuple[int, Packed | None]":
-    """The plain file, or else the packed one; each may be made from the other meanwhile. Raises OSError, Unfinished."""
+def to_read(path: Path) -> "tuple[int, Compressed | None]":
+    """The plain file, or else the compressed one; each may become the other meanwhile. Raises OSError, Unfinished."""
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
             return open_private(path, os.O_RDONLY), None
         with contextlib.suppress(FileNotFoundError):
-            fd = open_private(names.packed(path), os.O_RDONLY)
-            from acp_proxy.transcripts.files.packed import Packed
+            fd = open_private(names.compressed(path), os.O_RDONLY)
+            from acp_proxy.transcripts.files.packed import Compressed
 
-            return fd, Packed(fd)
+            return fd, Compressed(fd)
         if os.path.lexists(names.forked(path)):
             raise Unfinished(path)
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

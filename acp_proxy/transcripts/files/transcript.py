@@ -28,7 +28,7 @@ class Transcript:
     def __init__(self, path: Path, header: Header | None = None) -> None:
         """Open what is there, or begin it with a header.
 
-        Raises OSError; FileNotFoundError: it is not there (no header), is packed, or lost its name in this moment.
+        Raises OSError; FileNotFoundError: it is not there (no header), is compressed, or lost its name in this moment.
         """
         self.path = path
         self.beginning: Reading | None = None
@@ -43,7 +43,7 @@ class Transcript:
         self._header = b""
         try:
             self._share(header)
-            if not self.is_begun and not self.has_its_name():  # who packed it had it alone until now
+            if not self.is_begun and not self.has_its_name():  # who compressed it had it alone until now
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
             self.close()
@@ -65,13 +65,13 @@ class Transcript:
         """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
         return b"%d %d " % self._inode + (self._header or self._beginning())
 
-    def is_known_as(self, identity: bytes, *, unpacked: bool = False) -> bool:
+    def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
         """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now.
 
-        ``unpacked``: it was made again from its packed form just now.
+        ``decompressed``: it was made again from its compressed form just now.
         """
         *inode, beginning = identity.split(b" ", 2)
-        if not unpacked and inode != [b"%d" % number for number in self._inode]:
+        if not decompressed and inode != [b"%d" % number for number in self._inode]:
             return False
         now = self._beginning()
         return now == beginning or not now or not beginning
@@ -168,12 +168,12 @@ class Transcript:
 
 
 def _to_append(path: Path, *, create: bool) -> int:
-    """A file that is not there is made only where it is not packed either. Raises OSError."""
+    """A file that is not there is made only where it is not compressed either. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
     for form in _forms(path):
         with contextlib.suppress(FileNotFoundError):
             return open_private(form, flags)
-    if not create or os.path.lexists(names.packed(path)):
+    if not create or os.path.lexists(names.compressed(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     return open_private(path, flags | os.O_CREAT)
 

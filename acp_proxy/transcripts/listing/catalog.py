@@ -165,7 +165,7 @@ class Catalog:
         self.tell(remove)
         self.ask(lambda index: None, agent)
 
-    def packed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
+    def compressed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
         """A transcript is the same in another file: it need not be read again. Raises OSError, Unreadable."""
         moved: list[bool] = []
         self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))

@@ -1,4 +1,4 @@
-"""What becomes of sessions: begun, forked, packed, masked, imported, deleted, restored.
+"""What becomes of sessions: begun, forked, compressed, masked, imported, deleted, restored.
 
 What a delete may touch is in ``deleting``.
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import ASIDE, file_name, kept_as, kept_name, packed
+from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, kept_as, kept_name
 from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -57,7 +57,7 @@ def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused
             is_full = problem.errno in _NO_ROOM
             if not is_full or not (is_unused or stack.enter_context(unused(path))):
                 raise
-            with suppress(FileNotFoundError):  # it is packed
+            with suppress(FileNotFoundError):  # it is compressed
                 os.truncate(path, 0)  # whoever keeps others from opening it has it open: without a name it takes room
             layout.remove(agent, name)
             known.append(journal.DELETED, session, at)
@@ -179,11 +179,11 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
 def unused(path: Path) -> Iterator[bool]:
     """Whether nobody has a transcript open to append; then nobody opens it meanwhile. Raises OSError.
 
-    One that is packed may be made plain, and opened, by anybody while the journal is not ``alone`` the caller's.
+    One that is compressed may be made plain, and opened, by anybody while the journal is not ``alone`` the caller's.
     """
     try:
         fd = access.open_private(path, os.O_RDWR)  # as some network file systems want it for a lock
-    except FileNotFoundError:  # it is packed: who appends makes it plain
+    except FileNotFoundError:  # it is compressed: who appends makes it plain
         yield True
         return
     try:
@@ -221,10 +221,12 @@ def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
 
 def moved(source: Path, target: Path) -> str:
     """The name that a transcript has now: one with a number behind it where the target's is taken. Raises OSError."""
-    is_packed = not os.path.lexists(source)
+    is_compressed = not os.path.lexists(source)
     while True:
-        plain_form, packed_form = (source, target), (packed(source), packed(target))
-        (before, after), (leftover, other) = (packed_form, plain_form) if is_packed else (plain_form, packed_form)
+        plain_form, compressed_form = (source, target), (compressed(source), compressed(target))
+        (before, after), (leftover, other) = (
+            (compressed_form, plain_form) if is_compressed else (plain_form, compressed_form)
+        )
         if not os.path.lexists(other) and _is_moved(before, after):
             break
         target = target.with_stem(_next(target.stem))

@@ -200,7 +200,7 @@ def _is_current(source: Reading) -> bool:
 
     One that is plain by now may have been masked there; one that was unfinished may have gone before it was whole.
     """
-    return (source.packed is None and not source.is_unfinished) or source.is_in_its_place
+    return (source.compressed is None and not source.is_unfinished) or source.is_in_its_place
 
 
 def _parent(layout: Layout, agent: str, room: Room) -> Reading | None:

@@ -22,7 +22,7 @@ from acp_proxy.errors import NotImported
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, file_name, is_ours, unfinished
-from acp_proxy.transcripts.files.packed import Packed, pieces, written
+from acp_proxy.transcripts.files.packed import Compressed, pieces, written
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.shortening import cut_short
 from acp_proxy.transcripts.files.summary import Summary
@@ -52,22 +52,22 @@ class Taken:
 
 
 class Source:
-    """An open file that may be a transcript, plain or packed."""
+    """An open file that may be a transcript, plain or compressed."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Raises NotImported, OSError."""
         fd = file.fileno()
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may have no end
             raise NotImported("it is neither a file nor a pipe. Write what it gives to a file, and import that")
-        self._packed = Packed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
+        self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
-        self.read = self._packed.read if self._packed is not None else partial(access.read_at, fd)
-        self.size = self._packed.size if self._packed is not None else os.fstat(fd).st_size
+        self.read = self._compressed.read if self._compressed is not None else partial(access.read_at, fd)
+        self.size = self._compressed.size if self._compressed is not None else os.fstat(fd).st_size
 
     @property
     def is_damaged(self) -> bool:
         """Its compression, as far as it was read."""
-        return self._packed is not None and self._packed.is_damaged
+        return self._compressed is not None and self._compressed.is_damaged
 
 
 def take_in(
@@ -85,7 +85,7 @@ def take_in(
         agent, name = folder(header), file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
-        with access.alone_in(into.parent, wait=True):  # nobody clears away what is not finished, or packs it
+        with access.alone_in(into.parent, wait=True):  # nobody clears away what is not finished, or compresses it
             known = layout.journal(agent)
             if header.session in known.deleted():
                 with known.alone():

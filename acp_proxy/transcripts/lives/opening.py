@@ -1,6 +1,6 @@
 """A session's transcript opened to be appended to: the one that is there, a new one, or a fork's.
 
-Another process may delete, restore, pack or make the same file at the same moment; whoever is later looks again.
+Another process may delete, restore, compress or make the same file at the same moment; whoever is later looks again.
 """
 
 import contextlib
@@ -9,12 +9,12 @@ import os
 from pathlib import Path
 
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import ASIDE, file_name, packed
+from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.lives import deleting, forks
 from acp_proxy.wire.record import Header
 
-_TRIES = 100  # a file that is deleted, made or packed at the same moment is looked for again
+_TRIES = 100  # a file that is deleted, made or compressed at the same moment is looked for again
 
 
 class Deleted(FileNotFoundError):
@@ -59,25 +59,25 @@ def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcr
     path = layout.transcript(agent, file_name(session))
     for candidate in layout.named_after(path):
         with contextlib.suppress(FileNotFoundError):
-            unpacked = make_plain(layout, agent, candidate)
+            decompressed = make_plain(layout, agent, candidate)
             transcript = Transcript(candidate)
-            if transcript.is_known_as(identity, unpacked=unpacked):
+            if transcript.is_known_as(identity, decompressed=decompressed):
                 return transcript
             transcript.close()
     raise Deleted(path)
 
 
 def make_plain(layout: Layout, agent: str, path: Path) -> bool:
-    """Make a transcript plain that was packed; whether it was. Raises OSError."""
-    if not os.path.lexists(packed(path)):
+    """Make a transcript plain that was compressed; whether it was. Raises OSError."""
+    if not os.path.lexists(compressed(path)):
         return False
-    from acp_proxy.transcripts.lives.packing import unpack
+    from acp_proxy.transcripts.lives.packing import decompress
 
-    return unpack(layout, agent, path)
+    return decompress(layout, agent, path)
 
 
 def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
-    """The transcript of a session that is not new. It may be deleted or packed in this very moment."""
+    """The transcript of a session that is not new. It may be deleted or compressed in this very moment."""
     for _ in range(_TRIES):
         if header.session in layout.journal(agent).deleted():
             break
@@ -91,9 +91,9 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     """What there is of an older session of this id gets another name, which no other process takes as well."""
     forks.finish(layout, agent, path.stem)
-    if not _holds_something(path) and not os.path.lexists(packed(path)):
+    if not _holds_something(path) and not os.path.lexists(compressed(path)):
         return
-    with layout.journal(agent).alone():  # it is not packed meanwhile
+    with layout.journal(agent).alone():  # it is not compressed meanwhile
         try:
             aside = deleting.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was quicker

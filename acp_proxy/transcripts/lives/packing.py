@@ -1,9 +1,9 @@
 """A cold transcript made small, and made plain again for who writes to it.
 
 Whoever takes a transcript's name away, or changes its form, holds the lock on ``state.jsonl``; who overwrites in a file
-holds its folder's. To pack, both are taken, and for the moment of the change the file itself, which every process that
-appends shares; what was appended until then is noticed, and the change is not made. At every moment there is one whole
-form of it: where both are there, the plain one counts, and the other is what a crash left.
+holds its folder's. To compress, both are taken, and for the moment of the change the file itself, which every process
+that appends shares; what was appended until then is noticed, and the change is not made. At every moment there is one
+whole form of it: where both are there, the plain one counts, and the other is what a crash left.
 """
 
 import os
@@ -15,8 +15,15 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import PACKED_SUFFIX, SUFFIX, UNFINISHED, packed, transcript_in, unfinished
-from acp_proxy.transcripts.files.packed import Packed, frame, pieces, written
+from acp_proxy.transcripts.files.names import (
+    COMPRESSED_SUFFIX,
+    SUFFIX,
+    UNFINISHED,
+    compressed,
+    transcript_in,
+    unfinished,
+)
+from acp_proxy.transcripts.files.packed import Compressed, frame, pieces, written
 from acp_proxy.wire import clock, record
 
 MIN_SIZE = 256 * 1024
@@ -42,7 +49,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A transcript that was packed (or would be), the sizes of its two forms, and the inodes of both."""
+    """A transcript that was compressed (or would be), the sizes of its two forms, and the inodes of both."""
 
     agent: str
     name: str
@@ -55,8 +62,8 @@ class _NotNow(Exception):
     """Somebody uses it, or has something better to do."""
 
 
-def pack(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
-    """Pack one transcript; None where it is not worth it, or not possible now. Raises OSError.
+def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
+    """Compress one transcript; None where it is not worth it, or not possible now. Raises OSError.
 
     It is marked as one that the index has not seen, since the file is another now.
     """
@@ -74,7 +81,7 @@ def pack(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
             stack.enter_context(access.alone_in(path.parent))
             if not _is_free(path):
                 return None
-            return _pack(layout, agent, name, fd, terms)
+            return _compress(layout, agent, name, fd, terms)
         except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
             return None
 
@@ -93,9 +100,9 @@ def _is_free(path: Path) -> bool:
         os.close(fd)
 
 
-def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
+def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
     path = layout.transcript(agent, name)
-    into, new = packed(path), unfinished(packed(path))
+    into, new = compressed(path), unfinished(compressed(path))
     found = os.fstat(fd)
     try:
         out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -103,7 +110,7 @@ def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
             _check(path, found)  # behind the open: a delete from now on removes the new file too
             after = written(out, frame(_chunks(fd, found.st_size, terms), found.st_size))
             inode = os.fstat(out).st_ino
-            if not all(_same(fd, Packed(out), found.st_size, terms)):
+            if not all(_same(fd, Compressed(out), found.st_size, terms)):
                 raise _NotNow
         finally:
             os.close(out)
@@ -130,7 +137,7 @@ def _chunks(fd: int, size: int, terms: Terms) -> Iterator[bytes]:
         yield data
 
 
-def _same(fd: int, made: Packed, size: int, terms: Terms) -> Iterator[bool]:
+def _same(fd: int, made: Compressed, size: int, terms: Terms) -> Iterator[bool]:
     """Whether what was written says the same, piece by piece."""
     at = 0
     for data in _chunks(fd, size, terms):
@@ -147,12 +154,12 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise _NotNow
 
 
-def unpack(layout: Layout, agent: str, path: Path) -> bool:
+def decompress(layout: Layout, agent: str, path: Path) -> bool:
     """Make a transcript plain again; False where it is so already, or is not there. Raises OSError.
 
     Of a damaged one, what can be read is followed by a note of the gap, and the damaged file goes to the backups.
     """
-    source, new = packed(path), unfinished(path)
+    source, new = compressed(path), unfinished(path)
     with layout.journal(agent).alone(), ExitStack() as stack:
         if os.path.lexists(path):
             source.unlink(missing_ok=True)  # what a crash left
@@ -165,7 +172,7 @@ def unpack(layout: Layout, agent: str, path: Path) -> bool:
         is_listed = path == layout.transcript(agent, path.stem)
         if is_listed:
             layout.mark(agent, path.stem)
-        reading = Packed(fd)
+        reading = Compressed(fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
@@ -176,7 +183,7 @@ def unpack(layout: Layout, agent: str, path: Path) -> bool:
         finally:
             os.close(out)
         new.replace(path)
-        if is_listed:  # again: who has read the packed one may have taken the mark away meanwhile
+        if is_listed:  # again: who has read the compressed one may have taken the mark away meanwhile
             layout.mark(agent, path.stem)
         _sync(path.parent)
         _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
@@ -189,13 +196,13 @@ def _gap(last: bytes) -> bytes:
 
 
 def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
-    backup = packed(layout.backup(agent, name, clock.stamp(time.time())))
+    backup = compressed(layout.backup(agent, name, clock.stamp(time.time())))
     access.make_directory(backup.parent)
     source.replace(backup)
 
 
 def clear(layout: Layout) -> None:
-    """Remove what crashes have left of packing, where nobody is at work."""
+    """Remove what crashes have left of compressing, where nobody is at work."""
     for agent in layout.agents():
         with suppress(OSError):  # somebody is at it, or it is gone
             _clear(layout, agent)
@@ -210,7 +217,7 @@ def _clear(layout: Layout, agent: str) -> None:
 
 
 def _leftovers(folder: Path) -> list[Path]:
-    """Forms that were not finished, and packed ones of what is plain again."""
+    """Forms that were not finished, and compressed ones of what is plain again."""
     try:
         with os.scandir(folder) as found:
             files = {file.name: Path(file.path) for file in found}
@@ -220,7 +227,7 @@ def _leftovers(folder: Path) -> list[Path]:
         path
         for file, path in files.items()
         if (name := transcript_in(file.removesuffix(UNFINISHED))) is not None
-        and (file.endswith(UNFINISHED) or (file.endswith(PACKED_SUFFIX) and name + SUFFIX in files))
+        and (file.endswith(UNFINISHED) or (file.endswith(COMPRESSED_SUFFIX) and name + SUFFIX in files))
     ]
 
 

@@ -2,7 +2,7 @@
 
 A file is never moved, replaced or shortened, and no byte but a secret's is written: nobody who appends has to wait, and
 doing it again changes nothing. There is no backup, which would keep the secret. What is appended meanwhile is looked at
-as well, as far as it has come when the end is reached. A packed file has to be made plain first.
+as well, as far as it has come when the end is reached. A compressed file has to be made plain first.
 """
 
 import os
@@ -29,18 +29,18 @@ _READ_SIZE = 64 * 1024
 
 
 def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
-    """The same, of a file that may be packed: it is made plain. Raises OSError, NewerFormat."""
+    """The same, of a file that may be compressed: it is made plain. Raises OSError, NewerFormat."""
     if path.is_relative_to(layout.transcripts):
         forks.finish(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
-    with alone_in(path.parent, wait=True):  # it is not packed meanwhile
+    with alone_in(path.parent, wait=True):  # it is not compressed meanwhile
         if not os.path.lexists(path):
             found = redact_file(path, masking, dry=True)
             if not found:
                 return found
             if path.is_relative_to(layout.backups):  # a damaged one: nothing in it can be masked
-                names.packed(path).unlink()
+                names.compressed(path).unlink()
                 return found
             opening.make_plain(layout, path.parent.name, path)
         return redact_file(path, masking, dry=False)
@@ -49,12 +49,12 @@ def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counte
 def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
     """How often which rule found something; ``dry``: without changing it. Raises OSError, NewerFormat.
 
-    A packed file can only be looked at.
+    A compressed file can only be looked at.
     """
     found: Counter[str] = Counter()
-    fd, packed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
+    fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
     try:
-        for change in _changes(packed.read if packed is not None else partial(read_at, fd), masking):
+        for change in _changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             found[change.rule] += change.counts
             if not dry:
                 write_at(fd, change.new, change.at)

@@ -233,7 +233,7 @@ def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) 
 
 
 def _goes_on(before: Seen, created: str, reading: Reading) -> bool:
-    """Whether it is what was seen, with more behind it or not. One that was packed is another file."""
+    """Whether it is what was seen, with more behind it or not. One that was compressed is another file."""
     is_there = before.inode == reading.inode and before.size <= reading.size
     return before.created == created and (is_there or before.size == reading.size)
 

@@ -129,7 +129,7 @@ def _alone(path: Path) -> Iterator[int]:
             stack.enter_context(access.alone_in(path.parent))
         except BlockingIOError as problem:
             raise Unmendable(
-                f"{path.parent}: another repair, or a compaction, is under way. Try again when it has ended."
+                f"{path.parent}: another repair, or a compression, is under way. Try again when it has ended."
             ) from problem
         fd = access.open_private(path, os.O_RDWR)
         stack.callback(os.close, fd)

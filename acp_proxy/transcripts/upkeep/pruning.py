@@ -10,7 +10,7 @@ from pathlib import Path
 
 from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import aside, packed
+from acp_proxy.transcripts.files.names import aside, compressed
 from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import kept, titled
 from acp_proxy.transcripts.listing.newest import everything
@@ -131,7 +131,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
 
 def _written(path: Path) -> tuple[int, int] | None:
     """None: it is not there."""
-    for form in (path, packed(path)):
+    for form in (path, compressed(path)):
         with suppress(FileNotFoundError):
             found = os.stat(form)
             return found.st_mtime_ns, found.st_size

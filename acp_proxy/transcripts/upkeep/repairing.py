@@ -31,9 +31,9 @@ def repair(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Pa
 
 def _transcript(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
     path = plain(finding.path)
-    unpacked = opening.make_plain(layout, finding.agent, path)
+    decompressed = opening.make_plain(layout, finding.agent, path)
     copy = layout.backup(finding.agent, finding.name, stamp)
     is_mended = mending.mend_transcript(path, copy) > 0
-    if is_mended or unpacked:
+    if is_mended or decompressed:
         catalog.renew(finding.agent, [finding.name])
     return copy if is_mended else None

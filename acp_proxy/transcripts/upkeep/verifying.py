@@ -31,13 +31,13 @@ REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
-PACKED_DAMAGE, UNFINISHED_FORK = "damaged compression", "unfinished fork"
+COMPRESSED_DAMAGE, UNFINISHED_FORK = "damaged compression", "unfinished fork"
 INDEX_MISSING, INDEX_BROKEN, INDEX_BEHIND = "missing index", "broken index", "index behind"
 WORDS_BROKEN, WORDS_BEHIND = "broken search table", "search table behind"
 UNSEEN = "not looked at"
 
 _FOR_OTHERS = 0o077
-_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compacted", "index.sqlite3", "search"})
+_OURS = frozenset({"transcripts", "unindexed", "backups", "deleted", "format", "compressed", "index.sqlite3", "search"})
 _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 
@@ -106,7 +106,7 @@ class Inspection:
         """Only these transcripts, and what the index says of them."""
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
-            yield from self._file(agent, path if os.path.lexists(path) else names.packed(path))
+            yield from self._file(agent, path if os.path.lexists(path) else names.compressed(path))
         if self._layout.is_only_read:
             yield from self._unseen()
             return
@@ -157,8 +157,8 @@ class Inspection:
         if name is None and path.name != JOURNAL + names.SUFFIX:
             yield _unfinished(agent, path)
             return
-        is_packed = name is not None and path.name.endswith(names.PACKED_SUFFIX)
-        if is_packed and os.path.lexists(path.with_suffix("")):
+        is_compressed = name is not None and path.name.endswith(names.COMPRESSED_SUFFIX)
+        if is_compressed and os.path.lexists(path.with_suffix("")):
             yield Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
             return
         try:
@@ -182,7 +182,7 @@ class Inspection:
             header = remade(reading) if reading.header is None else None
             is_known = reading.header is not None or header is not None
             begun = False
-            if reading.size == 0 and reading.packed is None:
+            if reading.size == 0 and reading.compressed is None:
                 yield Finding(path, EMPTY, "nothing was ever written to it", NOTHING, agent, name)
                 return
             for stretch in damage.of_transcript(reading):
@@ -198,8 +198,8 @@ class Inspection:
             if reading.header is None and not begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
                 yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, name)
-            if reading.packed is not None and reading.packed.is_damaged:
-                yield Finding(path, PACKED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
+            if reading.compressed is not None and reading.compressed.is_damaged:
+                yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
         finally:
             reading.close()
 
@@ -312,7 +312,7 @@ _CUT = "what stands behind the damage cannot be read. Where nothing can, delete 
 _ANEW = "the next search makes it anew"
 _OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
 _UNUSED = "is not used while nothing can be written"
-_LEFT = "a crash left it; the next sessions compact takes it away"
+_LEFT = "a crash left it; the next sessions compress takes it away"
 _COPYING = "its past is being copied, or a crash ended that; who next lists or opens the session finishes it"
 _PARTIAL = "the session is read without it, as one that is only partly known"
 

@@ -1,4 +1,4 @@
-"""A packed transcript is read like the plain one, whatever happened to it."""
+"""A compressed transcript is read like the plain one, whatever happened to it."""
 
 import os
 import random
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.files import packed as packed_files
-from acp_proxy.transcripts.files.names import packed
-from acp_proxy.transcripts.files.packed import CHUNK, PIECE, Packed, frame
+from acp_proxy.transcripts.files import packed as compressed_files
+from acp_proxy.transcripts.files.names import compressed
+from acp_proxy.transcripts.files.packed import CHUNK, PIECE, Compressed, frame
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.transcript import Transcript
 from tests.transcripts import talk
@@ -26,22 +26,22 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def pack(path: Path) -> Path:
+def compress(path: Path) -> Path:
     data = path.read_bytes()
-    packed(path).write_bytes(b"".join(frame(iter([data]), len(data))))
+    compressed(path).write_bytes(b"".join(frame(iter([data]), len(data))))
     path.unlink()
-    return packed(path)
+    return compressed(path)
 
 
 @pytest.fixture
-def opened(path: Path) -> Iterator[tuple[Packed, bytes]]:
+def opened(path: Path) -> Iterator[tuple[Compressed, bytes]]:
     data = path.read_bytes()
-    fd = os.open(pack(path), os.O_RDONLY)
-    yield Packed(fd), data
+    fd = os.open(compress(path), os.O_RDONLY)
+    yield Compressed(fd), data
     os.close(fd)
 
 
-def test_it_is_read_from_any_place_in_any_order(opened: tuple[Packed, bytes]) -> None:
+def test_it_is_read_from_any_place_in_any_order(opened: tuple[Compressed, bytes]) -> None:
     file, data = opened
     assert file.size == len(data) > CHUNK
     chance = random.Random(0)
@@ -61,7 +61,7 @@ def test_entries_are_those_of_the_plain_file(path: Path) -> None:
         b"".join(plain.bytes_from(plain.entries_at)),
     )
     plain.close()
-    pack(path)
+    compress(path)
     reading = Reading(path)
     assert (
         list(reading.lines()),
@@ -77,10 +77,10 @@ def test_entries_are_those_of_the_plain_file(path: Path) -> None:
 
 def test_where_both_are_there_the_plain_one_counts(path: Path) -> None:
     data = path.read_bytes()
-    pack(path)
+    compress(path)
     path.write_bytes(data + talk.said("more"))
     reading = Reading(path)
-    assert (reading.size, reading.packed) == (len(data) + len(talk.said("more")), None)
+    assert (reading.size, reading.compressed) == (len(data) + len(talk.said("more")), None)
     reading.close()
 
 
@@ -91,7 +91,7 @@ def test_where_neither_is_there_it_is_not_found(tmp_path: Path) -> None:
 
 def test_a_frame_that_does_not_tell_its_size_is_read_too(path: Path) -> None:
     data = path.read_bytes()
-    told = pack(path)
+    told = compress(path)
     known = told.read_bytes()
     unknown = b"".join(frame(iter([data]), None))
     assert len(unknown) != len(known)
@@ -105,7 +105,7 @@ def test_a_frame_that_does_not_tell_its_size_is_read_too(path: Path) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
     data = path.read_bytes()
-    told, chance = pack(path), random.Random(seed)
+    told, chance = compress(path), random.Random(seed)
     frame = bytearray(told.read_bytes())
     at = chance.randrange(len(frame))
     match chance.choice(("cut", "turned", "zeroed")):
@@ -118,8 +118,8 @@ def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
     told.write_bytes(frame)
     reading = Reading(path)
     read = reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.raw_lines())
-    assert reading.packed is not None
-    assert reading.packed.is_damaged
+    assert reading.compressed is not None
+    assert reading.compressed.is_damaged
     assert not reading.is_complete
     reading.close()
     assert read != data
@@ -132,13 +132,13 @@ def test_a_wrong_checksum_is_damage_also_where_it_is_read_apart(
     path: Path, monkeypatch: pytest.MonkeyPatch, apart: int
 ) -> None:
     data = path.read_bytes()
-    told = pack(path)
+    told = compress(path)
     frame = bytearray(told.read_bytes())
     frame[-1] ^= 1
     told.write_bytes(frame)
-    monkeypatch.setattr(packed_files, "PIECE", len(frame) - apart)
+    monkeypatch.setattr(compressed_files, "PIECE", len(frame) - apart)
     reading = Reading(path)
     assert sum(len(line) for _, _, line in reading.raw_lines()) == len(data) - reading.header_size
-    assert reading.packed is not None
-    assert reading.packed.is_damaged
+    assert reading.compressed is not None
+    assert reading.compressed.is_damaged
     reading.close()

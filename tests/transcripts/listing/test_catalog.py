@@ -99,7 +99,7 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
 
-def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
+def test_what_is_compressed_while_it_is_brought_in_is_what_the_index_says(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
@@ -111,7 +111,7 @@ def test_what_is_packed_while_it_is_brought_in_is_what_the_index_says(
         monkeypatch.undo()
         other = Both(root)
         assert [row.session for row in other.sessions()] == ["s"]
-        assert other.compact(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
+        assert other.compress(AGENT, file_name("s"), Terms(min_size=1, older_than=0.0)) is not None
         return reading
 
     monkeypatch.setattr("acp_proxy.transcripts.listing.catalog.Reading", overtaken)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.files.names import file_name, packed
+from acp_proxy.transcripts.files.names import compressed, file_name
 from acp_proxy.transcripts.listing import noticing
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.lives.packing import Terms
@@ -141,8 +141,8 @@ def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Both,
     for session in ("a", "b", "c"):
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
-    assert store.compact(AGENT, file_name("c"), Terms(min_size=1, older_than=0.0)) is not None
-    assert packed(path_of(store, "c")).exists()
+    assert store.compress(AGENT, file_name("c"), Terms(min_size=1, older_than=0.0)) is not None
+    assert compressed(path_of(store, "c")).exists()
     before = listed(store)
     with looked_at(store.root / "transcripts" / AGENT) as touched:
         assert listed(store) == before

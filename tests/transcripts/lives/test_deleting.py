@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import file_name, packed, unfinished
+from acp_proxy.transcripts.files.names import compressed, file_name, unfinished
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.keeping import Kept
 from acp_proxy.transcripts.lives import deleting
@@ -77,13 +77,13 @@ def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for
 def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Both) -> None:
     path = cold.kept(store)
     said = cold.content(path)
-    frame = cold.packed_now(store).read_bytes()
+    frame = cold.compressed_now(store).read_bytes()
     store.delete(cold.AGENT, talk.SESSION, soft=True)
-    assert not packed(path).exists()
+    assert not compressed(path).exists()
     [one] = store.kept()
-    assert packed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
+    assert compressed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
     store.restore(one)
-    assert packed(path).read_bytes() == frame
+    assert compressed(path).read_bytes() == frame
     assert cold.content(path) == said
 
 
@@ -199,17 +199,17 @@ def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Bo
     assert holding(store, "as it was") == set()
 
 
-def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_next_compaction(
+def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_next_compression(
     store: Both, layout: Layout
 ) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.kept()
     path = layout.kept(AGENT, one.name)
-    for leftover in (packed(path), unfinished(path)):
+    for leftover in (compressed(path), unfinished(path)):
         leftover.write_bytes(b"half")
     assert not [finding for finding in store.verify() if finding.is_damage]
-    store.compactable()
+    store.compressible()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.transcripts.files.names import file_name, packed
+from acp_proxy.transcripts.files.names import compressed, file_name
 from acp_proxy.transcripts.lives.folders import LOOKED_AT
 from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.transcripts.store import Store
@@ -64,16 +64,16 @@ def test_an_agent_that_begins_to_tell_any_name_keeps_the_folder_of_a_command_tha
     assert store.choose_agent(None, "Something Else", "acme") == file_name("Something Else")
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("is_compressed", [False, True])
 def test_an_agent_joins_nobody_of_another_name_also_where_the_command_is_called_alike(
-    store: Store, is_packed: bool
+    store: Store, is_compressed: bool
 ) -> None:
     path = keep(store, None, "acme", "first")
     joined = keep(store, "@one/acme", "acme", "second")
     assert joined.parent == path.parent
-    if is_packed:
-        store.compact(path.parent.name, joined.stem, Terms(min_size=1, older_than=-60.0))
-        assert packed(joined).exists()
+    if is_compressed:
+        store.compress(path.parent.name, joined.stem, Terms(min_size=1, older_than=-60.0))
+        assert compressed(joined).exists()
     assert store.choose_agent(None, "@other/acme", "acme") == file_name("@other/acme")
     assert store.choose_agent(None, "@one/acme", "acme") == file_name("acme")
 

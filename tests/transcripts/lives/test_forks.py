@@ -79,13 +79,13 @@ def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long:
     transcript.close()
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both, *, is_packed: bool) -> None:
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both, *, is_compressed: bool) -> None:
     token = "ghp_" + "a1B2" * 9
     talk.keep(long, AGENT, "p", prompt(f"it is {token}", session="p"), answer(), fresh=False)
-    if is_packed:
+    if is_compressed:
         long.bring_in(AGENT, "p")
-        assert long.compact(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
+        assert long.compress(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
     transcript = begun(long)
     [parent] = [path for path in long.redactable(None) if path.stem == file_name("p")]
     assert long.redact(parent, Masking(), dry=False)

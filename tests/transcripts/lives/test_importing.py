@@ -11,7 +11,7 @@ import pytest
 
 from acp_proxy.errors import NewerFormat, NotImported
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import file_name, packed, unfinished
+from acp_proxy.transcripts.files.names import compressed, file_name, unfinished
 from acp_proxy.transcripts.files.packed import frame
 from acp_proxy.transcripts.lives import importing
 from acp_proxy.wire import record
@@ -73,9 +73,9 @@ def test_what_comes_in_is_for_us_alone(store: Both, tmp_path: Path) -> None:
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_a_packed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None:
+def test_a_compressed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None:
     plain = exported(tmp_path)
-    path = packed(plain)
+    path = compressed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
     assert store.take_in(path).is_new
     assert files(store)[0].read_bytes() == plain.read_bytes()
@@ -86,9 +86,9 @@ def test_a_packed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("cut", [-40, -1, 30])
-def test_a_packed_transcript_that_is_damaged_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
+def test_a_compressed_transcript_that_is_damaged_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
     plain = exported(tmp_path)
-    path = packed(plain)
+    path = compressed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
     refused(store, path)
     refused(store, path, damaged=True)
@@ -164,12 +164,12 @@ def test_what_comes_through_a_pipe_is_what_was_exported(store: Both, tmp_path: P
     assert left_of_streams(store) == []
 
 
-@pytest.mark.parametrize("pack", [False, True])
-def test_a_long_stream_comes_in_plain_or_packed(store: Both, tmp_path: Path, pack: bool) -> None:
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_long_stream_comes_in_plain_or_compressed(store: Both, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
     said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
-    given = b"".join(frame(iter([data]), len(data))) if pack else data
+    given = b"".join(frame(iter([data]), len(data))) if compress else data
     assert len(given) > importing._AT_ONCE
     assert store.take_in(BytesIO(given)).is_new
     assert files(store)[0].read_bytes() == data
@@ -193,17 +193,17 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
-@pytest.mark.parametrize("pack", [False, True])
-def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, pack: bool) -> None:
+@pytest.mark.parametrize("compress", [False, True])
+def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, compress: bool) -> None:
     """Nor with what a small compressed file says over and over."""
     begins, ends = talk.prompt("Look: XX").split(b"XX")
     line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
     header = record.encode_header(Header("long", talk.CWD, record.RECORDED, talk.time(0), agent={"id": AGENT}))
     pieces = [header, talk.prompt("before"), *line, talk.answer()]
     long = tmp_path / "long"
-    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if pack else pieces))
+    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if compress else pieces))
     small = exported(tmp_path)
-    if pack:
+    if compress:
         small.write_bytes(b"".join(frame(iter([small.read_bytes()]), small.stat().st_size)))
     child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
     grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)

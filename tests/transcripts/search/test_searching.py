@@ -171,10 +171,10 @@ def test_what_was_said_since_is_found_and_nothing_else_is_read(
     assert found(store, "first") == [("other", [1]), ("s", [1])]
 
 
-def test_a_transcript_that_was_packed_is_not_read_again_and_one_that_goes_on_is(store: Both) -> None:
+def test_a_transcript_that_was_compressed_is_not_read_again_and_one_that_goes_on_is(store: Both) -> None:
     talk.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
     assert found(store, "word") == [("s", [1])]
-    cold.packed_now(store, "s")
+    cold.compressed_now(store, "s")
     assert found(store, "word") == [("s", [1])]
     append(store, "s", prompt("again", at=60))
     assert found(store, "again") == [("s", [2])]

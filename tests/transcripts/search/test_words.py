@@ -59,13 +59,15 @@ def deleted_by_another_process_that_died(store: Both) -> None:
 
 
 @pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_another_process_that_died])
-@pytest.mark.parametrize("packed", [False, True])
-def test_what_was_deleted_is_in_no_file(store: Both, root: Path, delete: Callable[[Both], None], packed: bool) -> None:
+@pytest.mark.parametrize("compressed", [False, True])
+def test_what_was_deleted_is_in_no_file(
+    store: Both, root: Path, delete: Callable[[Both], None], compressed: bool
+) -> None:
     keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
     keep(store, "kept", "My word is another")
     store.sessions()
-    if packed:
-        cold.packed_now(store, "s")
+    if compressed:
+        cold.compressed_now(store, "s")
     assert [session for session, _ in found(store, "word")] == ["s", "kept"]
     assert any(name.startswith("search/") for name in left(root))
     delete(store)

@@ -114,7 +114,7 @@ def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
 ) -> None:
     """It is compressed when we look, and plain by the time at which we may touch it."""
     cold.kept(store, "s")
-    cold.packed_now(store, "s")
+    cold.compressed_now(store, "s")
     alone, opened = Journal.alone, list[Transcript]()
 
     @contextmanager
@@ -166,7 +166,7 @@ def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store
     copy = layout.backup(AGENT, path.stem, talk.time(1))
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"x" * 1000)
-    size = cold.packed_now(store, "s").stat().st_size
+    size = cold.compressed_now(store, "s").stat().st_size
     sizes = {each.session: each.size for each in store.candidates()}
     assert sizes["s"] == size + 1000
 

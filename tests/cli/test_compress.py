@@ -1,4 +1,4 @@
-"""What is cold is compressed on request, and the command says what that saved."""
+"""``sessions compress`` compresses old, large transcripts and reports what it saved."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.files.names import packed
+from acp_proxy.transcripts.files.names import compressed
 from tests.stored import Both, chunk, store_session
 from tests.transcripts.cold import age
 
@@ -34,11 +34,17 @@ def run(store: Both, *words: str) -> Result:
     return result
 
 
-def test_what_is_cold_is_compressed_and_shown_as_before(store: Both, cold: Path) -> None:
+def test_the_old_name_of_the_command_names_the_new_one(store: Both) -> None:
+    result = CliRunner().invoke(app, ["sessions", "compact", "--store", str(store.root)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "acp-proxy sessions compress" in result.stderr
+
+
+def test_old_transcripts_are_compressed_and_shown_as_before(store: Both, cold: Path) -> None:
     before, listed = run(store, "show", "cold").stdout, run(store, "list").stdout
-    assert run(store, "compact", "--dry-run").stdout.splitlines()[-1].startswith("1 would be compressed: ")
+    assert run(store, "compress", "--dry-run").stdout.splitlines()[-1].startswith("1 would be compressed: ")
     assert cold.exists()
-    result = run(store, "compact")
+    result = run(store, "compress")
     assert result.exit_code == 0
     one, total = result.stdout.splitlines()
     assert one.startswith("agent-")
@@ -48,13 +54,13 @@ def test_what_is_cold_is_compressed_and_shown_as_before(store: Both, cold: Path)
     assert run(store, "show", "cold").stdout == before
     assert run(store, "list").stdout == listed
     assert run(store, "verify").exit_code == 0
-    assert run(store, "compact").stdout == "0 compressed.\n"
+    assert run(store, "compress").stdout == "0 compressed.\n"
 
 
-def test_programs_read_the_figures(store: Both, cold: Path) -> None:
+def test_json_has_the_figures(store: Both, cold: Path) -> None:
     size = cold.stat().st_size
-    told = json.loads(run(store, "compact", "--json").stdout)
-    after = packed(cold).stat().st_size
+    told = json.loads(run(store, "compress", "--json").stdout)
+    after = compressed(cold).stat().st_size
     assert told == {
         "dryRun": False,
         "transcripts": [{"agent": cold.parent.name, "transcript": cold.stem, "bytesBefore": size, "bytes": after}],
@@ -64,25 +70,25 @@ def test_programs_read_the_figures(store: Both, cold: Path) -> None:
 
 
 @pytest.mark.usefixtures("cold")
-def test_only_what_is_meant_is_compressed(store: Both) -> None:
-    assert run(store, "compact", "warm").stdout == "0 compressed.\n"
-    assert run(store, "compact", "--older-than", "0s", "--min-size", "1M").stdout == "0 compressed.\n"
-    assert run(store, "compact", "--agent", "oth", "--older-than", "0s").stdout.splitlines()[-1].startswith("1 compr")
+def test_only_matching_transcripts_are_compressed(store: Both) -> None:
+    assert run(store, "compress", "warm").stdout == "0 compressed.\n"
+    assert run(store, "compress", "--older-than", "0s", "--min-size", "1M").stdout == "0 compressed.\n"
+    assert run(store, "compress", "--agent", "oth", "--older-than", "0s").stdout.splitlines()[-1].startswith("1 compr")
 
 
 @pytest.mark.parametrize("words", [("--older-than", "soon"), ("--older-than", "7"), ("--min-size", "much")])
-def test_what_cannot_be_meant_is_refused(store: Both, words: tuple[str, str]) -> None:
-    result = run(store, "compact", *words)
+def test_wrong_values_are_refused(store: Both, words: tuple[str, str]) -> None:
+    result = run(store, "compress", *words)
     assert result.exit_code == 2
     assert words[0] in result.output
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_done(store: Both, cold: Path) -> None:
+def test_an_unreadable_file_is_named_and_the_others_are_compressed(store: Both, cold: Path) -> None:
     other = store_session(store, "another", ("hello", CHUNKS))
     store.sessions()
     other.unlink()
     other.symlink_to(cold)
-    result = run(store, "compact", "--older-than", "0s")
+    result = run(store, "compress", "--older-than", "0s")
     assert result.exit_code == 1
     assert "not compressed" in result.output
     assert not cold.exists()

@@ -1,6 +1,6 @@
 """Transcripts are compressed and made plain again, in the moment in which somebody else needs them.
 
-SIGKILL before each system call of a compaction, and of the start of a turn in a compressed session; loads, turns and
+SIGKILL before each system call of a compression, and of the start of a turn in a compressed session; loads, turns and
 deletes of sessions whose form changes all the time; damaged frames. Lost is a line of a transcript that is not as it
 was, and anything of a deleted session that is still there.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import packed
+from acp_proxy.transcripts.files.names import compressed
 from acp_proxy.transcripts.lives import packing
 from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.wire import record
@@ -24,7 +24,7 @@ from torture.faults import Disk
 from torture.outcome import Outcome, Scale
 
 _SECONDS = 60
-_COMPACT = (*PROXY, "sessions", "compact", "--older-than", "0s", "--min-size", "1", "--store")
+_COMPRESS = (*PROXY, "sessions", "compress", "--older-than", "0s", "--min-size", "1", "--store")
 _GO_ON = """
 import sys
 from pathlib import Path
@@ -48,9 +48,9 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 
 def _killed(scale: Scale) -> Outcome:
-    """Of a compaction and of a turn's start, in turn; the next of each finds all that was there."""
+    """Of a compression and of a turn's start, in turn; the next of each finds all that was there."""
     trouble, checked, died = list[str](), 0, 0
-    steps = [(first, way) for first in range(1, _MOST_CALLS) for way in ("compact", "go on")]
+    steps = [(first, way) for first in range(1, _MOST_CALLS) for way in ("compress", "go on")]
     if scale.short:
         steps = scale.chance("steps").sample(steps[:40], 4)
     for number, (first, way) in enumerate(steps):
@@ -58,8 +58,10 @@ def _killed(scale: Scale) -> Outcome:
         path = cold.kept(store, chunks=200)
         before = path.read_bytes()
         if way == "go on":
-            cold.packed_now(store)
-        command = [*_COMPACT, str(store.root)] if way == "compact" else [sys.executable, "-c", _GO_ON, str(store.root)]
+            cold.compressed_now(store)
+        command = (
+            [*_COMPRESS, str(store.root)] if way == "compress" else [sys.executable, "-c", _GO_ON, str(store.root)]
+        )
         disk = Disk(scale.place, store.root)
         with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
             _done(command, disk)
@@ -70,7 +72,7 @@ def _killed(scale: Scale) -> Outcome:
             trouble.append(f"{said}{len(found)} bytes of {len(before)}")
         if bad := [finding.kind for finding in store.verify() if finding.is_damage and not _is_index(finding.path)]:
             trouble.append(f"{said}{bad}")
-        for following in (command, [*_COMPACT, str(store.root)]):
+        for following in (command, [*_COMPRESS, str(store.root)]):
             _done(following)
         store.sessions()
         if not cold.content(path).startswith(before):
@@ -78,7 +80,7 @@ def _killed(scale: Scale) -> Outcome:
         if left := [finding.kind for finding in store.verify()]:
             trouble.append(f"{said}{left} when it was done again")
         checked += 2 * before.count(b"\n")
-    what = "SIGKILL before the nth system call of a compaction, and of a turn's start in a compressed session"
+    what = "SIGKILL before the nth system call of a compression, and of a turn's start in a compressed session"
     return Outcome(what, died, checked, "lines", lost=len(trouble), trouble=tuple(trouble))
 
 
@@ -157,9 +159,9 @@ def _says(path: Path, session: str) -> bool:
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     store, layout = Both(root), Layout(root)
     while not ended.is_set():
-        for agent, name in store.compactable():
-            if not layout.is_marked(agent, name) and store.compact(agent, name, Terms(min_size=1, older_than=0.0)):
-                packing.unpack(layout, agent, layout.transcript(agent, name))
+        for agent, name in store.compressible():
+            if not layout.is_marked(agent, name) and store.compress(agent, name, Terms(min_size=1, older_than=0.0)):
+                packing.decompress(layout, agent, layout.transcript(agent, name))
                 store.sessions()
                 changes[0] += 1
 
@@ -170,7 +172,7 @@ def _damaged(scale: Scale) -> Outcome:
     store = Both(scale.place / "damaged")
     path = cold.kept(store, chunks=5000)
     whole = cold.content(path)
-    frame = cold.packed_now(store).read_bytes()
+    frame = cold.compressed_now(store).read_bytes()
     chance = scale.chance("frames")
     for number in range(tried):
         path.unlink(missing_ok=True)
@@ -179,7 +181,7 @@ def _damaged(scale: Scale) -> Outcome:
             del damaged[at:]
         else:
             damaged[at] ^= 1 << chance.randrange(8)
-        packed(path).write_bytes(damaged)
+        compressed(path).write_bytes(damaged)
         lacks = cold.content(path) != whole  # some bits of a frame mean nothing
         if lacks and not any(one.kind == "damaged compression" for one in store.verify((cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")

@@ -1,4 +1,4 @@
-"""``acp-proxy sessions compact``: stores large, cold transcripts compressed."""
+"""``acp-proxy sessions compress``: compress large transcripts that nobody uses."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -10,30 +10,32 @@ from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
 from acp_proxy.views import figures
 
-if TYPE_CHECKING:  # other commands need no zstd
+if TYPE_CHECKING:  # imported late: other commands need no zstd
     from acp_proxy.transcripts.archive import Made
 
 
-def compact(
+def compress(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
     older_than: Annotated[
         str,
-        typer.Option("--older-than", metavar="AGE", help="Only what nobody has written to for so long: 90m, 12h, 7d."),
+        typer.Option(
+            "--older-than", metavar="AGE", help="Only transcripts not written to for this long: 90m, 12h, 7d."
+        ),
     ] = "7d",
     min_size: Annotated[
-        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts from this size on: 64K, 1M.")
+        str, typer.Option("--min-size", metavar="SIZE", help="Only transcripts of at least this size: 64K, 1M.")
     ] = "256K",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be saved.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: JSON instead of text.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be saved; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Compress large transcripts that nobody has used for a while.
 
-    One at a time; they are read as before, and one that goes on is made plain again. It may run while agents do: what
-    is in use is left alone, and so is what is larger than 128 MiB.
+    You can read them as before. acp-proxy decompresses a transcript when its session continues. You can run this
+    command while agents are running: it skips transcripts in use, and transcripts larger than 128 MiB.
 
-    Example: acp-proxy sessions compact --dry-run
+    Example: acp-proxy sessions compress --dry-run
     """
     from acp_proxy.transcripts.archive import Terms
 
@@ -49,9 +51,9 @@ def compact(
         rows = kept(opened, agent) if agent else None
         if sessions:
             rows = [chosen(opened, each, agent) for each in sessions]
-        for folder, name in advancing(opened.compactable(rows), "Compressing"):
+        for folder, name in advancing(opened.compressible(rows), "Compressing"):
             try:
-                one = opened.compact(folder, name, terms)
+                one = opened.compress(folder, name, terms)
             except OSError as problem:
                 failed.append(f"{folder}/{name}: {problem.strerror}")
                 continue
@@ -70,7 +72,7 @@ def compact(
         what = "would be compressed" if dry_run else "compressed"
         typer.echo(f"{len(made)} {what}" + (f": {_figures(before, after)}" if made else "."))
     for text in failed:
-        typer.echo(f"acp-proxy: not compressed: {text}. Mend what is named here, and run this again.", err=True)
+        typer.echo(f"acp-proxy: not compressed: {text}. Fix this problem, then run the command again.", err=True)
     if failed:
         raise typer.Exit(1)
 

@@ -1,0 +1,36 @@
+"""The help of ``run``: the common options, or all of them."""
+
+import re
+
+from typer.testing import CliRunner
+
+from acp_proxy import options
+from acp_proxy.cli.app import app
+from acp_proxy.cli.run import COMMON, PANELS
+
+ALL = {name for name, *_ in options.OPTIONS}
+
+
+def shown(asked: str) -> tuple[str, set[str]]:
+    """The help, and the options that it lists."""
+    result = CliRunner().invoke(app, ["run", asked])
+    assert result.exit_code == 0
+    return result.stdout, set(re.findall(r"^  --([a-z-]+)", result.stdout, re.MULTILINE)) - {"help-all"}
+
+
+def test_every_option_is_either_common_or_in_one_panel() -> None:
+    placed = [*COMMON, *(name for names in PANELS.values() for name in names)]
+    assert (len(placed), set(placed)) == (len(ALL), ALL)
+
+
+def test_help_shows_the_common_options_and_names_help_all() -> None:
+    text, names = shown("--help")
+    assert names == set(COMMON)
+    assert "--help-all" in text
+
+
+def test_help_all_shows_every_option_by_panel() -> None:
+    text, names = shown("--help-all")
+    assert names == ALL
+    sections = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
+    assert sections == ["Arguments", "Options", *PANELS]

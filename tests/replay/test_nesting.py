@@ -1,0 +1,25 @@
+"""Values nested beyond all sense: a replay skips them or tells them whole. Other entries: fuzz/targets/replay.py."""
+
+from typing import get_args
+
+from acp_proxy.replay.telling import Mode, Telling
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.replay.entries import AT
+
+
+def test_what_is_nested_beyond_all_sense_is_skipped_or_told_whole() -> None:
+    for depth in (200, 400, *range(880, 1030)):
+        deep = '{"a":' * depth + "1" + "}" * depth
+        item = f'{{"type":"terminal","terminalId":"1","x":{deep}}}'
+        for field in (f'"rawInput":{deep}', f'"content":[{item}]'):
+            raw = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%s","update":{"sessionUpdate":'
+            raw += '"tool_call","toolCallId":"t","title":"T",%s}}}'
+            for session in ("s", "parent"):
+                encoded = (raw % (session, field)).encode()
+                entry = record.decode_entry(record.encode_message(AT, "r", Peer.AGENT, encoded))
+                for mode in get_args(Mode):
+                    telling = Telling("s", run="r", mode=mode, tool_limit=100, also=frozenset({"parent"}))
+                    if entry is not None:
+                        telling.add(1, entry)
+                    telling.end()
