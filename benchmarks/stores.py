@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.jsonrpc import Peer

@@ -20,7 +20,7 @@ from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.wire import acp, jsonrpc, record, splice
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.jsonrpc import Peer

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
-from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
 from scripts.findings import NOT_OFFERED, Finding, Findings, refused
 from scripts.histories import Recorded, count_of_user_messages, differences, grown, held, never_said, recorded
 from scripts.real_agents import (
@@ -28,6 +27,7 @@ from scripts.real_agents import (
     wait_for_the_next_minute,
 )
 from scripts.shown import Shown, shown, updates
+from tests.client import Client, OutputEnded, RequestFailed
 
 LOADS = 10
 AGAIN = 2

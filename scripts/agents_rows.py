@@ -10,7 +10,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.client import OutputEnded, RequestFailed
 from scripts.real_agents import (
     AGENTS,
     Bench,
@@ -20,6 +19,7 @@ from scripts.real_agents import (
     second_of_the_minute,
     wait_for_the_next_minute,
 )
+from tests.client import OutputEnded, RequestFailed
 
 INSTALLATION = 3600.0  # seconds: 2 GB over a slow link
 

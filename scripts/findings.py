@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from acp_proxy.demo.client import RequestFailed
+from tests.client import RequestFailed
 
 SESSION_ID = re.compile(r"\b(?=\w*[0-9])[\w-]{16,}\b")
 """In the words of an error: what changes from run to run."""

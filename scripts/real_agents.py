@@ -1,7 +1,7 @@
 """Real agents, offline: where they lie, and a conversation with one that is killed and opened again.
 
 They lie in ``shared/agents`` beside the checkout, or where ``ACP_REAL_AGENTS`` says, with a stand-in for their model.
-Every wait is bounded; an agent that refuses, hangs or dies raises what `acp_proxy.demo.client` raises.
+Every wait is bounded; an agent that refuses, hangs or dies raises what `tests.client` raises.
 """
 
 import os
@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
 from scripts.shown import Shown, shown, text_of
+from tests.client import Client, OutputEnded, RequestFailed
 
 AGENTS = Path(os.environ.get("ACP_REAL_AGENTS") or Path(__file__).parents[2] / "shared" / "agents")
 PATIENCE = 120.0

@@ -21,11 +21,11 @@ from typing import Self
 
 from acp_proxy import __version__
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.telling import TOOL_LIMIT
 from acp_proxy.shell.output import STDERR
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 

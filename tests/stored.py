@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -13,6 +14,10 @@ from acp_proxy.wire.record import Header
 
 EPOCH = 1_700_000_000.0
 RUN = "run000"
+
+
+class Both(Store, Archive):
+    """Both doors of one store: for who records, and then looks at what was recorded."""
 
 
 def contents(root: Path) -> Iterator[tuple[Path, bytes]]:

@@ -1,6 +1,7 @@
-"""Imports go one way. The table below is the rule; the checker names the file and the import that break it."""
+"""Imports go one way. The tables below are the rule; the checker names the file and the import that break it."""
 
 import ast
+import graphlib
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -9,24 +10,31 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "acp_proxy"
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": set(),
+    "__init__": {"api", "errors"},
     "errors": set(),
     "options": {"errors"},
+    "agent_command": set(),
     "wire": {"errors"},
+    "titles": {"wire"},
     "history": {"wire", "errors"},
-    "core": {"history", "wire", "errors"},
+    "core": {"history", "titles", "wire", "errors"},
     "replay": {"wire", "errors"},
     "redaction": {"wire", "errors"},
-    "transcripts": {"redaction", "wire", "errors"},
-    "demo": {"wire", "errors"},
+    "transcripts": {"redaction", "titles", "wire", "errors"},
+    "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
+    "demo": set(),
     "editors": {"wire", "errors", "options"},
-    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "wire", "errors", "options"},
+    "shell": {"recording", "core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
+    | {"options"},
+    "conversation": {"replay", "transcripts", "wire"},
+    "api": {"conversation", "transcripts", "wire", "errors"},
     "mock": {"replay", "transcripts", "wire", "errors"},
-    "views": {"diagnosis", "editors", "replay", "transcripts", "wire", "errors"},
-    "shell": {"core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "wire", "errors"},
     "cli": {
         "shell",
         "views",
+        "conversation",
         "diagnosis",
         "editors",
         "demo",
@@ -35,25 +43,24 @@ MAY_IMPORT: dict[str, set[str]] = {
         "redaction",
         "replay",
         "transcripts",
-        "wire",
-        "errors",
-        "options",
-    },
-    "__main__": {
-        "cli",
-        "shell",
-        "views",
-        "demo",
-        "mock",
-        "core",
-        "redaction",
-        "replay",
-        "transcripts",
-        "wire",
-        "errors",
-        "options",
-    },
+    }
+    | {"agent_command", "titles", "wire", "errors", "options"},
+    "__main__": {"cli", "shell", "errors"},
 }
+STORE_ROOMS: dict[str, set[str]] = {
+    "__init__": set(),
+    "files": set(),
+    "lives": {"files"},
+    "listing": {"files", "lives"},
+    "search": {"files", "lives", "listing"},
+    "upkeep": {"files", "lives", "listing", "search"},
+    "opened": {"files", "lives", "listing"},
+    "store": {"files", "lives", "listing", "opened"},
+    "archive": {"files", "lives", "listing", "search", "upkeep", "opened"},
+}
+"""The rooms of transcripts/, and its doors."""
+DOORS = {"store": {"recording", "shell"}, "archive": {"api", "cli", "conversation", "diagnosis", "mock", "views"}}
+"""By which one who comes to the store: a running proxy, and everybody else."""
 ONLY_IN = {
     "anyio": {"shell", "cli", "demo", "mock"},
     "typer": {"cli", "views"},
@@ -67,6 +74,8 @@ NOT_IN = {
     "history": WORLD,
     "redaction": WORLD,
     "replay": WORLD,
+    "titles": WORLD,
+    "agent_command": WORLD,
     "wire": WORLD - {"datetime", "io"},
 }  # BytesIO cuts lines
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
@@ -74,12 +83,15 @@ COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 def violations(file: PurePath, source: str) -> Iterator[str]:
     """What this file of the package (its path within the package) may not do, in words."""
-    room = file.parts[0].removesuffix(".py")
-    if room not in MAY_IMPORT:
-        yield f"{file}: {room} has no place in the table"
+    room, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
+    if room not in MAY_IMPORT or (room == "transcripts" and inner not in STORE_ROOMS):
+        yield f"{file} has no place in the table"
         return
     for node in ast.walk(ast.parse(source)):
-        yield from (f"{file} imports {name}" for name in imported(file, node) if not allowed(room, name))
+        names = imported(file, node)
+        yield from (f"{file} imports {name}" for name in names if not allowed(room, name))
+        if room == "transcripts":
+            yield from (f"{file} imports {name}" for name in names if not allowed_inside(inner, name))
         if room == "core" and isinstance(node, COROUTINE):
             yield f"{file} waits: core decides and returns"
         if room in NOT_IN and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
@@ -89,8 +101,41 @@ def violations(file: PurePath, source: str) -> Iterator[str]:
 def allowed(room: str, name: str) -> bool:
     top, inner, *_ = [*name.split("."), ""]
     if top == "acp_proxy":
+        if inner == "transcripts" and room in MAY_IMPORT and inner in MAY_IMPORT[room]:
+            return room in DOORS.get(name.split(".")[2] if name.count(".") > 1 else "", ())
         return inner not in MAY_IMPORT or inner in MAY_IMPORT[room] | {room, "__init__"}
     return room in ONLY_IN.get(top, {room}) and top not in NOT_IN.get(room, ())
+
+
+def allowed_inside(room: str, name: str) -> bool:
+    """Whether a room of transcripts/ may import this, as far as it is of transcripts/."""
+    top, package, inner, *_ = [*name.split("."), "", ""]
+    return (top, package) != ("acp_proxy", "transcripts") or inner in STORE_ROOMS[room] | {room}
+
+
+def circle(sources: dict[PurePath, str]) -> list[str]:
+    """The modules of a circle of imports, wherever in a file those stand; empty where there is none."""
+    modules = {".".join(("acp_proxy", *file.with_suffix("").parts)).removesuffix(".__init__"): file for file in sources}
+
+    def module_of(name: str) -> str:
+        while name and name not in modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    graph = {
+        module: {
+            found
+            for node in ast.walk(ast.parse(sources[file]))
+            for name in imported(file, node)
+            if (found := module_of(name)) not in ("", module)
+        }
+        for module, file in modules.items()
+    }
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as problem:
+        return list(problem.args[1])
+    return []
 
 
 def imported(file: PurePath, node: ast.AST) -> list[str]:
@@ -112,6 +157,20 @@ def test_every_import_goes_the_one_way() -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_no_imports_go_round() -> None:
+    sources: dict[PurePath, str] = {
+        file.relative_to(PACKAGE): file.read_text("utf-8") for file in PACKAGE.rglob("*.py")
+    }
+    assert not (found := circle(sources)), " -> ".join(found)
+
+
+def test_a_circle_is_found_by_its_modules() -> None:
+    one, other = PurePath("wire/one.py"), PurePath("wire/other.py")
+    sources = {one: "from acp_proxy.wire.other import Other", other: "def late():\n    from acp_proxy.wire import one"}
+    assert set(circle(sources)) == {"acp_proxy.wire.one", "acp_proxy.wire.other"}
+    assert circle(sources | {other: "from acp_proxy import wire"}) == []
+
+
 @pytest.mark.parametrize(
     ("file", "source"),
     [
@@ -124,7 +183,7 @@ def test_every_import_goes_the_one_way() -> None:
         ("errors.py", "from .wire import acp"),
         ("options.py", "import acp_proxy.wire.acp"),
         ("demo/agent.py", "from acp_proxy.transcripts.store import Store"),
-        ("mock/agent.py", "from acp_proxy.demo.connection import Connection"),
+        ("mock/agent.py", "from acp_proxy.demo.client import Client"),
         ("shell/relay.py", "from acp_proxy.cli.app import app"),
         ("cli/app.py", "from acp_proxy.__main__ import main"),
         ("core/ledger.py", "def later():\n    import anyio.abc"),
@@ -136,6 +195,17 @@ def test_every_import_goes_the_one_way() -> None:
         ("wire/record.py", "open('x')"),
         ("core/interceptor.py", "async def decide(): ..."),
         ("helpers.py", ""),
+        ("transcripts/helpers.py", ""),
+        ("transcripts/files/names.py", "from acp_proxy.transcripts.lives import deleting"),
+        ("transcripts/lives/forks.py", "def late():\n    from acp_proxy.transcripts.listing.index import Index"),
+        ("transcripts/listing/catalog.py", "from ..search.searching import Progress"),
+        ("transcripts/search/words.py", "import acp_proxy.transcripts.upkeep.damage"),
+        ("transcripts/upkeep/pruning.py", "from acp_proxy.transcripts.archive import Archive"),
+        ("transcripts/store.py", "from acp_proxy.transcripts.archive import Archive"),
+        ("shell/finding.py", "from acp_proxy.transcripts.files.reading import Reading"),
+        ("recording/files.py", "from acp_proxy.transcripts.archive import Archive"),
+        ("cli/storing.py", "from acp_proxy.transcripts.store import Store"),
+        ("views/listing.py", "from acp_proxy import transcripts"),
     ],
 )
 def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None:
@@ -150,6 +220,10 @@ def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None
         ("shell/relay.py", "import os, anyio\nfrom acp_proxy import __version__\nfrom acp_proxy.core import events"),
         ("__main__.py", "def main():\n    from acp_proxy.cli.app import app"),
         ("cli/app.py", "import typer\nfrom acp_proxy.demo import agent\nfrom . import sessions"),
+        ("cli/storing.py", "from acp_proxy.transcripts.archive import Archive"),
+        ("shell/lasting.py", "from acp_proxy.transcripts import store"),
+        ("transcripts/search/words.py", "from acp_proxy.transcripts.files import names"),
+        ("transcripts/archive.py", "from acp_proxy.transcripts.upkeep import pruning"),
     ],
 )
 def test_what_the_table_allows_passes(file: str, source: str) -> None:

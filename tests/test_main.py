@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
-from acp_proxy.transcripts.store import Store
-from tests.stored import chunk, store_session
+from tests.stored import Both, chunk, store_session
 
 SECONDS = 20.0
 posix_only = pytest.mark.skipif(os.name != "posix", reason="there is no such shell")
@@ -97,7 +96,7 @@ COMMANDS = [
 
 def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
     """The status of a command whose streams a shell redirects so, and what it says on stderr, if it has that."""
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     if not store.transcripts():
         store_session(store, "here", ("hello", [chunk("hello")]))
     command = shlex.join([sys.executable, "-m", "acp_proxy", *words])
@@ -136,7 +135,7 @@ def test_a_question_that_nobody_can_answer_is_no_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
     assert said.endswith("Nobody is there to answer. To do it unasked: --yes\n")
-    assert Store(tmp_path / "store").sessions()
+    assert Both(tmp_path / "store").sessions()
 
 
 @posix_only

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire.jsonrpc import Peer
 from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.wire.record import GAP, RECORDED
+from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, prompt
+from tests.stored import Both
 
 _TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
 _OPENED = b"opened"  # stands for the note that a session was opened
@@ -178,7 +178,7 @@ class Talk:
     def kept(self) -> Kept:
         """Compare every transcript with what was said; the index with the transcripts."""
         total, rows = Kept(), {}
-        store = Store(self.store)
+        store = Both(self.store)
         with contextlib.suppress(AcpProxyError):
             rows = {row.session: row.prompts for row in store.sessions()}
         for session, said in self.said().items():
@@ -191,7 +191,7 @@ class Talk:
             total.trouble += one.trouble
         return total
 
-    def _kept(self, store: Store, session: str, said: list[bytes]) -> tuple[Kept, int]:
+    def _kept(self, store: Both, session: str, said: list[bytes]) -> tuple[Kept, int]:
         result, turns, at, gap = Kept(len(said)), Summary(), 0, False
         try:
             [path] = self.transcripts(session)

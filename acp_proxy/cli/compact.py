@@ -11,7 +11,7 @@ from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, ch
 from acp_proxy.views import figures
 
 if TYPE_CHECKING:  # other commands need no zstd
-    from acp_proxy.transcripts.packing import Made
+    from acp_proxy.transcripts.archive import Made
 
 
 def compact(
@@ -35,7 +35,7 @@ def compact(
 
     Example: acp-proxy sessions compact --dry-run
     """
-    from acp_proxy.transcripts.packing import Terms
+    from acp_proxy.transcripts.archive import Terms
 
     made: list[Made] = []
     failed: list[str] = []

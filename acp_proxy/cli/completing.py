@@ -12,8 +12,6 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
-
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(~[0-9]+)*")
 _PLAIN_FOLDER = re.compile(r"[A-Za-z0-9._:@+/-]*")
 _SAID = " .,-_/+@#%=?"
@@ -22,9 +20,9 @@ _TITLE = 60
 
 def sessions(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids, newest first, with their titles."""
-    from acp_proxy.transcripts import glance  # no command needs it
+    from acp_proxy.transcripts.archive import Glance  # no command needs it
 
-    found = glance.sessions(_root(context), incomplete, str(context.params.get("agent") or ""))
+    found = Glance(_root(context)).sessions(incomplete, str(context.params.get("agent") or ""))
     newest = [("last", "the newest")] if "last".startswith(incomplete) else []
     return newest + [(seen.named, _plain(seen.title)) for seen in found if _PLAIN.fullmatch(seen.named)]
 
@@ -36,13 +34,9 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of what was deleted softly, the latest first, with the titles that the user gave."""
-    from acp_proxy.transcripts.keeping import kept  # no command needs it
-    from acp_proxy.transcripts.layout import Layout
+    from acp_proxy.transcripts.archive import Glance  # no command needs it
 
-    try:
-        found = kept(Layout(_root(context)))
-    except OSError:
-        return []
+    found = Glance(_root(context)).kept()
     last = [("last", "the latest")] if "last".startswith(incomplete) else []
     return last + [
         (each.named, _plain(each.title or ""))
@@ -60,11 +54,11 @@ def one_of(words: Sequence[str]) -> Callable[[str], list[str]]:
 
 def agents(context: typer.Context, incomplete: str) -> list[str]:
     """The names of the agents of which something is kept, as --agent takes them."""
-    from acp_proxy.transcripts import glance, names
+    from acp_proxy.transcripts.archive import Glance, called, readable
 
     found = set[str]()
-    for folder in glance.agents(_root(context)):
-        ways = (names.called(folder), names.readable(folder))  # with its scope for who begins with that
+    for folder in Glance(_root(context)).agents():
+        ways = (called(folder), readable(folder))  # with its scope for who begins with that
         found.update(next(([name] for name in ways if name.startswith(incomplete) and _PLAIN.fullmatch(name)), []))
     return sorted(found)
 
@@ -77,6 +71,8 @@ class InFront(TyperCommand):
 
 
 def _files(beginning: str) -> list[str]:
+    from acp_proxy.transcripts.archive import PACKED_SUFFIX, SUFFIX
+
     folder, name = os.path.split(beginning)
     if not _PLAIN_FOLDER.fullmatch(folder):
         return []
@@ -91,7 +87,7 @@ def _files(beginning: str) -> list[str]:
 
 
 def _root(context: typer.Context) -> Path:
-    from acp_proxy.transcripts.place import default_root
+    from acp_proxy.transcripts.archive import default_root
 
     given = context.params.get("store") or os.environ.get("ACP_PROXY_STORE")
     return Path(str(given)).expanduser() if given else default_root()

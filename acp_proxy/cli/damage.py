@@ -12,12 +12,11 @@ import typer
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
-    from acp_proxy.transcripts.damage import Beside
-    from acp_proxy.transcripts.verifying import Finding
+    from acp_proxy.transcripts.archive import Beside, Finding
 
 
 def verify(
@@ -61,7 +60,7 @@ def repair(
 
     Example: acp-proxy sessions repair --dry-run
     """
-    from acp_proxy.transcripts.verifying import BY_HAND, REPAIR
+    from acp_proxy.transcripts.archive import BY_HAND, REPAIR
 
     left = mended = 0
     with explained():
@@ -85,17 +84,17 @@ def repair(
 
 
 def _repaired_at_once(finding: "Finding") -> tuple[Path, str, bool]:
-    from acp_proxy.transcripts.verifying import MODE
+    from acp_proxy.transcripts.archive import MODE
 
     return finding.path, finding.name, finding.kind == MODE
 
 
-def _wanted(store: Store, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
+def _wanted(store: Archive, wanted: Iterable[str] | None, agent: str) -> list[tuple[str, str]]:
     rows = [chosen(store, one, agent) for one in wanted or ()]
     return [(row.agent, row.name) for row in rows]
 
 
-def _mend(store: Store, finding: "Finding") -> bool:
+def _mend(store: Archive, finding: "Finding") -> bool:
     try:
         copy = store.repair(finding)
     except (AcpProxyError, OSError) as problem:
@@ -105,7 +104,7 @@ def _mend(store: Store, finding: "Finding") -> bool:
     return True
 
 
-def _say(store: Store, finding: "Finding") -> None:
+def _say(store: Archive, finding: "Finding") -> None:
     path = finding.path.relative_to(store.root) if finding.path.is_relative_to(store.root) else finding.path
     about = f" ({finding.name})" if finding.name and finding.path.stem != finding.name else ""
     typer.echo(terminal.line(f"{path}{about}: {finding.kind}: {finding.text}"))

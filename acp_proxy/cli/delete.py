@@ -18,10 +18,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import NoSuchSession, Unreadable
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import kept_name
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive, Kept, Listed, kept_name
 from acp_proxy.views import terminal
 
 
@@ -69,7 +66,7 @@ def delete(
     )
 
 
-def _meant(store: Store, wanted: str, agent: str, soft: bool) -> list[Listed | Kept]:
+def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | Kept]:
     """One session; or else what was deleted of one softly. Raises NoSuchSession."""
     try:
         return [chosen(store, wanted, agent)]

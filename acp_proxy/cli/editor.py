@@ -37,13 +37,13 @@ def editor(
 
     Example: acp-proxy editor zed npx -y @agentclientprotocol/claude-agent-acp
     """
+    from acp_proxy.agent_command import command_name
     from acp_proxy.editors.configured import file_for, text_of  # no other command needs these
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.editors.ourselves import ourselves
     from acp_proxy.editors.placing import placed
     from acp_proxy.editors.snippets import Wanted, snippet
     from acp_proxy.editors.table import EDITORS
-    from acp_proxy.transcripts.commands import command_name
 
     if agent[0] == "--whole":
         whole, agent = True, agent[1:]

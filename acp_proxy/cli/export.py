@@ -13,14 +13,12 @@ from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive, file_name
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
     from acp_proxy.redaction.masking import Masking
-    from acp_proxy.transcripts.index import Listed
-    from acp_proxy.transcripts.reading import Reading
+    from acp_proxy.transcripts.archive import Listed, Reading
     from acp_proxy.views.document import Choices, Head
 
 _Format = Literal["md", "html", "json", "jsonl"]
@@ -119,7 +117,7 @@ def _is_directory(output: str) -> bool:
 class _Source:
     """The sessions of a store, in the form that is wanted."""
 
-    store: Store
+    store: Archive
     form: _Format
     choices: "Choices"
     masking: "Masking | None"

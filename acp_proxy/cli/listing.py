@@ -12,8 +12,7 @@ import typer
 from acp_proxy.cli import periods
 from acp_proxy.cli.screen import Screen, paged, screen
 from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, short_ids, store_of
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive, Listed
 from acp_proxy.views import terminal
 from acp_proxy.views.rows import for_programs, values
 
@@ -64,7 +63,7 @@ def list_sessions(
                 say(block)
 
 
-def nothing(store: Store, *, narrowed: bool) -> str:
+def nothing(store: Archive, *, narrowed: bool) -> str:
     """What is said where nothing can be told: why, and what to do."""
     if narrowed and next(store.newest(), None) is not None:
         return "No session is like that. All of them: acp-proxy sessions list"
@@ -73,7 +72,7 @@ def nothing(store: Store, *, narrowed: bool) -> str:
     return "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT"
 
 
-def _table(store: Store, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
     from acp_proxy.views import listing  # no other command needs it
 
     look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))

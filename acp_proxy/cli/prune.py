@@ -20,9 +20,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import Unreadable, UsageError
-from acp_proxy.transcripts.names import meant
-from acp_proxy.transcripts.pruning import IN_USE, Candidate, Limits, beyond
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import IN_USE, Archive, Candidate, Limits, beyond, meant
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import clock
 
@@ -95,7 +93,7 @@ def _limits(older_than: str | None, keep: int | None, max_size: str | None) -> L
     return Limits(before, keep, amounts.size("--max-size", max_size) if max_size is not None else None)
 
 
-def _pruned(store: Store, chosen: Sequence[Candidate], *, soft: bool) -> dict[tuple[str, str], str]:
+def _pruned(store: Archive, chosen: Sequence[Candidate], *, soft: bool) -> dict[tuple[str, str], str]:
     """Those that were not deleted, by agent and name, and why."""
     trouble: dict[tuple[str, str], str] = {}
     try:
@@ -122,7 +120,7 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
             typer.echo(terminal.line(f"acp-proxy: {each.named}: {what}"), err=True)
 
 
-def _show(store: Store, chosen: Sequence[Candidate], *, err: bool = False) -> None:
+def _show(store: Archive, chosen: Sequence[Candidate], *, err: bool = False) -> None:
     from acp_proxy.views.meant import Row, lines
 
     ids = short_ids(store, chosen)

@@ -14,8 +14,7 @@ import typer
 from acp_proxy.cli import completing
 from acp_proxy.cli.storing import chosen, store_of
 from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
-from acp_proxy.transcripts.names import PACKED_SUFFIX, SUFFIX
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.archive import PACKED_SUFFIX, SUFFIX, Reading
 from acp_proxy.wire.record import Header
 
 _HELP = "A transcript's file (.jsonl, .jsonl.zst); or a session's id, the beginning of one, or: last."

@@ -6,9 +6,9 @@ import typer
 
 from acp_proxy.cli.storing import AgentOption, SessionArgument, StoreOption, chosen, explained, store_of
 from acp_proxy.errors import UsageError
-from acp_proxy.transcripts.store import Store
+from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.views import terminal
-from acp_proxy.wire.titles import AGENT_TITLE_LENGTH, cleaned
 
 
 def rename(
@@ -38,6 +38,6 @@ def rename(
     typer.echo(terminal.line(title or "(no title)"))
 
 
-def _title_now(store: Store, agent: str, name: str) -> str | None:
+def _title_now(store: Archive, agent: str, name: str) -> str | None:
     """What a session is called now."""
     return next((row.title for row in store.sessions() if (row.agent, row.name) == (agent, name)), None)

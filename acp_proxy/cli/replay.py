@@ -9,7 +9,7 @@ import typer
 from acp_proxy.cli import keyboard, recordings
 from acp_proxy.cli.keyboard import Keyboard
 from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
-from acp_proxy.transcripts.reading import Line, Reading
+from acp_proxy.transcripts.archive import Line, Reading
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import acp, clock
 from acp_proxy.wire.jsonrpc import Peer

@@ -10,10 +10,7 @@ from acp_proxy.cli import completing
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.keeping import Kept
-from acp_proxy.transcripts.names import file_name, meant
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive, Kept, Listed, file_name, meant
 from acp_proxy.views import figures, rows, terminal
 
 
@@ -67,7 +64,7 @@ def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]
     )
 
 
-def _chosen(store: Store, wanted: str, agent: str) -> Kept:
+def _chosen(store: Archive, wanted: str, agent: str) -> Kept:
     """The latest of the one session that is meant. Raises NoSuchSession."""
     found = matching(store.kept(), None if wanted == "last" else wanted, agent)
     if not found:
@@ -77,7 +74,7 @@ def _chosen(store: Store, wanted: str, agent: str) -> Kept:
     return found[0]
 
 
-def _restored(store: Store, kept: Kept) -> Listed:
+def _restored(store: Archive, kept: Kept) -> Listed:
     row = store.look(kept)
     try:
         row = store.restore(kept)
@@ -89,7 +86,7 @@ def _restored(store: Store, kept: Kept) -> Listed:
     return row
 
 
-def _list(store: Store, kept: list[Kept], as_json: bool) -> None:
+def _list(store: Archive, kept: list[Kept], as_json: bool) -> None:
     if as_json:
         values = [rows.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(terminal.json_text(values, indent=2))
@@ -100,7 +97,7 @@ def _list(store: Store, kept: list[Kept], as_json: bool) -> None:
             typer.echo(text)
 
 
-def _lines(store: Store, kept: list[Kept]) -> list[str]:
+def _lines(store: Archive, kept: list[Kept]) -> list[str]:
     from acp_proxy.views.meant import Row, lines
 
     ids = figures.short((each.session for each in kept), ())
@@ -112,7 +109,7 @@ def _lines(store: Store, kept: list[Kept]) -> list[str]:
     return list(lines(shown, target.width if target.is_terminal else None))
 
 
-def _looked_at(store: Store, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
+def _looked_at(store: Archive, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify says what is wrong with it
             yield each, store.look(each)

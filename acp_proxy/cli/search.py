@@ -24,11 +24,11 @@ from acp_proxy.cli.storing import (
     wrong_usage,
 )
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # no other command needs them
-    from acp_proxy.transcripts.searching import Hit
+    from acp_proxy.transcripts.archive import Hit
 
 _NO_ROOM = ("ENOSPC", "EDQUOT")
 
@@ -58,12 +58,12 @@ def search(
 
     Example: acp-proxy sessions search login "session cookie" --since 30d
     """
-    from acp_proxy.transcripts import phrases
-    from acp_proxy.transcripts.searching import Sought
+    from acp_proxy.transcripts.archive import Sought
+    from acp_proxy.transcripts.archive import question as asked
     from acp_proxy.views import found
 
     with wrong_usage():
-        question = phrases.question(words)
+        question = asked(words)
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
@@ -82,7 +82,7 @@ def search(
             typer.echo(f"There are more than {limit}. To see them: --limit {2 * limit}, or more words", err=True)
 
 
-def _say(store: Store, hits: "list[Hit]", options: list[str]) -> None:
+def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
     from acp_proxy.views import found
 
     target = screen()
@@ -98,7 +98,7 @@ def _say(store: Store, hits: "list[Hit]", options: list[str]) -> None:
             say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))
 
 
-def _command(store: Store, hit: "Hit", id: str, options: list[str]) -> str:
+def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:
     """What shows it, to be copied."""
     row = hit.session
     turn = ["--turn", str(hit.turns[0])] if hit.turns else []
@@ -107,7 +107,7 @@ def _command(store: Store, hit: "Hit", id: str, options: list[str]) -> str:
 
 
 @contextmanager
-def _with_room(store: Store) -> Iterator[None]:
+def _with_room(store: Archive) -> Iterator[None]:
     """A full disk keeps nobody from reading sessions. Raises AcpProxyError."""
     try:
         yield
@@ -121,7 +121,7 @@ def _with_room(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible(store: Store) -> Iterator[None]:
+def _interruptible(store: Archive) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

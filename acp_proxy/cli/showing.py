@@ -8,12 +8,11 @@ import typer
 
 from acp_proxy.cli import writing
 from acp_proxy.cli.screen import Screen, paged
+from acp_proxy.conversation import Begun, Ended, Part, parts
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.archive import Listed, Reading
 from acp_proxy.views import figures, terminal
 from acp_proxy.views.attachments import attachments
-from acp_proxy.views.conversation import Begun, Ended, Part, parts
 from acp_proxy.views.showing import Passage, passages
 
 Wanted = tuple[int, int | None]

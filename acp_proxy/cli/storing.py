@@ -15,15 +15,11 @@ import typer
 from acp_proxy.cli import completing
 from acp_proxy.cli.progress import MOMENT, advanced
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
-from acp_proxy.transcripts.access import PRIVATE_UMASK
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.places import is_windows
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, Listed, default_root, is_windows
 from acp_proxy.views import figures, rows, terminal
 
 if TYPE_CHECKING:  # no other command needs it
-    from acp_proxy.transcripts.pruning import Candidate
+    from acp_proxy.transcripts.archive import Candidate
 
 INTERRUPTED = 128 + 2
 """How a command ends at Ctrl-C, as shells tell it of SIGINT."""
@@ -68,13 +64,13 @@ def root_of(given: str) -> Path:
     return Path(given).expanduser() if given else default_root()
 
 
-def store_of(given: str, *, make: bool = False, change: bool = False) -> Store:
+def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
     """The store that is meant. Where its index has to be made anew, which may take long, that is shown.
 
     Only ``make`` makes one: without it, one that is missing is empty in the default place, and else an error. One that
     cannot be written to is refused to who makes it, or means to ``change`` it. Raises StoreRefused, NoStore.
     """
-    store = Store(root_of(given), make=make)
+    store = Archive(root_of(given), make=make)
     if given and not store.is_made:
         raise NoStore(store.root)
     if change and store.only_read is not None:
@@ -148,12 +144,12 @@ def same_store(context: typer.Context, store: str) -> list[str]:
     return ["--store", store] if given else []
 
 
-def kept(store: Store, agent: str) -> list[Listed]:
+def kept(store: Archive, agent: str) -> list[Listed]:
     """All sessions, newest first, of the agents that are meant by this."""
     return list(store.newest(agent))
 
 
-def chosen(store: Store, wanted: str, agent: str) -> Listed:
+def chosen(store: Archive, wanted: str, agent: str) -> Listed:
     """The one session that is meant. Raises NoSuchSession."""
     found = list(islice(store.newest(agent), 1)) if wanted == "last" else store.meant(wanted, agent)
     if not found:
@@ -163,14 +159,14 @@ def chosen(store: Store, wanted: str, agent: str) -> Listed:
     return found[0]
 
 
-def _candidates(store: Store, found: list[Listed]) -> list[str]:
+def _candidates(store: Archive, found: list[Listed]) -> list[str]:
     one_each = list({(row.agent, row.session): row for row in reversed(found)}.values())[::-1]
     shown, more = one_each[:_CANDIDATES], len(one_each) - _CANDIDATES
     lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, shown))]
     return [*lines, *([f"  and {more} more"] if more > 0 else []), "Give more of the id, or --agent."]
 
 
-def short_ids(store: Store, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
+def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:
     """What names them, as it is shown: no more of an id than is needed."""
     ids = [each.session for each in sessions]
     short = figures.short(ids, store.alike(ids, figures.SHORTEST))

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
 from acp_proxy.core.terminals import SessionTerminals, Terminals
 from acp_proxy.history.verdict import Rule
+from acp_proxy.titles import Titles
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
-from acp_proxy.wire.titles import Titles
 
 WAITING_LIMIT = 1024 * 1024
 """Bytes of updates that may wait for the answer that tells whose they are."""

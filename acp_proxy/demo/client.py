@@ -1,21 +1,19 @@
-"""A small blocking ACP client over stdio, for the demo and for tests.
+"""A small blocking ACP client over stdio.
 
 Every line that the command writes is kept, in order, as it came; a condition variable wakes whoever waits for one.
 Every wait is bounded: it ends with what was awaited, with `TimeoutError`, or with `OutputEnded`, and the last two show
-the lines that came last. Nothing is checked against the protocol: lines may be anything.
+the lines that came last. Nothing is checked against the protocol: lines may be anything. The agent's own requests are
+left unanswered.
 """
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,8 +23,6 @@ LINES_SHOWN = 5  # with a failed wait: enough to see where the talk stood
 LINE_SHOWN = 300  # characters of each
 STDERR_SECONDS = 1.0  # what outlives the command may hold it open
 STDERR_LINES = 1000  # what is kept of stderr: the end of it, with room for a traceback
-
-NO_ANSWER = object()  # what an `on_request` returns to leave the request open
 
 
 class OutputEnded(Exception):
@@ -49,35 +45,17 @@ class Line:
     message: Any  # None if it is not JSON
 
 
-def first_option(request: dict[str, Any]) -> Any:
-    """Allow what is asked for, by its first option; refuse every other request."""
-    if request["method"] != "session/request_permission":
-        raise RequestFailed({"code": -32601, "message": f"Method not found: {request['method']}"})
-    return {"outcome": {"outcome": "selected", "optionId": request["params"]["options"][0]["optionId"]}}
-
-
 class Client:
     """A running command, as its client sees it; use it in a `with`, which ends it."""
 
-    def __init__(
-        self,
-        command: Sequence[str | os.PathLike[str]],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | str | None = None,
-        inherit_stderr: bool = False,
-        on_request: Callable[[dict[str, Any]], Any] = first_option,
-    ) -> None:
+    def __init__(self, command: Sequence[str | os.PathLike[str]], **options: Any) -> None:
+        """`options`: as for `Popen`."""
         pipe = subprocess.PIPE
-        stderr = None if inherit_stderr else pipe
-        self.process = subprocess.Popen(command, env=env, cwd=cwd, stdin=pipe, stdout=pipe, stderr=stderr, bufsize=0)
+        streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
+        self.process = subprocess.Popen(command, bufsize=0, **streams | options)
         self.lines: list[Line] = []
-        self._on_request = on_request
         self._changed = threading.Condition()
         self._writing = threading.Lock()
-        self._reading = threading.Event()
-        self._reading.set()
-        self._pause_at: str | None = None
         self._next_id = 0
         self._answers: dict[int, dict[str, Any]] = {}
         self._stderr: deque[bytes] = deque(maxlen=STDERR_LINES)
@@ -124,14 +102,8 @@ class Client:
         self._wait(lambda: request_id in self._answers, timeout, f"the answer to request {request_id}")
         return self._answers[request_id]
 
-    def notify(self, method: str, params: Any = None) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
-
     def send(self, message: Any) -> None:
-        self.send_line(json.dumps(message).encode())
-
-    def send_line(self, line: bytes) -> None:
-        self.send_bytes(line if line.endswith(b"\n") else line + b"\n")
+        self.send_bytes(json.dumps(message).encode() + b"\n")
 
     def send_bytes(self, data: bytes) -> None:
         assert self.process.stdin is not None
@@ -145,9 +117,6 @@ class Client:
     def mark(self) -> int:
         """The number of lines so far, for `since`."""
         return len(self.lines)
-
-    def messages(self, since: int = 0) -> list[Any]:
-        return [line.message for line in self.lines[since:]]
 
     def updates(self, session: str | None = None, since: int = 0, until: int | None = None) -> list[dict[str, Any]]:
         """The updates of a session, or of all, among the lines from `since` to before `until`."""
@@ -166,80 +135,15 @@ class Client:
             self._threads[2].join(STDERR_SECONDS)
         return b"".join(self._stderr).decode(errors="replace")
 
-    # What is awaited.
-
-    def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> Line:
-        """The first line, from `since` on, whose message meets the predicate."""
-        position = since
-        found: Line | None = None
-
-        def look() -> bool:
-            nonlocal position, found
-            while found is None and position < len(self.lines):
-                line = self.lines[position]
-                position += 1
-                if predicate(line.message):
-                    found = line
-            return found is not None
-
-        self._wait(look, timeout, "a line")
-        assert found is not None
-        return found
-
-    def wait_for_method(self, method: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
-        """The first request or notification of this method."""
-        line = self.wait_for(lambda one: isinstance(one, dict) and one.get("method") == method, timeout, since=since)
-        message: dict[str, Any] = line.message
-        return message
-
-    def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> Line:
-        """The first update with this text in it."""
-        return self.wait_for(lambda one: has_text(one, text), timeout, since=since)
-
-    def wait_for_update(self, kind: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
-        """The first update of a kind, of whatever session."""
-        line = self.wait_for(lambda one: has_kind(one, kind), timeout, since=since)
-        update: dict[str, Any] = line.message["params"]["update"]
-        return update
-
-    def wait_for_stderr(self, text: str, timeout: float = TIMEOUT) -> None:
-        """Wait until a line there has this text."""
-        wanted = text.encode()
-        self._wait(lambda: any(wanted in line for line in self._stderr), timeout, text, needs_output=False)
-
-    def wait_for_end(self, timeout: float = TIMEOUT) -> None:
-        """Wait until the command's output ends."""
-        self._wait(lambda: self._ended, timeout, "the end of the output")
-
     def wait(self, timeout: float = TIMEOUT) -> int:
         """Wait until the command has exited; its status, negative for a signal."""
         self._wait(lambda: self.process.returncode is not None, timeout, "the command's exit", needs_output=False)
         return self.process.returncode
 
-    def all_ended(self, timeout: float = TIMEOUT) -> bool:
-        """Whether everything that the command started ends in time: whatever holds its stderr."""
-        self._threads[-1].join(timeout)
-        return not self._threads[-1].is_alive()
-
-    # How it ends.
-
-    def pause(self, at: str | None = None) -> None:
-        """Stop reading, as an editor that hangs: behind the read under way, or behind what brings this text."""
-        self._pause_at = at
-        if at is None:
-            self._reading.clear()
-
-    def resume(self) -> None:
-        self._pause_at = None
-        self._reading.set()
-
     def close_stdin(self) -> None:
         assert self.process.stdin is not None
         with self._writing:
             self.process.stdin.close()
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
 
     def kill(self) -> None:
         """End it with SIGKILL, as editors do, and wait for its exit."""
@@ -248,7 +152,6 @@ class Client:
 
     def close(self) -> None:
         """Kill it if it runs, and let go of its streams."""
-        self.resume()
         self.kill()
         for thread in self._threads:
             thread.join(1.0)  # longer only if a grandchild holds a stream; then the thread is left behind
@@ -281,8 +184,7 @@ class Client:
         descriptor = self.process.stdout.fileno()
         parts: list[bytes] = []
         while True:
-            self._reading.wait()
-            data = os.read(descriptor, READ_BYTES)
+            data = self._data(descriptor)
             if not data:
                 break
             *complete, rest = data.split(b"\n")
@@ -299,31 +201,18 @@ class Client:
             self._ended = True
             self._changed.notify_all()
 
+    def _data(self, descriptor: int) -> bytes:
+        return os.read(descriptor, READ_BYTES)
+
     def _take(self, raw: bytes) -> None:
         line = Line(raw, parsed(raw))
         with self._changed:
             self.lines.append(line)
-            if self._pause_at is not None and has_text(line.message, self._pause_at):
-                self._reading.clear()
-                self._pause_at = None
             match line.message:
-                case {"method": str(), "id": _}:
-                    threading.Thread(target=self._answer, args=(line.message,), daemon=True).start()
+                case {"method": str()}:
+                    pass
                 case {"id": int(number), "result": _} | {"id": int(number), "error": _}:
                     self._answers.setdefault(number, line.message)
-
-    def _answer(self, request: dict[str, Any]) -> None:
-        about: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
-        try:
-            result = self._on_request(request)
-        except RequestFailed as refusal:
-            about["error"] = {"code": refusal.code, "message": refusal.message}
-        else:
-            if result is NO_ANSWER:
-                return
-            about["result"] = result
-        with contextlib.suppress(OSError, ValueError):  # the command, or our side of the line, has ended meanwhile
-            self.send(about)
 
     def _reap(self) -> None:
         self.process.wait()
@@ -343,17 +232,3 @@ def parsed(raw: bytes) -> Any:
         return json.loads(raw)
     except (ValueError, RecursionError):
         return None
-
-
-def has_kind(message: Any, kind: str) -> bool:
-    match message:
-        case {"method": "session/update", "params": {"update": {"sessionUpdate": found}}}:
-            return bool(found == kind)
-    return False
-
-
-def has_text(message: Any, text: str) -> bool:
-    match message:
-        case {"method": "session/update", "params": {"update": {"content": {"text": str(found)}}}}:
-            return text in found
-    return False

@@ -1,12 +1,14 @@
-"""The turn that the bundled agent plays without a script: one of each kind of update that an editor shows.
+"""The turn that the bundled agent plays: one of each kind of update that an editor shows.
 
-It only tells of an edit; no file is touched.
+It only tells of an edit; no file is touched. Its words have places for those of the prompt (`fill`).
 """
 
+import re
 from typing import Any
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mMwnpkGRAwQCgAgugTJIIFV5gAAAABJRU5ErkJggg=="
 CONTEXT_SIZE = 200_000  # tokens, as of the models that an editor usually meets
+_PLACE = re.compile(r"\{(\w+(?:\.\w+)?)\}")
 
 
 def chunk(kind: str, text: str, message_id: str | None = None) -> dict[str, Any]:
@@ -69,3 +71,31 @@ BUILT_IN_TURN: list[dict[str, Any]] = [
     {"remember": True, "messageId": "answer-{n}"},
     {"update": {"sessionUpdate": "usage_update", "used": 1_000, "size": CONTEXT_SIZE}},
 ]
+
+
+def fill(value: Any, names: dict[str, Any]) -> Any:
+    """The value with every known {name} in its strings filled in; a string that is one name keeps the value's type."""
+    match value:
+        case str():
+            whole = _PLACE.fullmatch(value)
+            if whole and whole[1] in names:
+                return names[whole[1]]
+            return _PLACE.sub(lambda place: str(names.get(place[1], place[0])), value)
+        case list():
+            return [fill(item, names) for item in value]
+        case dict():
+            return {key: fill(item, names) for key, item in value.items()}
+        case _:
+            return value
+
+
+def memory_of(earlier: list[str]) -> str:
+    """What the agent says that it remembers."""
+    match earlier:
+        case []:
+            return "I remember no earlier prompt."
+        case [first]:
+            return f"I remember 1 earlier prompt; the first was: {first}"
+        case [first, *_]:
+            return f"I remember {len(earlier)} earlier prompts; the first was: {first}"
+    raise AssertionError

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 
 from acp_proxy import __version__
+from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.diagnosis import past
 from acp_proxy.diagnosis.abilities import Ability, abilities
+from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
 from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
-from acp_proxy.shell.probe import NoAnswer, Probe
-from acp_proxy.transcripts.commands import command_name, may_run_others
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification
 from acp_proxy.wire.value import Value
@@ -35,7 +35,7 @@ class Wish(Value):
     command: list[str]
     modes: Modes
     agent_id: str | None
-    store: Store | None
+    store: Archive | None
     off: str | None
     seconds: float
     umask: int = -1
@@ -125,7 +125,9 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     return Examined(wish.command, None, (), (), seconds, offer, able, folder, sessions, load, shown), todo
 
 
-def _loaded(probe: Probe, wish: Wish, store: Store, folder: str, say: Callable[[str], None]) -> tuple[Load, list[Todo]]:
+def _loaded(
+    probe: Probe, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
+) -> tuple[Load, list[Todo]]:
     """Raises AcpProxyError."""
     found = past.newest_session(store, folder)
     if found is None:

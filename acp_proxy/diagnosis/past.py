@@ -13,9 +13,7 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.shell.replaying import compare as compared_with
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive, Listed, Reading
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.value import Value
 
@@ -43,7 +41,7 @@ class Shown(Value):
     why: str
 
 
-def shown_last(store: Store, agent: str) -> tuple[Shown, ...]:
+def shown_last(store: Archive, agent: str) -> tuple[Shown, ...]:
     """What the last loads of this agent's newest sessions showed, and which rule decided. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
     found: list[Shown] = []
@@ -70,7 +68,7 @@ def _last_replay(reading: Reading) -> Mapping[str, object]:
     return entry.note if entry is not None and entry.note is not None else {}
 
 
-def newest_session(store: Store, agent: str) -> tuple[Listed, Reading] | None:
+def newest_session(store: Archive, agent: str) -> tuple[Listed, Reading] | None:
     """The newest session of this agent that says something about its load, opened. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and _is_suitable(row))
     for row in islice(rows, _LOOKED_AT):

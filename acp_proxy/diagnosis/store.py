@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError, Unreadable
-from acp_proxy.transcripts import access
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire.value import Value
 
 ANSWER_SECONDS = 20.0
@@ -64,8 +63,8 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
     if not os.path.lexists(root):
         return Kept(root, False), _cannot_be_made(root)
     try:
-        store = Store(root, make=False)
-        access.prepare(root)  # also for the store that would be made in it
+        store = Archive(root, make=False)
+        store.check_writable()  # also where it would be made
         _write(root)
     except AcpProxyError as problem:
         return _refused(root, str(problem))

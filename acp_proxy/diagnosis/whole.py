@@ -19,7 +19,7 @@ from acp_proxy.editors.configured import Agent, Configuration, Way, configuratio
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import StoreRefused, UsageError
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire.value import Value
 
 
@@ -66,7 +66,7 @@ def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], sec
     opened = None
     if kept.is_there and kept.off is None:
         with contextlib.suppress(StoreRefused):  # it has changed since it was looked at
-            opened = Store(root, make=False)
+            opened = Archive(root, make=False)
     off = None
     if given["no-record"]:
         off = "nothing is added, since nothing is recorded"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from acp_proxy.mock.state import State
 from acp_proxy.mock.turns import Turn, cut, is_prompt
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.archive import Summary
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry, Header
 

@@ -77,11 +77,7 @@ def tie(platform: str) -> str:
 
 
 def start(command: list[str]) -> Agent:
-    """Start the agent. A command that cannot be started says so on stderr and ends with 127 or 126, like a shell's."""
-    if tie(sys.platform) == JOB:
-        from acp_proxy.shell.windows import start_agent
-
-        return start_agent(command)
+    """Fork it. A command that cannot be started says so on stderr and ends with 127 or 126, as a shell does."""
     parent = os.getpid()
     agent_in, stdin = os.pipe()
     stdout, agent_out = os.pipe()

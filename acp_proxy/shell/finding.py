@@ -9,9 +9,9 @@ from collections.abc import Callable
 from acp_proxy.core.effects import Acting, FindSession
 from acp_proxy.core.events import Found
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.shell.gate import PATIENCE_SECONDS
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.recording.gate import PATIENCE_SECONDS
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.store import Reading
 
 
 class Held:

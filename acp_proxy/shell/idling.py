@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import Store, Terms
 
 _NICE = 10
 """Gives way to everybody, and still gets out of the way: a thread that never ran could not let the others go on."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from acp_proxy.shell.agent import Agent
 from acp_proxy.shell.later import Later
 from acp_proxy.shell.relay import Relay
+from acp_proxy.transcripts import store
 
 _TLS = "ssl"
 """OpenSSL, which asyncio and anyio load and nothing of ours uses: a sixth of the memory of a proxy at rest."""
@@ -44,10 +45,9 @@ def supervision() -> Callable[[Agent, Relay, float], int]:
 
 def load_stores() -> None:
     """What is asked of the store by others than the recorder."""
+    store.load_the_rest()
     with suppress(Exception):
-        from acp_proxy.transcripts import catalog, keeping, remaking, shortening  # noqa: F401 - for lists and damage
-    with suppress(Exception):
-        from acp_proxy.shell import idling  # noqa: F401 - with what reads and writes compressed transcripts
+        from acp_proxy.shell import idling  # noqa: F401
 
 
 @contextmanager

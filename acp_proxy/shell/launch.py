@@ -5,6 +5,7 @@ of the agent's added): then this process becomes the agent.
 """
 
 import os
+import sys
 
 from acp_proxy import options
 from acp_proxy.errors import UsageError
@@ -36,7 +37,7 @@ def launch(words: list[str]) -> None:
         if os.isatty(2):  # a person is there, and may have meant to be recorded
             os.write(2, _ALONE)
         os._exit(processes.become(command))
-    agent = processes.start(command)
+    agent = _started(command)
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):
@@ -44,3 +45,11 @@ def launch(words: list[str]) -> None:
 
     # Threads may still sit in a read, or in a store that hangs: nothing of them is waited for.
     os._exit(serve(agent, command, given))
+
+
+def _started(command: list[str]) -> processes.Agent:
+    if processes.tie(sys.platform) == processes.JOB:
+        from acp_proxy.shell.windows import start_agent
+
+        return start_agent(command)
+    return processes.start(command)

@@ -35,10 +35,10 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
-from acp_proxy.shell.gate import PATIENCE_SECONDS
+from acp_proxy.recording.gate import PATIENCE_SECONDS
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell.output import Output, stderr
 from acp_proxy.shell.pump import Pump
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.serving import Serving
 from acp_proxy.shell.watch import Watch
 from acp_proxy.wire.jsonrpc import Peer, RequestId

@@ -19,8 +19,7 @@ from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.transcripts.reading import Line, Lines, Reading
-from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.store import Line, Lines, Reading, Summary
 from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry, Header

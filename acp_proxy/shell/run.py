@@ -13,15 +13,13 @@ from acp_proxy import __version__, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.errors import REPLACED, StoreRefused, UsageError
+from acp_proxy.recording.gate import STALL_SECONDS
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent import Agent
-from acp_proxy.shell.gate import STALL_SECONDS
 from acp_proxy.shell.output import stderr
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
-from acp_proxy.transcripts.access import PRIVATE_UMASK
-from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.store import PRIVATE_UMASK, Store, default_root
 from acp_proxy.wire import jsonrpc
 
 STDIN, STDOUT = 0, 1

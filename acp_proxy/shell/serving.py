@@ -12,9 +12,9 @@ from functools import partial
 from acp_proxy.core import answers
 from acp_proxy.core.effects import Acting, ListSessions, Warn
 from acp_proxy.errors import InvalidCursor, Unreadable, errno_name
-from acp_proxy.shell.gate import STALL_SECONDS
+from acp_proxy.recording.gate import STALL_SECONDS
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell.output import Output
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.worker import Worker
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import RequestId

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from acp_proxy.shell.gate import STALL_SECONDS
-from acp_proxy.shell.recorder import Recorder
+from acp_proxy.recording.gate import STALL_SECONDS
+from acp_proxy.recording.recorder import Recorder
 
 _WATCH_SECONDS = 0.2
 """How often a busy store is looked at; while nothing is recorded, it is not."""

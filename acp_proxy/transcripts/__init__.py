@@ -1,1 +1,4 @@
-"""What is kept: the files of sessions, and what is derived from them. Others see ``Store`` and its values."""
+"""What is kept: the files of sessions, and what is derived from them.
+
+Others come by one of two doors: a running proxy by ``store``, commands and the doctor by ``archive``.
+"""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from acp_proxy.conversation import Call, Item, Said
 from acp_proxy.views import figures
-from acp_proxy.views.conversation import Call, Item, Said
 from acp_proxy.wire import acp
 
 _ENDING = re.compile(r"\.[a-z0-9]{1,8}")  # a name is made of it: nothing that somebody else has chosen

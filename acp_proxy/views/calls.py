@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from acp_proxy.conversation import Call
 from acp_proxy.views import diffs
-from acp_proxy.views.conversation import Call
 from acp_proxy.views.diffs import Row
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp

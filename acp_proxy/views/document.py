@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from acp_proxy.views.conversation import Call, Ended, Item, Note, Said, Turn, words
+from acp_proxy.conversation import Call, Ended, Item, Note, Said, Turn, words
+from acp_proxy.titles import cleaned
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp, record
-from acp_proxy.wire.titles import cleaned
 
 Tools = Literal["none", "summary", "full"]
 _LINE_LENGTH = 100

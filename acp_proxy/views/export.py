@@ -5,9 +5,9 @@ Pieces of text, as they are ready; one turn is in memory at a time.
 
 from collections.abc import Iterator
 
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.conversation import Turn, turns
+from acp_proxy.transcripts.archive import Reading
 from acp_proxy.views import document
-from acp_proxy.views.conversation import Turn, turns
 from acp_proxy.views.document import Choices, Head
 
 

@@ -9,9 +9,7 @@ from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from acp_proxy.transcripts.names import called
-from acp_proxy.transcripts.searching import Hit
-from acp_proxy.transcripts.words import Excerpt
+from acp_proxy.transcripts.archive import Excerpt, Hit, called
 from acp_proxy.views import figures, rows
 from acp_proxy.views.terminal import line
 

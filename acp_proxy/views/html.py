@@ -11,9 +11,9 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
+from acp_proxy.conversation import Call, Item, Note, Other, Plan, Said, Turn
 from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.calls import Change, Raw
-from acp_proxy.views.conversation import Call, Item, Note, Other, Plan, Said, Turn
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file

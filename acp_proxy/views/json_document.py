@@ -5,7 +5,7 @@ Printable ASCII, written turn by turn.
 
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.views.conversation import Call, Item, Note, Plan, Said, Turn
+from acp_proxy.conversation import Call, Item, Note, Plan, Said, Turn
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.terminal import json_text
 

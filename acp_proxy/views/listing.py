@@ -11,8 +11,7 @@ from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.names import called
+from acp_proxy.transcripts.archive import Listed, called
 from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 

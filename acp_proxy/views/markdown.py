@@ -12,9 +12,9 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from acp_proxy.conversation import Call, Item, Note, Plan, Said, Turn
 from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.calls import Change, Raw
-from acp_proxy.views.conversation import Call, Item, Note, Plan, Said, Turn
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.images import image_in

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.transcripts.names import called
+from acp_proxy.transcripts.archive import called
 from acp_proxy.views import figures, terminal
 
 _GAP = "  "

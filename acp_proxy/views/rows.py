@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.names import readable
+from acp_proxy.transcripts.archive import Listed, readable
 from acp_proxy.views.terminal import line
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from acp_proxy.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
 from acp_proxy.views import calls, diffs, document
 from acp_proxy.views.attachments import attached, described
-from acp_proxy.views.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
 from acp_proxy.wire import acp
 
 _DIFF_ROWS = 80  # about what a person reads at once; a file that was written whole may have thousands

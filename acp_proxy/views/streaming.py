@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from acp_proxy.views import conversation, figures, terminal
+from acp_proxy import conversation
+from acp_proxy.views import figures, terminal
 from acp_proxy.views.marks import mark
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer

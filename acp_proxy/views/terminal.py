@@ -6,8 +6,7 @@ Titles and transcripts are somebody else's text: nothing that could steer a term
 import json
 import re
 
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.names import called
+from acp_proxy.transcripts.archive import Listed, called
 from acp_proxy.views.plain import UNFIT, without_sequences
 
 _UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]")

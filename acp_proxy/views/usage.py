@@ -9,8 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from acp_proxy.transcripts.names import called
-from acp_proxy.transcripts.usage import AgentUsed, Used, totals
+from acp_proxy.transcripts.archive import AgentUsed, Used, called, totals
 from acp_proxy.views import figures, terminal
 
 _BAR_WIDTH = 20

@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from acp_proxy.core.effects import Begin, Identify, KeepUpdates
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts import phrases
-from acp_proxy.transcripts.index import Index
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.searching import Sought, Tables
-from acp_proxy.transcripts.store import Store
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.listing.index import Index
+from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.search import phrases
+from acp_proxy.transcripts.search.searching import Sought, Tables
 from acp_proxy.wire import record
 from benchmarks import stores
 from benchmarks.figures import BYTES, SECONDS, Reading, Row
 from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import Effort
+from tests.stored import Both
 
 WRITE, RECORDER = "write", "recorder"
 SIZES = (1_000, 10_000, 100_000)
@@ -74,7 +74,7 @@ def bare(effort: Effort, batches: int, lines: int) -> Numbers:
 def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
     data = told(lines)
     with effort.folder() as folder:
-        recorder = Recorder(Store(folder / "store"), ["bench"], None, "never", lambda text: None)
+        recorder = Recorder(Both(folder / "store"), ["bench"], None, "never", lambda text: None)
         recorder.add(Identify("bench", "1"))
         recorder.add(Begin("one", "/bench", [], record.RECORDED))
         recorder.flush()
@@ -92,7 +92,7 @@ def disk(effort: Effort) -> Row:
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
         path = stores.long(folder / "store", stores.told(answer, effort.chance))
-        made = Store(folder / "store").compact(path.parent.name, path.stem, Terms(older_than=0.0))
+        made = Both(folder / "store").compact(path.parent.name, path.stem, Terms(older_than=0.0))
     if made is None:
         raise RuntimeError(f"{path} was not compressed")
     samples = {"text": [float(words)], "transcript": [float(made.before)], "compressed": [float(made.after)]}
@@ -103,7 +103,7 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
     """By the number of sessions."""
     roots = {size: stores.filled(effort.place / f"sessions-{size}", size) for size in sizes}
     made = {f"{size:,}": [made_anew(root)] for size, root in roots.items()}
-    opened = {size: Store(root) for size, root in roots.items()}
+    opened = {size: Both(root) for size, root in roots.items()}
     middles = {size: cursor_of_middle(store, size) for size, store in opened.items()}
     questions: dict[str, Callable[[int], Task]] = {
         "list, first page": lambda size: partial(asked, opened[size], None, None),
@@ -146,7 +146,7 @@ def looked_up(root: Path, word: str) -> Numbers:
 
 def searched(root: Path, word: str) -> Numbers:
     sought = Sought(phrases.question([word]), [stores.AGENT_FOLDER])
-    return {"each": timed(lambda: Store(root).search(sought))}
+    return {"each": timed(lambda: Both(root).search(sought))}
 
 
 def made_anew(root: Path) -> float:
@@ -162,15 +162,15 @@ def timed(action: Callable[[], object], times: int = 1) -> float:
     return (time.perf_counter() - began) / times
 
 
-def asked(store: Store, cwd: str | None, cursor: str | None) -> Numbers:
+def asked(store: Both, cwd: str | None, cursor: str | None) -> Numbers:
     return {"each": timed(lambda: store.page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
 
 
 def asked_anew(root: Path) -> Numbers:
-    return {"each": timed(lambda: Store(root).page(stores.AGENT_FOLDER, None, None, ""))}
+    return {"each": timed(lambda: Both(root).page(stores.AGENT_FOLDER, None, None, ""))}
 
 
-def cursor_of_middle(store: Store, size: int) -> str | None:
+def cursor_of_middle(store: Both, size: int) -> str | None:
     seen, cursor = 0, None
     while seen < size // 2:
         page = store.page(stores.AGENT_FOLDER, None, cursor, "")
@@ -178,7 +178,7 @@ def cursor_of_middle(store: Store, size: int) -> str | None:
     return cursor
 
 
-def deleted(store: Store) -> Numbers:
+def deleted(store: Both) -> Numbers:
     """Some of the newest sessions, which are made again as they were."""
     rows = store.page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
     began = time.perf_counter()

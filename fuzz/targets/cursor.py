@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from acp_proxy.errors import InvalidCursor
-from acp_proxy.transcripts.index import Index, Page
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.listing.index import Index, Page
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header

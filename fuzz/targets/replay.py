@@ -1,6 +1,6 @@
 """Entries that nearly make sense, told again in both ways: nothing raises, and nothing is told but good updates."""
 
-from acp_proxy.transcripts.reading import Line
+from acp_proxy.transcripts.files.reading import Line
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from fuzz.choices import Choices

@@ -14,9 +14,9 @@ from acp_proxy.history.verdict import verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.replaying import compare
-from acp_proxy.transcripts.index import Index
-from acp_proxy.transcripts.reading import Line, Reading
-from acp_proxy.transcripts.summary import Summary
+from acp_proxy.transcripts.files.reading import Line, Reading
+from acp_proxy.transcripts.files.summary import Summary
+from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 

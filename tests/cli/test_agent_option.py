@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import on_terminal

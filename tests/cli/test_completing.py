@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
 from acp_proxy.editors.table import Name
-from acp_proxy.transcripts.store import Store
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, Both, store_session
 
 SECONDS = 20.0
 HOSTILE = "\\\" <(touch x) '$(touch y)' `z`; [red]ünder|&\x1b[2J:\n{1} 1.5%"
@@ -25,9 +24,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Store:
+def store(root: Path) -> Both:
     """Two agents, three sessions, as the index has them."""
-    store = Store(root)
+    store = Both(root)
     store_session(store, "aaa-1", ("Mend it", []), agent="one", at=EPOCH)
     store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
     store_session(store, "bbb-3", ("Paint it", []), agent="one", at=EPOCH + 120)
@@ -53,7 +52,7 @@ def words(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", ["show", "rename", "delete", "path", "compact", "redact", "verify", "repair"])
-def test_sessions_are_offered_newest_first_with_their_titles(store: Store, command: str) -> None:
+def test_sessions_are_offered_newest_first_with_their_titles(store: Both, command: str) -> None:
     assert offered(f"sessions {command} ") == [
         ["last", "the newest"],
         ["bbb-3", "Paint it"],
@@ -64,7 +63,7 @@ def test_sessions_are_offered_newest_first_with_their_titles(store: Store, comma
 
 @pytest.mark.parametrize("command", ["replay", "mock-agent"])
 def test_files_are_offered_beside_sessions_where_one_may_be_meant(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "aa-folder").mkdir()
@@ -75,13 +74,13 @@ def test_files_are_offered_beside_sessions_where_one_may_be_meant(
     assert words(f"{command} no-folder/") == words(f"{command} $(ls)/") == []
 
 
-def test_a_title_of_the_users_is_offered_in_place_of_the_other(store: Store) -> None:
+def test_a_title_of_the_users_is_offered_in_place_of_the_other(store: Both) -> None:
     [row] = [row for row in store.sessions() if row.session == "aaa-1"]
     store.rename(row, "Mine")
     assert offered("sessions show aaa") == [["aaa-1", "Mine"]]
 
 
-def test_what_can_be_restored_is_offered_the_latest_first(store: Store) -> None:
+def test_what_can_be_restored_is_offered_the_latest_first(store: Both) -> None:
     assert words("sessions restore aa") == []
     for session in ("aaa-1", "aab-2"):
         [row] = [row for row in store.sessions() if row.session == session]
@@ -95,26 +94,26 @@ def test_what_can_be_restored_is_offered_the_latest_first(store: Store) -> None:
     assert words("sessions restore aaa") == []
 
 
-def test_sessions_are_offered_by_their_beginning_and_agent(store: Store) -> None:
+def test_sessions_are_offered_by_their_beginning_and_agent(store: Both) -> None:
     assert words("sessions show aa") == ["aab-2", "aaa-1"]
     assert words("sessions show l") == ["last"]
     assert words("sessions show nothing") == []
     assert words("sessions show --agent other aa") == ["aab-2"]
 
 
-def test_an_older_session_of_an_id_is_offered_with_its_number(store: Store) -> None:
+def test_an_older_session_of_an_id_is_offered_with_its_number(store: Both) -> None:
     store_session(store, "aaa-1", ("Again", []), agent="one", at=EPOCH + 600)
     store.sessions()
     assert offered("sessions show aaa") == [["aaa-1", "Again"], ["aaa-1~1", "Mend it"]]
     assert words("sessions show aaa-1~") == ["aaa-1~1"]
 
 
-def test_the_store_on_the_line_is_the_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_on_the_line_is_the_one(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACP_PROXY_STORE")
     assert words(f"sessions show --store {store.root} aaa") == ["aaa-1"]
 
 
-def test_agents_are_offered_as_the_option_takes_them(store: Store) -> None:
+def test_agents_are_offered_as_the_option_takes_them(store: Both) -> None:
     assert words("sessions list --agent ") == ["one", "other-one"]
     assert words("sessions list --agent ot") == ["other-one"]
     store_session(store, "ccc-4", ("Read it", []), agent="@scope/third")
@@ -139,7 +138,7 @@ def test_what_stands_behind_the_agent_is_not_ours_to_complete() -> None:
         assert words(line) == []
 
 
-def test_what_a_shell_would_evaluate_is_not_offered(store: Store) -> None:
+def test_what_a_shell_would_evaluate_is_not_offered(store: Both) -> None:
     store_session(store, "hostile", (HOSTILE, []), at=EPOCH + 600)
     store_session(store, "$(touch z)", ("Mend it", []), at=EPOCH + 700)
     store.sessions()
@@ -165,7 +164,7 @@ def damage_a_directory(root: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [damage_missing_index, damage_garbage, damage_a_directory])
-def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Store, damage: object) -> None:
+def test_a_broken_store_has_nothing_to_offer_and_stays_as_it_is(store: Both, damage: object) -> None:
     assert callable(damage)
     damage(store.root)
     before = sorted(store.root.rglob("*"))
@@ -184,7 +183,7 @@ def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "word"), [("sessions show bb", "bbb-3\tPaint it"), ("run --load a", "auto\nagent")])
-def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Store, line: str, word: str) -> None:
+def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Both, line: str, word: str) -> None:
     environment = {**os.environ, "_ACP_PROXY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
     environment["_TYPER_COMPLETE_ARGS"] = f"acp-proxy {line}"
     command = [sys.executable, "-X", "importtime", "-m", "acp_proxy"]
@@ -196,7 +195,7 @@ def test_the_command_itself_answers_the_shell_and_loads_nothing_slow(store: Stor
 
 
 def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> None:
-    store = Store(root)
+    store = Both(root)
     store_session(store, "aaa-1", ("Mend it", []))
     store.sessions()
     del store
@@ -207,7 +206,7 @@ def test_an_index_that_nobody_has_open_is_read_without_a_trace(root: Path) -> No
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_session_that_somebody_is_writing_to_the_index_of_is_offered(store: Store) -> None:
+def test_a_session_that_somebody_is_writing_to_the_index_of_is_offered(store: Both) -> None:
     """Another process has the index open, and what it wrote is in the log beside it."""
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)

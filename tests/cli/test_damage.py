@@ -8,26 +8,25 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
 from tests.cli.terminal import with_stderr_on_terminal
-from tests.stored import chunk, store_session
+from tests.stored import Both, chunk, store_session
 
 LONG_AGO = 1_000_000_000
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> Both:
     os.umask(0o077)
-    return Store(tmp_path / "store")
+    return Both(tmp_path / "store")
 
 
-def run(store: Store, *words: str) -> Result:
+def run(store: Both, *words: str) -> Result:
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def damaged(store: Store, session: str = "s") -> Path:
+def damaged(store: Both, session: str = "s") -> Path:
     path = store_session(store, session, ("Mend it", [chunk("one"), chunk("\x1b[2Jtwo")]))
     lines = path.read_bytes().split(b"\n")
     lines.insert(2, b"\0" * 300)
@@ -37,7 +36,7 @@ def damaged(store: Store, session: str = "s") -> Path:
     return path
 
 
-def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
+def test_a_store_without_damage_is_said_to_be_well(store: Both) -> None:
     store_session(store, "s", ("Mend it", []))
     store.sessions()
     result = run(store, "verify")
@@ -46,7 +45,7 @@ def test_a_store_without_damage_is_said_to_be_well(store: Store) -> None:
     assert (run(store, "repair").exit_code, run(store, "repair").stdout) == (0, "0 mended.\n")
 
 
-def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
+def test_damage_is_said_with_its_place_and_what_to_do(store: Both) -> None:
     path = damaged(store)
     result = run(store, "verify")
     assert result.exit_code == 1
@@ -57,7 +56,7 @@ def test_damage_is_said_with_its_place_and_what_to_do(store: Store) -> None:
     assert "acp-proxy sessions repair" in result.stderr
 
 
-def test_programs_are_told_the_same_as_json_lines(store: Store) -> None:
+def test_programs_are_told_the_same_as_json_lines(store: Both) -> None:
     path = damaged(store)
     [found] = [json.loads(line) for line in run(store, "verify", "--json").stdout.splitlines()]
     assert (found["file"], found["transcript"], found["mend"]) == (str(path), path.stem, "repair")
@@ -65,7 +64,7 @@ def test_programs_are_told_the_same_as_json_lines(store: Store) -> None:
     assert found["where"]["next"]["what"] == "agent agent_message_chunk"
 
 
-def test_a_dry_run_changes_nothing(store: Store) -> None:
+def test_a_dry_run_changes_nothing(store: Both) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair", "--dry-run")
@@ -74,7 +73,7 @@ def test_a_dry_run_changes_nothing(store: Store) -> None:
     assert not (store.root / "backups").exists()
 
 
-def test_a_repair_mends_and_says_where_the_copy_is(store: Store) -> None:
+def test_a_repair_mends_and_says_where_the_copy_is(store: Both) -> None:
     path = damaged(store)
     before = path.read_bytes()
     result = run(store, "repair")
@@ -85,7 +84,7 @@ def test_a_repair_mends_and_says_where_the_copy_is(store: Store) -> None:
     assert run(store, "verify").exit_code == 0
 
 
-def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Store) -> None:
+def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Both) -> None:
     damaged(store, "s")
     damaged(store, "t")
     assert run(store, "repair", "s").exit_code == 0
@@ -93,7 +92,7 @@ def test_only_the_sessions_that_are_named_are_looked_at_and_mended(store: Store)
     assert run(store, "verify", "nobody").exit_code == 1
 
 
-def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
+def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Both) -> None:
     path = damaged(store)
     path.write_bytes(b"\0" * 99)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -104,14 +103,14 @@ def test_what_cannot_be_mended_is_said_and_ends_with_1(store: Store) -> None:
     assert path.read_bytes() == b"\0" * 99
 
 
-def test_nothing_of_a_transcript_steers_the_terminal(store: Store) -> None:
+def test_nothing_of_a_transcript_steers_the_terminal(store: Both) -> None:
     path = damaged(store)
     path.write_bytes(path.read_bytes().replace(b'"at":"2023', b'"at":"\\u001b'))
     os.utime(path, (LONG_AGO, LONG_AGO))
     assert "\x1b" not in run(store, "verify").stdout
 
 
-def test_who_looks_at_stderr_sees_how_far_it_has_come_and_results_stay_on_stdout(store: Store) -> None:
+def test_who_looks_at_stderr_sees_how_far_it_has_come_and_results_stay_on_stdout(store: Both) -> None:
     for session in ("a", "b", "c"):
         damaged(store, session)
     results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)

@@ -27,7 +27,7 @@ USER = chunk("Mend it", "user_message_chunk")
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's machine without editors."""
-    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
     for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
@@ -235,7 +235,7 @@ def test_an_agent_that_is_not_there_is_explained(root: Path) -> None:
 
 
 def test_an_agent_without_a_name_is_known_by_its_command_and_what_to_do_about_it_is_said(root: Path) -> None:
-    said = doctor(root, sys.executable, "-m", "acp_proxy.demo.agent", "--no-info").stdout
+    said = doctor(root, sys.executable, "-m", "tests.scripted.agent", "--no-info").stdout
     [name] = [line for line in said.splitlines() if line.startswith("  name ")]
     assert "--agent-id" in name
 

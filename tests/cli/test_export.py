@@ -13,11 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.pipes import SMALL
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, Both, chunk, store_session
 from tests.transcripts.cold import age
 from torture.planted import planted
 
@@ -36,15 +35,15 @@ TURN = [
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 command = Command("export")
 run, printed = command.run, command.printed
 
 
-def test_markdown_is_what_comes_if_nothing_is_said(store: Store) -> None:
+def test_markdown_is_what_comes_if_nothing_is_said(store: Both) -> None:
     store_session(store, "s", ("Mend it\n\nplease", TURN))
     told = printed(store, "last")
     assert told == (
@@ -54,7 +53,7 @@ def test_markdown_is_what_comes_if_nothing_is_said(store: Store) -> None:
     assert printed(store, "last", "--format", "md") == told
 
 
-def test_each_form_has_what_it_has_and_what_is_asked_for(store: Store) -> None:
+def test_each_form_has_what_it_has_and_what_is_asked_for(store: Both) -> None:
     store_session(store, "s", ("Mend it", TURN))
     html = printed(store, "s", "--format", "html")
     assert html.startswith("<!DOCTYPE html>")
@@ -68,7 +67,7 @@ def test_each_form_has_what_it_has_and_what_is_asked_for(store: Store) -> None:
     assert [item["type"] for item in document["turns"][0]["items"]] == ["user", "thought", "tool_call", "agent"]
 
 
-def test_a_transcript_is_exported_byte_for_byte_also_where_it_is_compressed(store: Store, tmp_path: Path) -> None:
+def test_a_transcript_is_exported_byte_for_byte_also_where_it_is_compressed(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Mend it", [chunk(f"word{number}") for number in range(3000)]))
     with path.open("ab") as file:
         file.write(b"\x00\xff damage \r\n")
@@ -86,7 +85,7 @@ def test_a_transcript_is_exported_byte_for_byte_also_where_it_is_compressed(stor
     ("name", "beginning"),
     [("a.html", "<!DOCTYPE"), ("a.md", "# "), ("a.json", '{"acp-conv'), ("a.jsonl", '{"acp-tran'), ("a", "# ")],
 )
-def test_the_name_of_the_file_says_the_form(store: Store, tmp_path: Path, name: str, beginning: str) -> None:
+def test_the_name_of_the_file_says_the_form(store: Both, tmp_path: Path, name: str, beginning: str) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / name
     assert printed(store, "last", "--output", str(path)) == f"{path}\n"
@@ -95,7 +94,7 @@ def test_the_name_of_the_file_says_the_form(store: Store, tmp_path: Path, name: 
     assert [found.name for found in tmp_path.iterdir() if found.is_file()] == [name]
 
 
-def test_a_name_that_says_no_form_is_refused_and_nothing_is_written(store: Store, tmp_path: Path) -> None:
+def test_a_name_that_says_no_form_is_refused_and_nothing_is_written(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     into = tmp_path / "session.pdf"
     result = run(store, "last", "--output", str(into))
@@ -104,13 +103,13 @@ def test_a_name_that_says_no_form_is_refused_and_nothing_is_written(store: Store
     assert run(store, "last", "--output", str(into), "--format", "md").exit_code == 0
 
 
-def test_a_session_that_is_named_twice_is_written_once(store: Store, tmp_path: Path) -> None:
+def test_a_session_that_is_named_twice_is_written_once(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     [path] = printed(store, "s", "last", "-o", str(tmp_path / "several")).splitlines()
     assert [str(found) for found in (tmp_path / "several").iterdir()] == [path]
 
 
-def test_a_dash_is_stdout_and_no_file(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_stdout_and_no_file(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("Mend it", TURN))
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
@@ -120,7 +119,7 @@ def test_a_dash_is_stdout_and_no_file(store: Store, tmp_path: Path, monkeypatch:
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_file_that_is_there_is_never_written_over_unasked(store: Store, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_never_written_over_unasked(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", TURN))
     path = tmp_path / "a.md"
     path.write_text("mine")
@@ -131,7 +130,7 @@ def test_a_file_that_is_there_is_never_written_over_unasked(store: Store, tmp_pa
     assert path.read_text(encoding="utf-8").startswith("# Mend it")
 
 
-def test_what_fails_half_way_leaves_no_file(store: Store, tmp_path: Path) -> None:
+def test_what_fails_half_way_leaves_no_file(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Mend it", TURN))
     store.sessions()
     path.write_bytes(path.read_bytes().replace(b'"acp-transcript":1', b'"acp-transcript":9'))
@@ -142,7 +141,7 @@ def test_what_fails_half_way_leaves_no_file(store: Store, tmp_path: Path) -> Non
     assert [found.name for found in tmp_path.iterdir()] == ["store"]
 
 
-def test_several_go_to_a_directory_each_by_its_title(store: Store, tmp_path: Path) -> None:
+def test_several_go_to_a_directory_each_by_its_title(store: Both, tmp_path: Path) -> None:
     store_session(store, "one", ("Mend the/../login", TURN), agent="a", at=EPOCH)
     store_session(store, "two", ("Mend the/../login", TURN), agent="b", at=EPOCH + 1)
     store_session(store, "one", ("Mend the/../login", TURN), agent="b", at=EPOCH + 2)
@@ -157,7 +156,7 @@ def test_several_go_to_a_directory_each_by_its_title(store: Store, tmp_path: Pat
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
-def test_one_that_cannot_be_read_keeps_no_other_from_being_written(store: Store, tmp_path: Path) -> None:
+def test_one_that_cannot_be_read_keeps_no_other_from_being_written(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))
     store.sessions()
@@ -170,7 +169,7 @@ def test_one_that_cannot_be_read_keeps_no_other_from_being_written(store: Store,
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json", "jsonl"])
-def test_secrets_are_masked_also_where_they_are_spread(store: Store, tmp_path: Path, form: str) -> None:
+def test_secrets_are_masked_also_where_they_are_spread(store: Both, tmp_path: Path, form: str) -> None:
     updates = [
         *(chunk(TOKEN[at : at + 7]) for at in range(0, len(TOKEN), 7)),
         chunk(f" and INTERN-1 {TOKEN}", "agent_thought_chunk"),
@@ -193,7 +192,7 @@ def test_secrets_are_masked_also_where_they_are_spread(store: Store, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
-def test_a_title_of_the_users_is_exported_masked_where_that_is_asked_for(store: Store, form: str) -> None:
+def test_a_title_of_the_users_is_exported_masked_where_that_is_asked_for(store: Both, form: str) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.sessions()
     store.rename(row, f"Mine with {TOKEN}")
@@ -203,7 +202,7 @@ def test_a_title_of_the_users_is_exported_masked_where_that_is_asked_for(store: 
     assert TOKEN[4:] not in told
 
 
-def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_said(store: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("one", TURN))
     for words, hint in (
         ((), "export last"),
@@ -226,7 +225,7 @@ def test_what_makes_no_sense_is_said(store: Store, tmp_path: Path) -> None:
     assert run(store, "s", "--redact", str(tmp_path / "missing")).exit_code == 2
 
 
-def test_a_terminal_is_told_how_far_many_have_come(store: Store, tmp_path: Path) -> None:
+def test_a_terminal_is_told_how_far_many_have_come(store: Both, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", ("one", TURN))
     words = ("sessions", "export", "--all", "-o", str(tmp_path / "out"), "--store", str(store.root))
@@ -236,7 +235,7 @@ def test_a_terminal_is_told_how_far_many_have_come(store: Store, tmp_path: Path)
     assert run(store, "--all", "-o", str(tmp_path / "again")).stderr == ""
 
 
-def test_nothing_steers_the_terminal_that_a_transcript_is_exported_to(store: Store) -> None:
+def test_nothing_steers_the_terminal_that_a_transcript_is_exported_to(store: Both) -> None:
     path = store_session(store, "s", ("\u202eone \x1b[2J", [chunk("\x9b31m\x7f")]))
     with path.open("ab") as file:
         file.write("\x1b[2J\x9b31m\x7f\u202e\n".encode())
@@ -261,7 +260,7 @@ def _read(fd: int) -> bytes:
         return b""
 
 
-def test_who_reads_only_the_beginning_is_left_in_peace(store: Store) -> None:
+def test_who_reads_only_the_beginning_is_left_in_peace(store: Both) -> None:
     store_session(store, "s", ("one", [chunk("word\n" * 100) for _ in range(2000)]))
     words = ("sessions", "export", "s", "--store", str(store.root))
     with subprocess.Popen(

@@ -11,29 +11,28 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.transcripts.store import Store
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, Both, chunk, store_session
 
 SECONDS = 60.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Store:
-    return Store(tmp_path / "other")
+def other(tmp_path: Path) -> Both:
+    return Both(tmp_path / "other")
 
 
-def run(store: Store, *words: str, stdin: bytes | None = None) -> Result:
+def run(store: Both, *words: str, stdin: bytes | None = None) -> Result:
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(store.root)], input=stdin)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def test_a_whole_store_moves_by_export_and_import(store: Store, other: Store, tmp_path: Path) -> None:
+def test_a_whole_store_moves_by_export_and_import(store: Both, other: Both, tmp_path: Path) -> None:
     for number in range(3):
         store_session(store, f"s{number}", (f"Question {number}", [chunk("yes")]), at=EPOCH + number)
     files = run(store, "export", "--all", "--format", "jsonl", "-o", str(tmp_path / "out")).stdout.split()
@@ -45,7 +44,7 @@ def test_a_whole_store_moves_by_export_and_import(store: Store, other: Store, tm
     again = run(other, "import", *files)
     assert (again.exit_code, again.stdout.count("here already")) == (0, 3)
 
-    def listed(of: Store) -> list[tuple[str, str | None, str]]:
+    def listed(of: Both) -> list[tuple[str, str | None, str]]:
         return [(row.session, row.title, row.updated) for row in of.sessions()]
 
     assert listed(other) == listed(store)
@@ -58,7 +57,7 @@ def test_a_whole_store_moves_by_export_and_import(store: Store, other: Store, tm
         assert exported == run(store, "export", row.session, "--format", "jsonl").stdout_bytes
 
 
-def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Store, other: Store, tmp_path: Path) -> None:
+def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Both, other: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", []))
     torn = tmp_path / "torn.jsonl"
     torn.write_bytes(path.read_bytes()[: path.read_bytes().index(b"\n") + 20])
@@ -69,7 +68,7 @@ def test_only_of_what_is_new_is_it_said_that_no_list_shows_it(store: Store, othe
 
 
 @pytest.mark.parametrize("session", ["plain", "two words", "tab\tid", "-x", "$(touch x)"])
-def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Store, other: Store, session: str) -> None:
+def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Both, other: Both, session: str) -> None:
     store_session(store, session, ("mine", []))
     path = store_session(other, session, ("something else", []))
     said = run(store, "import", str(path)).stderr
@@ -78,7 +77,7 @@ def test_the_command_that_makes_room_for_another_telling_can_be_typed(store: Sto
     assert run(store, "import", str(path)).exit_code == 0
 
 
-def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Store, other: Store, tmp_path: Path) -> None:
+def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Both, other: Both, tmp_path: Path) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     path = tmp_path / "good.jsonl"
     run(store, "export", "s", "-o", str(path))
@@ -95,7 +94,7 @@ def test_a_file_that_is_refused_keeps_no_other_from_coming_in(store: Store, othe
     assert [row.session for row in other.sessions()] == ["s"]
 
 
-def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Store, other: Store, tmp_path: Path) -> None:
+def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Both, other: Both, tmp_path: Path) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
     with path.open("ab") as file:
         file.write(b"\x00" * 100)
@@ -110,14 +109,14 @@ def test_a_damaged_one_comes_in_if_that_is_said_and_can_be_mended(store: Store, 
     assert run(other, "verify").exit_code == 0
 
 
-def test_one_without_a_prompt_comes_in_and_is_said_to_be_in_no_list(store: Store, other: Store) -> None:
+def test_one_without_a_prompt_comes_in_and_is_said_to_be_in_no_list(store: Both, other: Both) -> None:
     path = store_session(store, "s")
     result = run(other, "import", str(path))
     assert result.exit_code == 0
     assert "no list shows it" in result.stderr
 
 
-def test_what_is_in_a_header_steers_no_terminal(store: Store, tmp_path: Path) -> None:
+def test_what_is_in_a_header_steers_no_terminal(store: Both, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"acp-transcript":1,"sessionId":"\\u001b[2J\\u202e","agent":{"id":"\\u009b"}}\n')
     result = run(store, "import", str(path))
@@ -125,7 +124,7 @@ def test_what_is_in_a_header_steers_no_terminal(store: Store, tmp_path: Path) ->
     assert not set(result.output) & set("\x1b\x9b\u202e")
 
 
-def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Store, other: Store) -> None:
+def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Both, other: Both) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     exported = run(store, "export", "s", "--format", "jsonl").stdout_bytes
     result = run(other, "import", "-", stdin=exported)
@@ -134,7 +133,7 @@ def test_what_is_exported_to_a_pipe_is_imported_from_one(store: Store, other: St
 
 
 def test_a_file_that_is_called_as_stdin_can_be_named(
-    store: Store, other: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Both, other: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     (tmp_path / "-").write_bytes(run(store, "export", "s", "--format", "jsonl").stdout_bytes)
@@ -144,7 +143,7 @@ def test_a_file_that_is_called_as_stdin_can_be_named(
     assert missing.stderr.startswith("acp-proxy: not imported: ../missing.jsonl: ")
 
 
-def test_what_is_refused_of_stdin_is_said_of_stdin(store: Store, other: Store) -> None:
+def test_what_is_refused_of_stdin_is_said_of_stdin(store: Both, other: Both) -> None:
     store_session(store, "s", ("Question", [chunk("yes")]))
     page = run(store, "export", "s").stdout_bytes
     result = run(other, "import", "-", stdin=page)
@@ -153,7 +152,7 @@ def test_what_is_refused_of_stdin_is_said_of_stdin(store: Store, other: Store) -
     assert "--format jsonl" in result.stderr
 
 
-def test_a_full_disk_is_said_with_what_to_do(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_with_what_to_do(store: Both, other: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes")]))
 
     def full(*_: object) -> int:
@@ -166,7 +165,7 @@ def test_a_full_disk_is_said_with_what_to_do(store: Store, other: Store, monkeyp
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
-def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Store, other: Store) -> None:
+def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Both, other: Both) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
     before = sorted(other.root.rglob("*"))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
@@ -179,7 +178,7 @@ def test_of_an_import_that_is_killed_while_it_reads_nothing_is_left(store: Store
     assert sorted(other.root.rglob("*")) == before
 
 
-def test_a_stdin_that_is_closed_is_said_to_be(store: Store) -> None:
+def test_a_stdin_that_is_closed_is_said_to_be(store: Both) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(store.root)]
     done = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *command], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 1

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, refused
-from tests.stored import store_session
+from tests.stored import Both, store_session
 from tests.transcripts import cold
 
 
 def test_the_store_and_a_sessions_transcript_are_named(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     path = store_session(store, "s", ("mend it", []))
     assert printed(store, "path") == f"{store.root}\n"
     assert printed(store, "path", "s") == printed(store, "path", "last") == f"{path}\n"
@@ -18,14 +17,14 @@ def test_the_store_and_a_sessions_transcript_are_named(tmp_path: Path) -> None:
 
 
 def test_the_store_is_named_also_where_there_is_none_yet(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     store.root = tmp_path / "nowhere"
     assert printed(store, "path") == f"{tmp_path / 'nowhere'}\n"
     assert not store.root.exists()
 
 
 def test_a_compressed_transcript_is_named_as_it_lies(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     cold.kept(store)
     packed = cold.packed_now(store)
     assert printed(store, "path", "last") == f"{packed}\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
 from tests.cli.commands import printed, refused, run, titles, told, words_in
 from tests.stored import chunk, store_session
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_deleted_is_named_and_ends_with_1(store: Store, monkeypat
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("acp_proxy.transcripts.layout.Layout.remove", refuse)
+    monkeypatch.setattr("acp_proxy.transcripts.files.layout.Layout.remove", refuse)
     result = run(store, "prune", "--keep", "3", "--yes")
     assert result.exit_code == 1
     assert "other: not deleted (EACCES)" in result.stderr

@@ -7,8 +7,7 @@ import pytest
 
 from acp_proxy.cli import recordings
 from acp_proxy.errors import AcpProxyError, NoSuchSession, NoTranscript
-from acp_proxy.transcripts.store import Store
-from tests.stored import store_session
+from tests.stored import Both, store_session
 from tests.transcripts import cold
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "transcripts" / "v1"
@@ -30,13 +29,13 @@ def test_a_file_is_read_without_a_store(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     cold.kept(store)
     assert session_of(str(cold.packed_now(store)), tmp_path / "none") == "sess-1"
 
 
 def test_a_session_is_looked_for_in_the_store(tmp_path: Path) -> None:
-    store_session(Store(tmp_path / "store"), "abc-1", ("Mend it", []))
+    store_session(Both(tmp_path / "store"), "abc-1", ("Mend it", []))
     assert [session_of(word, tmp_path / "store") for word in ("abc-1", "ab", "last")] == ["abc-1"] * 3
     with pytest.raises(NoSuchSession):
         session_of("x", tmp_path / "store")

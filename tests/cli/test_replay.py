@@ -17,11 +17,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.client import TIMEOUT
-from acp_proxy.transcripts.store import Store
 from acp_proxy.views import figures
+from tests.client import TIMEOUT
 from tests.mock.recording import call
-from tests.stored import store_session
+from tests.stored import Both, store_session
 from tests.transcripts import talk
 from tests.transcripts.cold import kept, packed_now
 
@@ -31,7 +30,7 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 def file(tmp_path: Path, *lines: bytes) -> Path:
     path = tmp_path / "login.jsonl"
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     talk.keep(store, "agent", talk.SESSION, *lines)
     return next(store.root.glob("transcripts/agent/*.jsonl")).rename(path)
 
@@ -60,7 +59,7 @@ def test_a_file_is_shown_plainly_with_a_heading_on_stderr(tmp_path: Path) -> Non
 
 
 def test_a_session_of_the_store_is_shown_packed_or_not(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     kept(store, chunks=100)
     plain = shown("last", "--speed", "0", "--store", store.root)
     packed = packed_now(store)
@@ -117,7 +116,7 @@ def test_what_cannot_be_shown_is_an_error(words: list[str], status: int, said: s
 
 
 def test_a_session_that_is_not_there_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    store_session(Store(tmp_path / "store"), "abc", ("Mend it", []))
+    store_session(Both(tmp_path / "store"), "abc", ("Mend it", []))
     result = shown("xyz", "--store", tmp_path / "store")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "acp-proxy sessions list" in result.stderr

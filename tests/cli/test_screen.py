@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.store import Store
 from tests.cli.terminal import on_terminal, pager
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, Both, store_session
 
 COPIES = "import sys; print('PAGED:'); print(sys.stdin.read())"
 SAYS_ITS_SETTINGS = "import os, sys; sys.stdin.read(); print(os.environ['LESS'], os.environ['LV'])"
@@ -17,19 +16,19 @@ LEAVES = "import sys; print(sys.stdin.readline(), end='')"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    made = Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    made = Both(tmp_path / "store")
     for number in range(300):
         store_session(made, f"s{number:03}", ("Fix it" * 20, []), at=EPOCH + number)
     made.sessions()
     return made
 
 
-def listed(store: Store, *words: str, **settings: str) -> str:
+def listed(store: Both, *words: str, **settings: str) -> str:
     return on_terminal("sessions", "list", "--store", str(store.root), *words, settings=settings)
 
 
-def test_a_terminals_list_goes_through_the_pager_that_is_wished_for(store: Store, tmp_path: Path) -> None:
+def test_a_terminals_list_goes_through_the_pager_that_is_wished_for(store: Both, tmp_path: Path) -> None:
     own = pager(tmp_path, COPIES)
     paged = listed(store, ACP_PROXY_PAGER=own, NO_COLOR="1")
     assert paged.startswith("PAGED:\nID ")
@@ -37,28 +36,28 @@ def test_a_terminals_list_goes_through_the_pager_that_is_wished_for(store: Store
     assert listed(store, PAGER=own, NO_COLOR="1", ACP_PROXY_PAGER="cat").startswith("ID ")
 
 
-def test_less_is_told_what_git_tells_it_unless_the_user_has_told_it(store: Store, tmp_path: Path) -> None:
+def test_less_is_told_what_git_tells_it_unless_the_user_has_told_it(store: Both, tmp_path: Path) -> None:
     own = pager(tmp_path, SAYS_ITS_SETTINGS)
     assert listed(store, ACP_PROXY_PAGER=own) == "FRX -c\n"
     assert listed(store, ACP_PROXY_PAGER=own, LESS="S") == "S -c\n"
 
 
 @pytest.mark.parametrize("wish", ["", "cat", "/no/such/pager", "'"])
-def test_without_a_pager_the_list_is_only_printed(store: Store, wish: str) -> None:
+def test_without_a_pager_the_list_is_only_printed(store: Both, wish: str) -> None:
     text = listed(store, "--limit", "3", ACP_PROXY_PAGER=wish, PAGER="cat", NO_COLOR="1")
     assert [line[:4] for line in text.splitlines()] == ["ID  ", "s299", "s298", "s297"]
 
 
-def test_a_dumb_terminal_has_no_pager(store: Store, tmp_path: Path) -> None:
+def test_a_dumb_terminal_has_no_pager(store: Both, tmp_path: Path) -> None:
     assert "PAGED" not in listed(store, "--limit", "3", ACP_PROXY_PAGER=pager(tmp_path, COPIES), TERM="dumb")
 
 
-def test_who_leaves_the_pager_early_ends_the_command_without_a_word(store: Store, tmp_path: Path) -> None:
+def test_who_leaves_the_pager_early_ends_the_command_without_a_word(store: Both, tmp_path: Path) -> None:
     text = listed(store, ACP_PROXY_PAGER=pager(tmp_path, LEAVES), NO_COLOR="1")
     assert len(text.splitlines()) == 1
 
 
-def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Store) -> None:
+def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Both) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "list", "--json", "--store", str(store.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -79,7 +78,7 @@ def test_a_program_that_stops_reading_ends_the_command_without_a_word(store: Sto
     ],
 )
 def test_a_terminal_of_another_character_set_gets_what_it_can_show(tmp_path: Path, words: tuple[str, ...]) -> None:
-    store = Store(tmp_path / "latin")
+    store = Both(tmp_path / "latin")
     store_session(store, "s", ("Grüße 日本", []))
     text = subprocess.run(
         [sys.executable, "-m", "acp_proxy", *words, "--store", str(store.root)],

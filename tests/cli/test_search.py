@@ -19,40 +19,39 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli import search as command
 from acp_proxy.cli.app import app
 from acp_proxy.shell import output
-from acp_proxy.transcripts.index import Listed
-from acp_proxy.transcripts.searching import Hit
-from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.words import Excerpt
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.search.searching import Hit
+from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, Both, chunk, store_session
 
 DAY = 24 * 60 * 60.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
-def run(store: Store, *words: str) -> Result:
+def run(store: Both, *words: str) -> Result:
     result = CliRunner().invoke(app, ["sessions", "search", "--store", str(store.root), *words])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 
 
-def printed(store: Store, *words: str) -> str:
+def printed(store: Both, *words: str) -> str:
     result = run(store, *words)
     assert result.exit_code == 0, result.stderr
     return result.stdout
 
 
-def ids(store: Store, *words: str) -> list[str]:
+def ids(store: Both, *words: str) -> list[str]:
     return [hit["sessionId"] for hit in json.loads(run(store, "--json", *words).stdout)]
 
 
-def two_sessions(store: Store) -> None:
+def two_sessions(store: Both) -> None:
     turn = [chunk("The cookie is set by the "), chunk("login page.")]
     store_session(store, "first", ("Mend the login page", turn), ("Thanks", []), agent="one", cwd="/one", at=EPOCH)
     store_session(
@@ -60,7 +59,7 @@ def two_sessions(store: Store) -> None:
     )
 
 
-def on_terminal(store: Store, *words: str, width: int = 80, **more: str) -> str:
+def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
     """What somebody sees who waits for it at a terminal, with what is said on stderr."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", "search", *words, "--store", str(store.root)]
@@ -83,7 +82,7 @@ def on_terminal(store: Store, *words: str, width: int = 80, **more: str) -> str:
 # What is found.
 
 
-def test_to_another_program_it_is_a_line_for_each_place(store: Store) -> None:
+def test_to_another_program_it_is_a_line_for_each_place(store: Both) -> None:
     two_sessions(store)
     one, other = (store.choose_agent(None, name, "") for name in ("one", "other"))
     assert printed(store, "login") == (
@@ -93,7 +92,7 @@ def test_to_another_program_it_is_a_line_for_each_place(store: Store) -> None:
     )
 
 
-def test_for_programs_the_places_of_the_words_are_told(store: Store) -> None:
+def test_for_programs_the_places_of_the_words_are_told(store: Both) -> None:
     two_sessions(store)
     agent = store.choose_agent(None, "one", "")
     [hit] = json.loads(printed(store, "cookie", "--json"))
@@ -127,7 +126,7 @@ GOLDEN = """\
 """
 
 
-def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_is_told(store: Store) -> None:
+def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_is_told(store: Both) -> None:
     two_sessions(store)
     run(store, "login")
     seen = on_terminal(store, "login", width=44)
@@ -136,14 +135,14 @@ def test_on_a_terminal_the_words_are_marked_and_the_command_that_opens_the_turn_
     assert seen == GOLDEN.replace("STORE", str(store.root))
 
 
-def test_without_colours_they_are_still_told_apart(store: Store) -> None:
+def test_without_colours_they_are_still_told_apart(store: Both) -> None:
     two_sessions(store)
     seen = on_terminal(store, "login", NO_COLOR="1")
     assert "Where is the \x1b[1mlogin\x1b[0m?" in seen
     assert set(re.findall(r"\x1b\[[0-9;]*m", seen.partition("Hello")[2])) == {"\x1b[0m", "\x1b[1m", "\x1b[2m"}
 
 
-def test_the_command_that_is_told_opens_the_session(store: Store) -> None:
+def test_the_command_that_is_told_opens_the_session(store: Both) -> None:
     for session in ("plain", "-begins-like-an-option", "with 'quotes' and $HOME"):
         store_session(store, session, (f"the word of {session}", []), agent="one")
     store_session(store, "plain", ("another", []), agent="other")
@@ -159,7 +158,7 @@ def test_the_command_that_is_told_opens_the_session(store: Store) -> None:
         assert "the word of" in result.stdout
 
 
-def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store: Store) -> None:
+def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store: Both) -> None:
     store_session(store, "s", ("the older word", []), at=EPOCH)
     store_session(store, "s", ("the newer word", []), at=EPOCH + 60)
     seen = on_terminal(store, "word", NO_COLOR="1", width=400)
@@ -168,7 +167,7 @@ def test_an_older_session_whose_id_is_anothers_now_is_opened_by_its_number(store
     assert [line.split("\t")[0] for line in run(store, "word").stdout.splitlines()] == ["s", "s~1"]
 
 
-def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Store) -> None:
+def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(store: Both) -> None:
     for number in range(40):
         store_session(store, f"s{number}", (f"word {number}", []))
     assert "Reading what is new" in on_terminal(store, "word")
@@ -178,7 +177,7 @@ def test_what_is_read_for_the_first_time_is_told_on_a_terminal_and_nowhere_else(
 
 
 def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_session(store, "s", ("word", []))
     connect = sqlite3.connect
@@ -196,7 +195,7 @@ def test_a_disk_without_room_for_what_is_searched_is_said_to_be_that(
     assert "Make room there, and search again" in result.stderr
 
 
-def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Store) -> None:
+def test_only_so_many_are_shown_and_that_there_are_more_is_said(store: Both) -> None:
     for number in range(12):
         store_session(store, f"s{number:02}", ("word", []), at=EPOCH + number)
     result = run(store, "word")
@@ -224,7 +223,7 @@ def listed() -> Listed:
 # What narrows it down.
 
 
-def test_agent_directory_and_time_narrow_it_down(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_directory_and_time_narrow_it_down(store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     two_sessions(store)
@@ -238,7 +237,7 @@ def test_agent_directory_and_time_narrow_it_down(store: Store, tmp_path: Path, m
     assert ids(store, "login", "--since", "7d") == []
 
 
-def test_phrases_beginnings_and_many_words(store: Store) -> None:
+def test_phrases_beginnings_and_many_words(store: Both) -> None:
     two_sessions(store)
     assert ids(store, "login page") == ["first"]
     assert ids(store, '"login page" cook*') == ["first"]
@@ -249,7 +248,7 @@ def test_phrases_beginnings_and_many_words(store: Store) -> None:
 # What is not found, and what is wrong.
 
 
-def test_nothing_found_is_exit_1(store: Store) -> None:
+def test_nothing_found_is_exit_1(store: Both) -> None:
     for words in (("nothing",), ("nothing", "--json"), ("login", "--agent", "nobody")):
         two_sessions(store)
         result = run(store, *words)
@@ -257,12 +256,12 @@ def test_nothing_found_is_exit_1(store: Store) -> None:
         assert "Nothing was found" in result.stderr
 
 
-def test_an_empty_store_has_nothing(store: Store) -> None:
+def test_an_empty_store_has_nothing(store: Both) -> None:
     assert run(store, "word").exit_code == 1
 
 
 @pytest.mark.parametrize("words", [("---",), ('"',), ("",)])
-def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Store, words: tuple[str, ...]) -> None:
+def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Both, words: tuple[str, ...]) -> None:
     result = run(store, "--", *words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "letters or digits" in result.stderr
@@ -271,7 +270,7 @@ def test_what_is_no_word_is_a_wrong_usage_that_says_what_to_give(store: Store, w
 @pytest.mark.parametrize(
     "words", ['"', "a OR", "NOT a", "(a", "a:b", "^a", "a^b", "{a b}: c", "NEAR(a b", "a*b*", "*a", "a\x01b", "'; --"]
 )
-def test_no_words_are_a_syntax_error(store: Store, words: str) -> None:
+def test_no_words_are_a_syntax_error(store: Both, words: str) -> None:
     two_sessions(store)
     result = run(store, "--", words, "login")
     assert result.exit_code in (0, 1)
@@ -279,16 +278,16 @@ def test_no_words_are_a_syntax_error(store: Store, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--since", "yesterday"), ("a", "--no-such")])
-def test_a_wrong_usage_is_exit_2(store: Store, words: tuple[str, ...]) -> None:
+def test_a_wrong_usage_is_exit_2(store: Both, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 
 
 @pytest.mark.parametrize("is_written", [True, False])
 def test_who_interrupts_it_is_told_that_nothing_is_lost_where_that_is_so(
-    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
+    store: Both, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: is_written)
-    with pytest.raises(typer.Exit) as ended, command._interruptible(Store(store.root, make=False)):
+    with pytest.raises(typer.Exit) as ended, command._interruptible(Both(store.root, make=False)):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
     assert ("goes on from there" in capsys.readouterr().err) == is_written
@@ -297,7 +296,7 @@ def test_who_interrupts_it_is_told_that_nothing_is_lost_where_that_is_so(
 # Somebody else's text.
 
 
-def test_nothing_that_steers_a_terminal_is_printed(store: Store) -> None:
+def test_nothing_that_steers_a_terminal_is_printed(store: Both) -> None:
     words = f"Mend{STEERING} it"
     for number in range(2):
         store_session(

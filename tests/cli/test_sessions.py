@@ -267,7 +267,7 @@ def test_nothing_that_steers_is_printed_to_a_real_terminal_either(
 def test_a_delete_while_another_process_has_the_index_says_that_it_learns_of_it_later(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("acp_proxy.transcripts.index._BUSY_MS", 50)
+    monkeypatch.setattr("acp_proxy.transcripts.listing.index._BUSY_MS", 50)
     store_session(store, "s", ("Mend it", []))
     assert ids(store) == ["s"]
     other = sqlite3.connect(store.root / "index.sqlite3", isolation_level=None)

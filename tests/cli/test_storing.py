@@ -9,10 +9,9 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.cli.sessions import Sessions
 from acp_proxy.cli.storing import chosen, short_ids
-from acp_proxy.transcripts.place import default_root
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.archive import default_root
 from tests.cli.commands import printed, refused, titles, told
-from tests.stored import EPOCH, store_session
+from tests.stored import EPOCH, Both, store_session
 
 NONE_YET = "No sessions are kept yet. To put acp-proxy in front of an agent: acp-proxy editor EDITOR AGENT\n"
 NO_SESSION = "acp-proxy: no session 'last'. See: acp-proxy sessions list\n"
@@ -82,7 +81,7 @@ def test_an_empty_store_is_no_missing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Store(tmp_path / "store")
+    Both(tmp_path / "store")
     result = run(*words, "--store", str(tmp_path / "store"))
     assert (result.exit_code, result.stdout, result.stderr) == WITHOUT_ANY[words]
 
@@ -131,15 +130,15 @@ def test_a_file_in_the_place_of_a_store_is_said_to_be_one(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def counted(tmp_path: Path) -> Store:
+def counted(tmp_path: Path) -> Both:
     """An agent that counts its sessions has given the same id to three."""
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     for number, said in enumerate(("first", "second", "third")):
         store_session(store, "s0", (f"the {said} words", []), at=EPOCH + number)
     return store
 
 
-def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(counted: Store) -> None:
+def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(counted: Both) -> None:
     shown = [line.split("\t")[:2] for line in printed(counted, "list").splitlines()]
     assert shown == [["s0", "the third words"], ["s0~2", "the second words"], ["s0~1", "the first words"]]
     for row, (name, title) in zip(told(counted, "list"), shown, strict=True):
@@ -153,7 +152,7 @@ def test_each_of_several_sessions_of_one_id_can_be_named_as_the_list_shows_it(co
     assert refused(counted, "show", "s0~3")[0] == 1
 
 
-def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_id(counted: Store) -> None:
+def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_id(counted: Both) -> None:
     printed(counted, "delete", "s0", "--yes")
     assert refused(counted, "delete", "s0", "--yes")[0] == 1
     assert titles(counted) == ["the second words", "the first words"]
@@ -162,7 +161,7 @@ def test_to_delete_an_id_twice_deletes_one_session_and_not_an_older_one_of_that_
 
 
 def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     for session, at in (("0123456789-a", 0), ("0123456789-a", 1), ("9876543210-b", 2)):
         store_session(store, session, ("words", []), at=EPOCH + at)
     rows = store.sessions()
@@ -171,7 +170,7 @@ def test_on_a_terminal_no_more_of_an_id_is_shown_with_its_number_than_is_needed(
 
 
 def test_import_makes_a_store(tmp_path: Path) -> None:
-    path = store_session(Store(tmp_path / "store"), "s", ("Mend it", []))
+    path = store_session(Both(tmp_path / "store"), "s", ("Mend it", []))
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
-    assert [row.session for row in Store(other).sessions()] == ["s"]
+    assert [row.session for row in Both(other).sessions()] == ["s"]

@@ -12,10 +12,9 @@ from acp_proxy.diagnosis.abilities import OURS
 from acp_proxy.diagnosis.agent import Examined, Wish, examine
 from acp_proxy.diagnosis.past import Shown
 from acp_proxy.diagnosis.todo import Todo
-from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from tests.agents import asked, offering, python, scripted
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, Both, chunk, store_session
 
 SECONDS = 20.0
 LOADS = {"initialize": offering(loadSession=True), "session/load": {"result": {}}}
@@ -28,27 +27,27 @@ USER = chunk("Mend it", "user_message_chunk")
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that does not end by itself is told to at once."""
-    monkeypatch.setattr("acp_proxy.shell.probe.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
-def wish(command: list[str], store: Store | None = None, off: str | None = None, seconds: float = SECONDS) -> Wish:
+def wish(command: list[str], store: Both | None = None, off: str | None = None, seconds: float = SECONDS) -> Wish:
     return Wish(command, Modes(), None, store, off, seconds)
 
 
-def looked_at(command: list[str], store: Store | None = None, **more: Any) -> tuple[Examined, list[Todo]]:
+def looked_at(command: list[str], store: Both | None = None, **more: Any) -> tuple[Examined, list[Todo]]:
     return examine(wish(command, store, **more), lambda text: None)
 
 
-def keep(store: Store, cwd: Path, **more: Any) -> None:
+def keep(store: Both, cwd: Path, **more: Any) -> None:
     store_session(store, "s", ("Mend it", ANSWER), agent="scripted", cwd=str(cwd), **more)
 
 
-def loaded(tmp_path: Path, store: Store, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> Examined:
+def loaded(tmp_path: Path, store: Both, past: list[dict[str, Any]], answers: Mapping[str, Any] = LOADS) -> Examined:
     found, _ = looked_at(scripted(tmp_path / "notes", answers, past), store)
     assert found.problem is None
     return found
@@ -59,7 +58,7 @@ def outcome(found: Examined) -> tuple[str, tuple[str, ...]]:
     return found.load.outcome, found.load.loses
 
 
-def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Store) -> None:
+def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     found = loaded(tmp_path, store, [], {"initialize": offering(sessionCapabilities={"resume": {}, "fork": {}})})
     assert found.offer is not None
@@ -82,13 +81,13 @@ def test_what_it_offers_and_what_is_added(tmp_path: Path, store: Store) -> None:
     ],
 )
 def test_its_load_is_compared_with_what_was_recorded(
-    tmp_path: Path, store: Store, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
+    tmp_path: Path, store: Both, past: list[dict[str, Any]], expected: tuple[str, tuple[str, ...]]
 ) -> None:
     keep(store, tmp_path)
     assert outcome(loaded(tmp_path, store, past)) == expected
 
 
-def test_what_it_tells_of_another_session_is_no_part_of_this_one(tmp_path: Path, store: Store) -> None:
+def test_what_it_tells_of_another_session_is_no_part_of_this_one(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     source = """
 import json
@@ -104,7 +103,7 @@ say(id=2, result={})
     assert outcome(found) == ("loses", ("the user's words", "the agent's words", "1 of 1 tool call"))
 
 
-def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Store) -> None:
+def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     loaded(tmp_path, store, [])
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize", "session/load"]
@@ -119,19 +118,19 @@ def test_it_is_asked_for_nothing_else(tmp_path: Path, store: Store) -> None:
         {"error": {"code": -32000, "message": "no"}},
     ],
 )
-def test_a_session_that_would_not_compare_is_not_asked_for(tmp_path: Path, store: Store, unfit: dict[str, Any]) -> None:
+def test_a_session_that_would_not_compare_is_not_asked_for(tmp_path: Path, store: Both, unfit: dict[str, Any]) -> None:
     keep(store, tmp_path, **unfit)
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
     assert [one["method"] for one in asked(tmp_path / "notes")] == ["initialize"]
 
 
-def test_neither_is_one_whose_directory_is_gone_or_another_agents(tmp_path: Path, store: Store) -> None:
+def test_neither_is_one_whose_directory_is_gone_or_another_agents(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path / "gone")
     store_session(store, "other", ("Mend it", ANSWER), agent="other", cwd=str(tmp_path))
     assert outcome(loaded(tmp_path, store, [])) == ("not tried", ())
 
 
-def test_a_load_that_is_refused_or_not_answered_is_said_to_be(tmp_path: Path, store: Store) -> None:
+def test_a_load_that_is_refused_or_not_answered_is_said_to_be(tmp_path: Path, store: Both) -> None:
     keep(store, tmp_path)
     refuses = {**LOADS, "session/load": {"error": {"code": -32603, "message": "Internal\x1b error"}}}
     found, [todo] = looked_at(scripted(tmp_path / "notes", refuses), store)
@@ -151,7 +150,7 @@ def replay_note(shown: str, rule: int) -> dict[str, Any]:
     return {"type": record.REPLAY, "shown": shown, "rule": rule}
 
 
-def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(tmp_path: Path, store: Store) -> None:
+def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(tmp_path: Path, store: Both) -> None:
     turn = ("Mend it", ANSWER)
     notes = [replay_note("agent", 5), replay_note("transcript", 4)]
     store_session(store, "old", turn, agent="scripted", at=EPOCH, notes=notes)
@@ -165,7 +164,7 @@ def test_of_its_newest_sessions_it_is_told_what_their_last_loads_showed_and_why(
     )
 
 
-def test_what_was_said_about_a_replay_is_none(tmp_path: Path, store: Store) -> None:
+def test_what_was_said_about_a_replay_is_none(tmp_path: Path, store: Both) -> None:
     words = record.REPLAY_MARK.decode() + ',"shown":"agent","rule":5}'
     store_session(store, "s", (words, [chunk(words)]), agent="scripted", cwd=str(tmp_path))
     assert loaded(tmp_path, store, []).shown == ()

@@ -12,8 +12,7 @@ import pytest
 from acp_proxy.diagnosis import store as looking
 from acp_proxy.diagnosis.store import examine
 from acp_proxy.diagnosis.todo import Todo
-from acp_proxy.transcripts.store import Store
-from tests.stored import store_session
+from tests.stored import Both, store_session
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def test_a_store_that_is_not_there_is_not_made(root: Path) -> None:
 
 
 def test_a_store_in_order_is_measured(root: Path) -> None:
-    opened = Store(root)
+    opened = Both(root)
     paths = [store_session(opened, each, ("one", []), agent=agent) for each, agent in (("a", "one"), ("b", "other"))]
     opened.sessions()
     found, todo = examine(root)
@@ -44,16 +43,16 @@ def test_a_store_in_order_is_measured(root: Path) -> None:
 
 
 def test_what_was_copied_into_a_store_is_counted(root: Path, tmp_path: Path) -> None:
-    store_session(Store(root), "a", ("one", []))
+    store_session(Both(root), "a", ("one", []))
     assert examine(root)[0].sessions == 1
-    path = store_session(Store(tmp_path / "other"), "b", ("two", []))
+    path = store_session(Both(tmp_path / "other"), "b", ("two", []))
     shutil.copy2(path, root / "transcripts" / path.parent.name)
     found, todo = examine(root)
     assert (found.sessions, wrong(todo)) == (2, [])
 
 
 def test_looking_leaves_nothing_behind(root: Path) -> None:
-    store_session(Store(root), "a", ("one", []))
+    store_session(Both(root), "a", ("one", []))
     examine(root)
     before = sorted(root.rglob("*"))
     examine(root)
@@ -61,7 +60,7 @@ def test_looking_leaves_nothing_behind(root: Path) -> None:
 
 
 def test_a_transcript_that_cannot_be_read_is_named(root: Path) -> None:
-    path = store_session(Store(root), "a", ("one", []))
+    path = store_session(Both(root), "a", ("one", []))
     path.unlink()
     path.mkdir()
     found, todo = examine(root)
@@ -70,7 +69,7 @@ def test_a_transcript_that_cannot_be_read_is_named(root: Path) -> None:
 
 
 def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Store(root)
+    Both(root)
 
     def full(fd: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -83,7 +82,7 @@ def test_a_full_disk_is_the_reason_why_nothing_is_recorded(root: Path, monkeypat
 
 
 def test_a_store_that_cannot_be_written_to_is_said_to_be_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Store(root)
+    Both(root)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found, todo = examine(root)
     assert str(found.off).startswith(f"{root} cannot be written to")
@@ -92,7 +91,7 @@ def test_a_store_that_cannot_be_written_to_is_said_to_be_one(root: Path, monkeyp
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")
 def test_a_store_that_others_can_read_is_said_to_be(root: Path) -> None:
-    Store(root)
+    Both(root)
     root.chmod(0o755)
     assert any(f"chmod 700 {root}" in text for text in wrong(examine(root)[1]))
 

@@ -1,4 +1,4 @@
-"""Real processes, as in an editor: the proxy in front of the bundled agent, over one store, one memory, one project.
+"""Real processes, as in an editor: the proxy in front of the scripted agent, over one store, one memory, one project.
 
     with proxied.editor("conversation") as editor:      # a script of fixtures/agents/, or one written in place
         session = editor.open()
@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import TIMEOUT, Client, Line, first_option
 from acp_proxy.demo.telling import Told, tell
 from acp_proxy.wire import acp
+from tests.client import TIMEOUT, Client, Line, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
-AGENT = (sys.executable, "-m", "acp_proxy.demo.agent")
+AGENT = (sys.executable, "-m", "tests.scripted.agent")
 
 # Root may write anywhere, whatever the modes say: without these capabilities it may not.
 _WITHOUT_PRIVILEGE = """

@@ -37,6 +37,6 @@ def test_an_agent_that_begins_to_tell_its_name_has_its_sessions(proxied: Proxied
         session = before.open()
         before.prompt(session, "hello")
         assert before.end() == 0
-    with editor(proxied, agent=("--name", "@scope/acp_proxy.demo.agent", "--capabilities", "none")) as after:
+    with editor(proxied, agent=("--name", "@scope/tests.scripted.agent", "--capabilities", "none")) as after:
         after.initialize()
         assert [row["sessionId"] for row in after.sessions()] == [session]

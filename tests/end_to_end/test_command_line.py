@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import Client
+from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Editor, Proxied
 
 TELLS_ITS_ARGUMENTS = "import json, sys; print(json.dumps(sys.argv[1:]))"

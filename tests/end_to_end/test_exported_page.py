@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
+from acp_proxy.conversation import Turn
 from acp_proxy.views import document, html
-from acp_proxy.views.conversation import Turn
 from acp_proxy.views.document import Choices, Head
 from scripts import browser as browsers
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn

@@ -5,7 +5,7 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.end_to_end.proxied import CANCELLED, NOT_FOUND, Editor, Proxied, Updates, prompt, texts

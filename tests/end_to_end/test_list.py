@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.agent import NAME
-from acp_proxy.demo.client import Client, RequestFailed
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock
+from tests.client import Client, RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, texts
+from tests.scripted.agent import NAME
 from tests.stored import EPOCH, store_session
 
 PAGE = 500

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
 from acp_proxy.demo.telling import Told, tell
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 
 FIRST, SECOND, THIRD = "Mend the failing test", "And the other one?", "What did I ask you first?"

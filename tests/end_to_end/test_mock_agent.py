@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import NO_ANSWER, TIMEOUT, RequestFailed
-from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.wire import acp
+from tests.client import NO_ANSWER, TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import INVALID_REQUEST, NOT_FOUND, PROXY, Editor, Proxied, prompt, texts
 from tests.mock import recording
 from tests.mock.recording import MODES, REFUSED, SELECTED, asked, call, decided

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
 from acp_proxy.demo.telling import Told, tell
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,
     NOT_FOUND,

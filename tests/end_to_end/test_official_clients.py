@@ -24,8 +24,8 @@ from acp import schema
 from acp.connection import StreamDirection, StreamEvent
 from pydantic import BaseModel
 
-from acp_proxy.demo.client import TIMEOUT
 from acp_proxy.demo.telling import Told, tell
+from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Proxied, Updates, conversation, kept, texts
 
 PROMPTS = ("Mend the failing test", "And the other one?", "And the third?")

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.cli.sessions import Sessions
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.lives.packing import Terms
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
-from tests.stored import chunk, store_session
+from tests.stored import Both, chunk, store_session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -78,9 +77,9 @@ every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_dir
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path) -> Iterator[Both]:
     """With an index and search tables; one session is packed, one deleted softly, and one is in no index yet."""
-    store = Store(tmp_path / "store")
+    store = Both(tmp_path / "store")
     for at, session in enumerate(("plain", "packed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
     run(store, [("sessions", "search", "cookie")])
@@ -93,7 +92,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def run(store: Store, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
+def run(store: Both, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
     """What each says, and its exit code; ``before``: in front of the process that they run in."""
     given = json.dumps([[*words, "--store", str(store.root)] for words in commands])
     command = [*before, sys.executable, "-c", _RUN, given]
@@ -116,7 +115,7 @@ def test_no_command_on_sessions_is_forgotten_here() -> None:
 
 
 @every_way
-def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(store: Store, protect: Protect) -> None:
+def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(store: Both, protect: Protect) -> None:
     copy = store.root.with_name("copy")
     shutil.copytree(store.root, copy)
     usual = run(store, READING)
@@ -134,7 +133,7 @@ def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(st
 
 
 @every_way
-def test_a_session_is_played_by_the_mock_agent(store: Store, protect: Protect) -> None:
+def test_a_session_is_played_by_the_mock_agent(store: Both, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     with Editor([*before_us, *PROXY, "mock-agent", "last", "--store", str(store.root)]) as editor:
@@ -145,7 +144,7 @@ def test_a_session_is_played_by_the_mock_agent(store: Store, protect: Protect) -
 
 
 @every_way
-def test_a_verify_says_what_it_has_not_looked_at(store: Store, protect: Protect) -> None:
+def test_a_verify_says_what_it_has_not_looked_at(store: Both, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     [(status, out, _)] = run(store, [VERIFY], before_us).values()
@@ -161,7 +160,7 @@ def test_a_verify_says_what_it_has_not_looked_at(store: Store, protect: Protect)
 
 
 @every_way
-def test_commands_that_change_something_say_why_they_do_not_and_change_nothing(store: Store, protect: Protect) -> None:
+def test_commands_that_change_something_say_why_they_do_not_and_change_nothing(store: Both, protect: Protect) -> None:
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = files(store.root)

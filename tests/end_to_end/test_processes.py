@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import held_by
 from torture.processes import are_gone, is_gone

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import TIMEOUT
 from scripts.real_agents import AGENTS, PATIENCE, environment, launched
+from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Editor, Proxied
 
 PROMPT = "please use a TOOL, and THINK"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed, first_option
 from acp_proxy.demo.telling import tell
+from tests.client import RequestFailed, first_option
 from tests.end_to_end.proxied import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,

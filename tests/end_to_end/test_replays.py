@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import NO_ANSWER, RequestFailed
 from acp_proxy.demo.telling import Told, tell
+from tests.client import NO_ANSWER, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
 MANY = 5_000

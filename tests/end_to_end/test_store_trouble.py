@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import TIMEOUT, RequestFailed
 from acp_proxy.transcripts.store import Store
+from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts, without_writing
 
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy import __version__
-from acp_proxy.demo.client import Client
+from tests.client import Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
 

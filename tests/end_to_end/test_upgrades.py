@@ -9,12 +9,11 @@ import psutil
 import pytest
 
 import acp_proxy
-from acp_proxy.demo.agent import NAME
-from acp_proxy.demo.client import RequestFailed
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.lives.packing import Terms
+from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
-from tests.stored import chunk, store_session
+from tests.scripted.agent import NAME
+from tests.stored import Both, chunk, store_session
 
 SUPERVISED = "it is supervised"
 # The command line of this copy of the package, of which only Python's own can be imported once a file is there; before
@@ -66,7 +65,7 @@ def copy(proxied: Proxied) -> Copy:
 
 def packed_session(proxied: Proxied, session: str) -> None:
     """A session that is stored compressed."""
-    store = Store(proxied.store)
+    store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
     assert store.sessions()  # what the index has not seen is not packed
     assert store.compact(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
@@ -75,7 +74,7 @@ def packed_session(proxied: Proxied, session: str) -> None:
 def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Proxied, copy: Copy) -> None:
     packed_session(proxied, "packed")
     packed_session(proxied, "also-packed")
-    damaged = store_session(Store(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
+    damaged = store_session(Both(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
     damaged.write_bytes(b"{" + damaged.read_bytes())
     with copy.editor("--capabilities", "close", "--ignore-eof") as editor:
         session = editor.open()
@@ -109,7 +108,7 @@ def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_
         assert editor.all_ended()
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.keeping", "acp_proxy.transcripts.catalog"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.listing.keeping", "acp_proxy.transcripts.listing.catalog"])
 def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
@@ -121,7 +120,7 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.packed", "acp_proxy.shell.replaying"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.packed", "acp_proxy.shell.replaying"])
 def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     packed_session(proxied, "packed")
     with copy.editor(lacks=(lacks,)) as editor:

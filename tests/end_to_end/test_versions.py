@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.client import Client
 from tests.agents import python
+from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied, entries, prompt
 
 # Each initialize is answered with the next of the results that it is given.

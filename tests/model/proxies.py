@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from acp_proxy.core.interceptor import Interceptor, Settings
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.replay.telling import TOOL_LIMIT
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.relay import Relay, ReplayOptions
 from acp_proxy.transcripts.store import Store
 from tests.model.agents import Agent, Message, Said

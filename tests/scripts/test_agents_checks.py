@@ -2,11 +2,11 @@
 
 import pytest
 
-from acp_proxy.demo.client import RequestFailed
 from scripts.agents_checks import turns
 from scripts.agents_table import arguments
 from scripts.findings import NOT_OFFERED, Finding, is_well, refused, told, verdict
 from scripts.shown import Shown
+from tests.client import RequestFailed
 
 
 def test_a_remark_is_nothing_wrong() -> None:

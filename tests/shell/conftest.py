@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.transcripts.store import Store
-from tests.shell.hanging import HangingStore
-from tests.shell.notes import Notes
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import Notes
 from tests.shell.sides import Talk
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.interceptor import Interceptor
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts.reading import Line, Lines, Reading
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.files.reading import Line, Lines, Reading
 from acp_proxy.transcripts.store import Store
-from tests.shell.hanging import HangingStore
-from tests.shell.notes import full_disk
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import full_disk
 from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk
 
 NOT_FOUND, CANCELLED = -32002, -32800

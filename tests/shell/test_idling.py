@@ -10,9 +10,9 @@ import pytest
 
 from acp_proxy.shell import idling
 from acp_proxy.shell.idling import compact
-from acp_proxy.transcripts.names import packed
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.files.names import packed
 from tests.shell.sides import SECONDS, Talk, chunk
+from tests.stored import Both
 from tests.transcripts.cold import age, content, kept
 
 NICE = idling._NICE
@@ -25,22 +25,22 @@ def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
 
 
 @pytest.fixture
-def cold(store: Store) -> Path:
+def cold(store: Both) -> Path:
     return _made_cold(store)
 
 
-def _made_cold(store: Store, session: str = "cold") -> Path:
+def _made_cold(store: Both, session: str = "cold") -> Path:
     path = kept(store, session)
     age(path, 8)
     return path
 
 
-def in_a_thread(store: Store, goes_on: bool) -> None:
+def in_a_thread(store: Both, goes_on: bool) -> None:
     """Its thread's priority is not given back."""
     thread = threading.Thread(target=compact, args=(store.root, lambda: goes_on))
     thread.start()
@@ -48,7 +48,7 @@ def in_a_thread(store: Store, goes_on: bool) -> None:
     assert not thread.is_alive()
 
 
-def test_what_is_cold_is_packed_once_a_day(store: Store, cold: Path) -> None:
+def test_what_is_cold_is_packed_once_a_day(store: Both, cold: Path) -> None:
     warm = kept(store, "warm")
     in_a_thread(store, True)
     assert (cold.exists(), packed(cold).exists(), warm.exists()) == (False, True, True)
@@ -60,7 +60,7 @@ def test_what_is_cold_is_packed_once_a_day(store: Store, cold: Path) -> None:
     assert not later.exists()
 
 
-def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Store, cold: Path) -> None:
+def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Both, cold: Path) -> None:
     in_a_thread(store, False)
     assert cold.exists()
     in_a_thread(store, True)
@@ -70,7 +70,7 @@ def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Store, col
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
 @pytest.mark.parametrize(("before", "then"), [(0, NICE), (NICE + 5, NICE + 5)])
 def test_its_thread_gives_way_to_others_and_no_less_than_before(
-    store: Store, monkeypatch: pytest.MonkeyPatch, before: int, then: int
+    store: Both, monkeypatch: pytest.MonkeyPatch, before: int, then: int
 ) -> None:
     monkeypatch.setattr(idling, "_NICE", NICE)
     found: list[int] = []
@@ -87,13 +87,13 @@ def test_its_thread_gives_way_to_others_and_no_less_than_before(
     assert found == [max(then, usual)]
 
 
-def test_a_store_in_trouble_is_left_alone(store: Store, cold: Path) -> None:
+def test_a_store_in_trouble_is_left_alone(store: Both, cold: Path) -> None:
     os.mkdir(store.root / "compacted")
     in_a_thread(store, True)
     assert cold.exists()
 
 
-def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Store, cold: Path) -> None:
+def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Both, cold: Path) -> None:
     before = content(cold)
     talk = Talk(store, idle_seconds=0.01)
     talk.open()
@@ -110,7 +110,7 @@ def test_a_relay_that_hears_nothing_packs_what_is_cold_and_goes_on(store: Store,
     assert talk.warnings == []
 
 
-def test_a_relay_that_was_not_told_to_packs_nothing(store: Store, cold: Path) -> None:
+def test_a_relay_that_was_not_told_to_packs_nothing(store: Both, cold: Path) -> None:
     talk = Talk(store)
     talk.open()
     talk.turn("one")

@@ -15,12 +15,12 @@ from acp_proxy.core.effects import Effect
 from acp_proxy.core.events import Event, Lines
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.shell.pump import LONG_LINE
-from acp_proxy.transcripts.index import Page
+from acp_proxy.transcripts.listing.index import Page
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS
-from tests.shell.hanging import HangingStore
-from tests.shell.notes import full_disk
+from tests.recording.hanging import HangingStore
+from tests.recording.notes import full_disk
 from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
 
 # A store without room.

@@ -15,7 +15,7 @@ from acp_proxy.replay.brief import brief
 from acp_proxy.replay.telling import Mode, Telling
 from acp_proxy.shell.output import WIDE, Output
 from acp_proxy.shell.replaying import Replay
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import RequestId
 from tests.pipes import held_by, make_hold, needs_wide_pipes

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from acp_proxy.recording.gate import Gate
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import idling, watch
-from acp_proxy.shell.gate import Gate
-from acp_proxy.shell.recorder import Recorder
 from acp_proxy.shell.watch import Watch
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import packed, unfinished
-from acp_proxy.transcripts.store import Store
-from tests.shell.hanging import HangingStore, come_back
-from tests.shell.notes import SECONDS, Notes, said
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import packed, unfinished
+from tests.recording.hanging import HangingStore, come_back
+from tests.recording.notes import SECONDS, Notes, said
 from tests.shell.sides import Talk
+from tests.stored import Both
 from tests.transcripts import cold
 
 SOON = 0.001
@@ -130,7 +130,7 @@ def test_a_store_that_has_much_to_do_is_looked_at_while_it_has_and_is_none_that_
 @pytest.fixture
 def two_cold(notes: Notes) -> list[Path]:
     """In the order in which they are packed."""
-    paths = sorted(cold.kept(notes.store, session) for session in ("one", "two"))
+    paths = sorted(cold.kept(Both(notes.store.root), session) for session in ("one", "two"))
     for path in paths:
         cold.age(path, 8)
     return paths
@@ -203,7 +203,7 @@ def test_so_does_a_line_of_the_editors_that_means_nothing(
     talk.end()
 
 
-class Buggy(Store):
+class Buggy(Both):
     """Trips when it is asked where it is."""
 
     trips = False

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.transcripts.files.transcript import Transcript
 from tests.transcripts import talk
 from torture.talk import Turn, asked, is_told, told_by_turn, written
 

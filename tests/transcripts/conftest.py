@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts import forks, noticing
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.listing import noticing
+from acp_proxy.transcripts.lives import forks
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.shelf import Shelf
 from tests.transcripts.talk import answer, prompt
@@ -17,8 +18,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Store:
-    return Store(root)
+def store(root: Path) -> Both:
+    return Both(root)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def long(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+def long(store: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
     """Whatever is forked is too long to be copied at once. Session "p" is there."""
     monkeypatch.setattr(forks, "AT_ONCE", 0)
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())

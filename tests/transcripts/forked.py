@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire import record
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.transcripts.journal import DELETED, Journal
-from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
+from acp_proxy.transcripts.files.journal import DELETED, Journal
+from acp_proxy.transcripts.files.transcript import Transcript
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.writing import AGENT, ROOT, SECONDS
 
@@ -81,13 +81,13 @@ def delete(path: Path, size: int) -> None:
 def show(path: Path, size: int) -> None:
     """The sessions of a store."""
     with no_file_past(size):
-        for row in Store(path).page(AGENT, None, None, "").rows:
+        for row in Both(path).page(AGENT, None, None, "").rows:
             print(row.session)
 
 
 def fork(path: Path, size: int) -> None:
     """A copy of the session "p" of a store."""
-    store = Store(path)
+    store = Both(path)
     with no_file_past(size):
         try:
             store.begin(AGENT, talk.header("f"), fresh=False, parent="p").close()
@@ -97,7 +97,7 @@ def fork(path: Path, size: int) -> None:
 
 def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
     """The file "exported.jsonl" beside a store."""
-    store = Store(path)
+    store = Both(path)
     exported = path.parent / "exported.jsonl"
     with no_file_past(size), exported.open("rb") as stream:
         try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.transcripts import forks, reading
+from acp_proxy.transcripts.files import reading
+from acp_proxy.transcripts.lives import forks
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from tests.transcripts import talk

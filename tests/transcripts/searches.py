@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from acp_proxy.transcripts import phrases
-from acp_proxy.transcripts.searching import Found, Sought
-from acp_proxy.transcripts.store import Store
-from tests.stored import contents
+from acp_proxy.transcripts.search import phrases
+from acp_proxy.transcripts.search.searching import Found, Sought
+from tests.stored import Both, contents
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
@@ -13,7 +12,7 @@ from tests.transcripts.writing import AGENT
 SECRET = "z9q7x5w3v1t8r6p4n2"
 
 
-def keep(store: Store, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
+def keep(store: Both, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
     """A session with a turn for each of these prompts, a minute apart."""
     lines = [
         line
@@ -23,19 +22,19 @@ def keep(store: Store, session: str, *words: str, at: int = 0, agent: str = AGEN
     talk.keep(store, agent, session, *lines, at=at, cwd=cwd)
 
 
-def append(store: Store, session: str, *lines: bytes) -> None:
+def append(store: Both, session: str, *lines: bytes) -> None:
     transcript = store.begin(AGENT, talk.header(session), fresh=False)
     store.mark(AGENT, session)
     transcript.append(b"".join(lines))
     transcript.close()
 
 
-def search(store: Store, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> Found:
+def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> Found:
     chosen = store.agents() if agents is None else agents
     return store.search(Sought(phrases.question(words), chosen, **wanted))  # type: ignore[arg-type]
 
 
-def found(store: Store, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
+def found(store: Both, *words: str, **wanted: object) -> list[tuple[str, list[int]]]:
     return [(hit.session.session, hit.turns) for hit in search(store, *words, **wanted).hits]  # type: ignore[arg-type]
 
 

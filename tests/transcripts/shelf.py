@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts.comparing import agrees
-from acp_proxy.transcripts.index import Index, Listed
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.newest import Wanted, newest
-from acp_proxy.transcripts.reading import Reading
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.listing.comparing import agrees
+from acp_proxy.transcripts.listing.index import Index, Listed
+from acp_proxy.transcripts.listing.newest import Wanted, newest
 from acp_proxy.wire import record
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt

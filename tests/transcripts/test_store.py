@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.opening import Deleted
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.lives.opening import Deleted
 from acp_proxy.wire import acp, record
+from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT, run_together
@@ -25,7 +25,7 @@ PAGE = 500
 NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="modes and links are not looked at on Windows")
 
 
-def listed(store: Store, agent: str = AGENT, cwd: str | None = None) -> list[str]:
+def listed(store: Both, agent: str = AGENT, cwd: str | None = None) -> list[str]:
     return [row.session for row in store.page(agent, cwd, None, talk.RUN).rows]
 
 
@@ -50,7 +50,7 @@ def files(root: Path) -> list[str]:
 def test_everything_in_a_store_is_for_us_alone_also_under_an_open_umask(root: Path) -> None:
     before = os.umask(0)
     try:
-        store = Store(root)
+        store = Both(root)
         talk.keep(store, AGENT, "s")
         talk.keep(store, AGENT, "s")  # one is set aside
         talk.keep(store, AGENT, "deleted")
@@ -66,10 +66,10 @@ def test_everything_in_a_store_is_for_us_alone_also_under_an_open_umask(root: Pa
 
 
 def test_a_store_that_others_can_write_to_is_refused(root: Path) -> None:
-    Store(root)
+    Both(root)
     root.chmod(0o777)
     with pytest.raises(StoreRefused, match="chmod 700"):
-        Store(root)
+        Both(root)
 
 
 @pytest.mark.parametrize("name", ["transcripts", "unindexed"])
@@ -77,21 +77,21 @@ def test_a_file_where_a_directory_should_be_is_refused(root: Path, name: str) ->
     root.mkdir(0o700)
     (root / name).touch()
     with pytest.raises(StoreRefused, match=f"{name} is not a directory. Move it away"):
-        Store(root)
+        Both(root)
 
 
 def test_what_in_a_store_cannot_be_used_is_named(root: Path) -> None:
-    Store(root)
+    Both(root)
     (root / "format").unlink()
     (root / "format").mkdir(0o700)
     with pytest.raises(StoreRefused, match=f"^{re.escape(str(root / 'format'))} cannot be used: "):
-        Store(root)
+        Both(root)
 
 
 def test_a_store_says_which_format_it_has_and_is_opened_again(root: Path) -> None:
-    Store(root)
+    Both(root)
     assert (root / "format").read_text() == "1\n"
-    Store(root)
+    Both(root)
     assert (root / "format").read_text() == "1\n"
 
 
@@ -102,65 +102,65 @@ def cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_that_cannot_be_written_to_is_refused_but_to_who_reads(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk.keep(Store(root), AGENT, "s")
+    talk.keep(Both(root), AGENT, "s")
     shutil.rmtree(root / "unindexed")
     (root / "format").unlink()
     before = sorted(root.rglob("*"))
     cannot_be_written_to(monkeypatch)
     with pytest.raises(StoreRefused, match="cannot be written to"):
-        Store(root)
-    store = Store(root, make=False)
+        Both(root)
+    store = Both(root, make=False)
     assert "cannot be written to" in str(store.only_read)
     assert listed(store) == ["s"]
     assert sorted(root.rglob("*")) == before
 
 
 def test_a_store_that_is_only_read_is_looked_at_as_any(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Store(root)
+    Both(root)
     cannot_be_written_to(monkeypatch)
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
     (root / "transcripts" / AGENT).chmod(0o770)
     with pytest.raises(StoreRefused, match="can be written to by others"):
-        Store(root, make=False)
+        Both(root, make=False)
     (root / "transcripts" / AGENT).chmod(0o700)
     (root / "format").write_text("99\n")
     with pytest.raises(StoreRefused, match="newer"):
-        Store(root, make=False)
+        Both(root, make=False)
 
 
 @pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
 def test_a_store_of_a_newer_format_is_refused_and_left_alone(root: Path, version: str) -> None:
-    Store(root)
+    Both(root)
     (root / "format").write_text(version)
     with pytest.raises(StoreRefused, match="Upgrade"):
-        Store(root)
+        Both(root)
     assert (root / "format").read_text() == version
 
 
 @pytest.mark.parametrize("text", [b"", b"1", b"0", b"garbage", b"\xff\xfe", b"\0", "²".encode(), "٢".encode(), b"-2"])
 def test_a_format_that_says_nothing_newer_is_taken_for_ours(root: Path, text: bytes) -> None:
-    talk.keep(Store(root), AGENT, "s")
+    talk.keep(Both(root), AGENT, "s")
     (root / "format").write_bytes(text)
-    assert listed(Store(root)) == ["s"]
+    assert listed(Both(root)) == ["s"]
 
 
 # Agents.
 
 
-def test_an_agent_is_called_by_the_user_else_by_itself_else_by_its_command(store: Store) -> None:
+def test_an_agent_is_called_by_the_user_else_by_itself_else_by_its_command(store: Both) -> None:
     assert store.choose_agent("mine", "told", "command") == file_name("mine")
     assert store.choose_agent(None, "told", "command") == file_name("told")
     assert store.choose_agent(None, None, "command") == file_name("command")
     assert store.choose_agent(None, "", "command") == file_name("command")
 
 
-def test_choosing_makes_nothing(store: Store) -> None:
+def test_choosing_makes_nothing(store: Both) -> None:
     store.choose_agent(None, "told", "command")
     assert store.agents() == []
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
-def test_a_name_of_any_kind_stays_inside_of_the_store(store: Store, root: Path, name: str) -> None:
+def test_a_name_of_any_kind_stays_inside_of_the_store(store: Both, root: Path, name: str) -> None:
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
         talk.keep(store, agent, name)
         assert listed(store, agent) == [name]
@@ -169,7 +169,7 @@ def test_a_name_of_any_kind_stays_inside_of_the_store(store: Store, root: Path, 
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
 
-def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Store) -> None:
+def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Both) -> None:
     talk.keep(store, "one", "same", prompt("of one"), answer())
     talk.keep(store, "two", "same", prompt("of two"), answer())
     assert listed(store, "one") == listed(store, "two") == ["same"]
@@ -184,7 +184,7 @@ def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Sto
 # A session begins, goes on, begins anew.
 
 
-def test_a_session_goes_on_in_the_transcript_that_is_there(store: Store) -> None:
+def test_a_session_goes_on_in_the_transcript_that_is_there(store: Both) -> None:
     talk.keep(store, AGENT, "s", prompt("one"), answer())
     talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
     began = store.begin(AGENT, talk.header("s"), fresh=False)
@@ -195,7 +195,7 @@ def test_a_session_goes_on_in_the_transcript_that_is_there(store: Store) -> None
     assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
 
 
-def test_a_session_that_was_deleted_is_not_reopened(store: Store) -> None:
+def test_a_session_that_was_deleted_is_not_reopened(store: Both) -> None:
     began = store.begin(AGENT, talk.header("s"), fresh=True)
     identity = began.identity
     began.close()
@@ -208,7 +208,7 @@ def test_a_session_that_was_deleted_is_not_reopened(store: Store) -> None:
         store.read(AGENT, "s")
 
 
-def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(store: Store, root: Path) -> None:
+def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(store: Both, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
         talk.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
@@ -228,7 +228,7 @@ def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(stor
     ]
 
 
-def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store: Store) -> None:
+def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store: Both) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     assert listed(store) == ["1"]
     store.begin(AGENT, talk.header("1"), fresh=True).close()
@@ -236,7 +236,7 @@ def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store
     assert [row.title for row in store.sessions()] == ["old"]
 
 
-def test_an_empty_file_is_not_worth_setting_aside(store: Store, root: Path) -> None:
+def test_an_empty_file_is_not_worth_setting_aside(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
@@ -264,7 +264,7 @@ INSIDE = [
 @NOT_WINDOWS
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_link_in_a_store_is_refused_with_the_command_that_mends_it_and_nothing_outside_is_touched(
-    store: Store, root: Path, tmp_path: Path, name: str
+    store: Both, root: Path, tmp_path: Path, name: str
 ) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
@@ -277,16 +277,16 @@ def test_a_link_in_a_store_is_refused_with_the_command_that_mends_it_and_nothing
     path.symlink_to(outside)
     before = contents(outside)
     with pytest.raises(StoreRefused, match=f"rm {path}"):
-        Store(root)
+        Both(root)
     assert contents(outside) == before
     path.unlink()
-    Store(root)
+    Both(root)
 
 
 @NOT_WINDOWS
 @pytest.mark.parametrize("name", ["transcripts", f"transcripts/{AGENT}"])
 def test_a_running_process_does_not_follow_a_link_that_comes_later(
-    store: Store, root: Path, tmp_path: Path, name: str
+    store: Both, root: Path, tmp_path: Path, name: str
 ) -> None:
     talk.keep(store, AGENT, "s")
     path, outside = root / name, tmp_path / "outside"
@@ -302,7 +302,7 @@ def test_a_running_process_does_not_follow_a_link_that_comes_later(
 
 @NOT_WINDOWS
 def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only_the_link(
-    store: Store, root: Path, tmp_path: Path
+    store: Both, root: Path, tmp_path: Path
 ) -> None:
     talk.keep(store, AGENT, "s")
     [path] = root.glob("transcripts/*/s-*")
@@ -321,17 +321,17 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
 @pytest.mark.parametrize("name", ["transcripts", "unindexed", f"transcripts/{AGENT}"])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
-    store: Store, root: Path, name: str, mode: int
+    store: Both, root: Path, name: str, mode: int
 ) -> None:
     talk.keep(store, AGENT, "s")
     (root / name).chmod(mode)
     with pytest.raises(StoreRefused, match=f"chmod 700 {root / name}"):
-        Store(root)
+        Both(root)
 
 
 @NOT_WINDOWS
 def test_what_others_put_in_the_place_of_a_store_under_a_running_process_is_not_written_to(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     talk.keep(store, AGENT, "s")
     root.rename(root.with_name("aside"))
@@ -349,7 +349,7 @@ def contents(path: Path) -> dict[Path, bytes]:
 
 
 def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_every_time(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
@@ -359,7 +359,7 @@ def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_e
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
 
 
-def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(store: Store, root: Path) -> None:
+def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(store: Both, root: Path) -> None:
     def unreadable(*_: Any) -> bytes:
         raise OSError(errno.EIO, "made up")
 
@@ -374,7 +374,7 @@ def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(sto
     assert len(list(root.glob("transcripts/*/*.jsonl"))) == 1
 
 
-def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: Store, root: Path) -> None:
+def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: Both, root: Path) -> None:
     transcript = store.begin(AGENT, talk.header("1"), fresh=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
@@ -396,7 +396,7 @@ def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: S
 # Deleting.
 
 
-def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Store, root: Path) -> None:
+def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Both, root: Path) -> None:
     secret = "a secret of the user"
     talk.keep(store, AGENT, "s", prompt(secret), answer())
     assert listed(store) == ["s"]
@@ -409,7 +409,7 @@ def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Store,
     assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
 
 
-def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Store) -> None:
+def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
@@ -420,16 +420,16 @@ def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Store) -
     assert store.deleted("an agent without a folder") == {"unknown"}
 
 
-def test_a_delete_survives_restarts_and_other_proxies_see_it(store: Store, root: Path) -> None:
-    other = Store(root)
+def test_a_delete_survives_restarts_and_other_proxies_see_it(store: Both, root: Path) -> None:
+    other = Both(root)
     talk.keep(store, AGENT, "s")
     assert listed(other) == ["s"]
     store.delete(AGENT, "s")
     assert listed(other) == []
-    assert other.deleted(AGENT) == Store(root).deleted(AGENT) == {"s"}
+    assert other.deleted(AGENT) == Both(root).deleted(AGENT) == {"s"}
 
 
-def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: Store) -> None:
+def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: Both) -> None:
     for session in ("lifted", "begun"):
         talk.keep(store, AGENT, session)
         store.delete(AGENT, session)
@@ -441,19 +441,19 @@ def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: St
     assert listed(store) == ["lifted", "begun"]
 
 
-def test_lifting_what_is_not_deleted_writes_nothing(store: Store, root: Path) -> None:
+def test_lifting_what_is_not_deleted_writes_nothing(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.lift(AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
-def test_what_one_agent_deletes_is_not_deleted_for_another(store: Store) -> None:
+def test_what_one_agent_deletes_is_not_deleted_for_another(store: Both) -> None:
     talk.keep(store, "two", "s")
     store.delete("one", "s")
     assert listed(store, "two") == ["s"]
 
 
-def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(store: Store, root: Path) -> None:
+def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     talk.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.sessions()
@@ -466,7 +466,7 @@ def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(s
     assert store.deleted(AGENT) == {"1"}
 
 
-def test_what_is_written_of_a_deleted_session_makes_no_file(store: Store, root: Path) -> None:
+def test_what_is_written_of_a_deleted_session_makes_no_file(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
     with pytest.raises(Deleted):
@@ -476,7 +476,7 @@ def test_what_is_written_of_a_deleted_session_makes_no_file(store: Store, root: 
 
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_delete_that_was_cut_short_is_finished_before_the_session_lives_again(
-    store: Store, root: Path, fresh: bool
+    store: Both, root: Path, fresh: bool
 ) -> None:
     talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
@@ -490,7 +490,7 @@ def test_a_delete_that_was_cut_short_is_finished_before_the_session_lives_again(
     assert not list(root.glob("transcripts/*/*~*"))
 
 
-def test_a_delete_goes_on_where_no_mark_can_be_made(store: Store, root: Path) -> None:
+def test_a_delete_goes_on_where_no_mark_can_be_made(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     shutil.rmtree(root / "unindexed")
@@ -503,16 +503,16 @@ def test_a_delete_goes_on_where_no_mark_can_be_made(store: Store, root: Path) ->
 # What is known, and what is wrong.
 
 
-def test_a_session_whose_transcript_is_gone_is_still_known(store: Store, root: Path) -> None:
+def test_a_session_whose_transcript_is_gone_is_still_known(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.bring_in(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
-    assert Store(root).knows(AGENT, "s")
+    assert Both(root).knows(AGENT, "s")
     assert not store.knows(AGENT, "unheard of")
     assert not store.knows("another", "s")
 
 
-def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Store, root: Path) -> None:
+def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Both, root: Path) -> None:
     for session in ("newer", "a directory", "intact", "torn"):
         talk.keep(store, AGENT, session)
     paths = {
@@ -528,7 +528,7 @@ def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Stor
         store.read(AGENT, "newer")
 
 
-def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: Store) -> None:
+def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     store.sync(AGENT, "s")
     with pytest.raises(FileNotFoundError):
@@ -542,7 +542,7 @@ def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: St
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """1,200 sessions of one agent, and beside them what must not be listed."""
     root = tmp_path_factory.mktemp("many") / "store"
-    store = Store(root)
+    store = Both(root)
     for number in range(1200):
         session = f"s{number:04}"
         turn = prompt("x", at=number // 3, session=session) + answer(at=number // 3)
@@ -556,7 +556,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def pages(store: Store, cwd: str | None = None) -> Iterator[list[str]]:
+def pages(store: Both, cwd: str | None = None) -> Iterator[list[str]]:
     cursor = None
     while True:
         page = store.page(AGENT, cwd, cursor, talk.RUN)
@@ -568,7 +568,7 @@ def pages(store: Store, cwd: str | None = None) -> Iterator[list[str]]:
 
 def test_1200_sessions_come_in_pages_of_500_without_gap_or_repeat_while_new_ones_arrive(many: Path) -> None:
     expected = [f"s{number:04}" for number in range(1199, -1, -1)]
-    reader, writer = Store(many), Store(many)
+    reader, writer = Both(many), Both(many)
     found: list[str] = []
     sizes: list[int] = []
     for count, page in enumerate(pages(reader)):
@@ -586,13 +586,13 @@ def test_1200_sessions_come_in_pages_of_500_without_gap_or_repeat_while_new_ones
 
 
 def test_a_filter_comes_before_the_pages(many: Path) -> None:
-    found = list(pages(Store(many), "/even/"))
+    found = list(pages(Both(many), "/even/"))
     assert [len(page) for page in found] == [PAGE, 100]
     assert [session for page in found for session in page] == [f"s{number:04}" for number in range(1198, -1, -2)]
 
 
 def test_a_cursor_for_another_filter_or_agent_and_garbage_are_invalid(many: Path) -> None:
-    store = Store(many)
+    store = Both(many)
     cursor = store.page(AGENT, None, None, talk.RUN).next
     assert cursor is not None
     for agent, cwd, given in (
@@ -607,15 +607,15 @@ def test_a_cursor_for_another_filter_or_agent_and_garbage_are_invalid(many: Path
 
 
 def test_a_cursor_goes_on_in_another_process_and_after_the_index_was_made_anew(many: Path) -> None:
-    cursor = Store(many).page(AGENT, None, None, talk.RUN).next
+    cursor = Both(many).page(AGENT, None, None, talk.RUN).next
     for path in many.glob("index.sqlite3*"):
         path.unlink()
-    rows = Store(many).page(AGENT, None, cursor, talk.RUN).rows
+    rows = Both(many).page(AGENT, None, cursor, talk.RUN).rows
     assert rows[0].session == f"s{1199 - PAGE:04}"
 
 
 def test_a_directory_is_found_through_a_link_a_slash_at_the_end_and_when_it_is_missing(
-    store: Store, tmp_path: Path
+    store: Both, tmp_path: Path
 ) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
@@ -631,7 +631,7 @@ def test_a_directory_is_found_through_a_link_a_slash_at_the_end_and_when_it_is_m
         assert listed(store, cwd=cwd) == ["s"]
 
 
-def test_the_agents_own_words_about_a_session_are_in_the_list(store: Store) -> None:
+def test_the_agents_own_words_about_a_session_are_in_the_list(store: Both) -> None:
     words = talk.info(at=2, title="Login", _meta={"branch": "main"}, updatedAt="2030-01-01T00:00:00Z")
     talk.keep(store, AGENT, "s", prompt("x", at=1), words, answer(at=3))
     [row] = store.page(AGENT, None, None, talk.RUN).rows
@@ -639,7 +639,7 @@ def test_the_agents_own_words_about_a_session_are_in_the_list(store: Store) -> N
 
 
 def test_a_session_of_unreadable_beginnings_is_listed_only_where_it_is_known_where_it_was(
-    store: Store, root: Path
+    store: Both, root: Path
 ) -> None:
     talk.keep(store, AGENT, "s", prompt("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))

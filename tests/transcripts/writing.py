@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from acp_proxy.transcripts.journal import DELETED, TITLED, Journal
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.files.journal import DELETED, TITLED, Journal
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
 from acp_proxy.wire.record import PARTIAL, Header
 from tests.transcripts import talk
 

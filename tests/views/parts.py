@@ -1,6 +1,6 @@
 """A conversation that has something of everything."""
 
-from acp_proxy.views.conversation import Begun, Call, Ended, Note, Other, Part, Plan, Said
+from acp_proxy.conversation import Begun, Call, Ended, Note, Other, Part, Plan, Said
 from acp_proxy.wire import record
 
 AT = "2026-11-20T09:15:02.123Z"

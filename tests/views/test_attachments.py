@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from acp_proxy.conversation import Call, Plan, Said
 from acp_proxy.views import attachments
 from acp_proxy.views.attachments import Attachment
-from acp_proxy.views.conversation import Call, Plan, Said
 
 DATA = base64.b64encode(b"\x89PNG1234").decode()
 IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}

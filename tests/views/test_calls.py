@@ -1,8 +1,8 @@
 from typing import Any
 
+from acp_proxy.conversation import Call
 from acp_proxy.views import calls
 from acp_proxy.views.calls import Block, Change, Raw
-from acp_proxy.views.conversation import Call
 from acp_proxy.views.diffs import Row
 
 UNKNOWN: list[Any] = ['x" onclick="', None, []]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.views.conversation import Call, Part, Said
+from acp_proxy.conversation import Call, Part, Said
 from acp_proxy.views.dressed import Dressed
 from acp_proxy.views.showing import passages
 from tests.views.parts import everything

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from acp_proxy.conversation import Call, Item, Note, Other, Plan, Turn
 from acp_proxy.views import document, html
-from acp_proxy.views.conversation import Call, Item, Note, Other, Plan, Turn
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 

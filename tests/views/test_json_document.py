@@ -1,8 +1,8 @@
 import json
 from typing import Any
 
+from acp_proxy.conversation import Note, Other, Plan, Turn
 from acp_proxy.views import json_document
-from acp_proxy.views.conversation import Note, Other, Plan, Turn
 from acp_proxy.views.document import Choices
 from tests.views.turns import HEAD, call, everywhere, said, text, turn
 

@@ -1,6 +1,6 @@
 """A conversation as plain text."""
 
-from acp_proxy.views.conversation import Begun, Call, Ended, Part, Said, Speaker
+from acp_proxy.conversation import Begun, Call, Ended, Part, Said, Speaker
 from acp_proxy.views.lines import Lines
 from acp_proxy.views.showing import passages
 from tests.views.parts import AT, everything

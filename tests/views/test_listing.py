@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from acp_proxy.transcripts.index import Listed
+from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.views import listing, rows
 from acp_proxy.views.listing import Look
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from acp_proxy.conversation import Item, Note, Other, Plan
 from acp_proxy.views import document, markdown
-from acp_proxy.views.conversation import Item, Note, Other, Plan
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import HEAD, call, diff, everywhere, said, text, turn
 

@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from acp_proxy.transcripts import packing
-from acp_proxy.transcripts.layout import Layout
-from acp_proxy.transcripts.names import packed
-from acp_proxy.transcripts.packing import Terms
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import packed
+from acp_proxy.transcripts.lives import packing
+from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.wire import record
 from tests.end_to_end.proxied import PROXY, Proxied, say
+from tests.stored import Both
 from tests.transcripts import cold, talk
 from torture import faults
 from torture.faults import Disk
@@ -28,9 +28,9 @@ _COMPACT = (*PROXY, "sessions", "compact", "--older-than", "0s", "--min-size", "
 _GO_ON = """
 import sys
 from pathlib import Path
-from acp_proxy.transcripts.store import Store
+from tests.stored import Both
 from tests.transcripts import talk
-transcript = Store(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
+transcript = Both(Path(sys.argv[1])).begin("agent", talk.header(), fresh=False)
 transcript.append(talk.said("more"))
 transcript.close()
 """
@@ -54,7 +54,7 @@ def _killed(scale: Scale) -> Outcome:
     if scale.short:
         steps = scale.chance("steps").sample(steps[:40], 4)
     for number, (first, way) in enumerate(steps):
-        store = Store(scale.place / f"killed-{number}")
+        store = Both(scale.place / f"killed-{number}")
         path = cold.kept(store, chunks=200)
         before = path.read_bytes()
         if way == "go on":
@@ -130,7 +130,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
             editor.end()
         ended.set()
         changing.join(_SECONDS)
-        store = Store(proxied.store)
+        store = Both(proxied.store)
         rows = {row.session: row for row in store.sessions()}
         if rows.keys() != set(sessions) - deleted:
             trouble.append(f"{len(rows)} are listed")
@@ -155,7 +155,7 @@ def _says(path: Path, session: str) -> bool:
 
 
 def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
-    store, layout = Store(root), Layout(root)
+    store, layout = Both(root), Layout(root)
     while not ended.is_set():
         for agent, name in store.compactable():
             if not layout.is_marked(agent, name) and store.compact(agent, name, Terms(min_size=1, older_than=0.0)):
@@ -167,7 +167,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
 def _damaged(scale: Scale) -> Outcome:
     """Bytes of a frame are changed, or cut off; what stands before them is told, and the session goes on."""
     trouble, tried, checked = list[str](), scale.of(300, 10), 0
-    store = Store(scale.place / "damaged")
+    store = Both(scale.place / "damaged")
     path = cold.kept(store, chunks=5000)
     whole = cold.content(path)
     frame = cold.packed_now(store).read_bytes()

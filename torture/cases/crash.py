@@ -19,11 +19,11 @@ from typing import Any
 
 import psutil
 
-from acp_proxy.demo.client import OutputEnded, RequestFailed
-from acp_proxy.demo.memory import Memory
 from acp_proxy.shell.agent import alive
 from acp_proxy.shell.pump import READ_SIZE
+from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import AGENT, PROXY, Editor, prompt
+from tests.scripted.memory import Memory
 from torture import editor as editor_program
 from torture.outcome import Outcome, Scale
 from torture.talk import Count, Turn, asked, is_told, path_of, told_by_turn, written

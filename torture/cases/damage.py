@@ -20,15 +20,15 @@ from pathlib import Path
 
 from acp_proxy.errors import Unreadable
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.damage import SECOND_HEADER, Stretch
-from acp_proxy.transcripts.names import file_name
-from acp_proxy.transcripts.reading import Reading
-from acp_proxy.transcripts.store import Store
-from acp_proxy.transcripts.transcript import Transcript
-from acp_proxy.transcripts.verifying import NEWER, REPAIR
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.upkeep.damage import SECOND_HEADER, Stretch
+from acp_proxy.transcripts.upkeep.verifying import NEWER, REPAIR
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import RECORDED, Header, encode_message, encode_note
 from tests.end_to_end.proxied import PROXY, Proxied, texts
+from tests.stored import Both
 from torture import damaged
 from torture.damaged import OLD, SESSION, Damaged, expected, is_entry, told
 from torture.outcome import Outcome, Scale
@@ -143,7 +143,7 @@ ACCIDENTS: dict[str, Accidents] = {
 
 def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, bytes]) -> Outcome:
     count, number = Count(), itertools.count()
-    store = Store(scale.place / f"store-{next(_stores)}")
+    store = Both(scale.place / f"store-{next(_stores)}")
     for name, data in texts.items():
         for one in accidents(data, scale.chance(fault, name), scale):
             try:
@@ -157,7 +157,7 @@ def mutated(scale: Scale, fault: str, accidents: Accidents, texts: dict[str, byt
 _stores = itertools.count()
 
 
-def examine(store: Store, agent: str, one: Damaged, count: Count) -> None:
+def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     """One damaged transcript, from its first reading to its end."""
 
     def check(well: bool, what: str) -> None:
@@ -261,7 +261,7 @@ def journals(scale: Scale) -> Outcome:
     count = Count()
     for number in range(scale.of(5_000, 25)):
         chance = scale.chance("journal", number)
-        store = Store(scale.place / "journals")
+        store = Both(scale.place / "journals")
         agent = f"a{number}"
         folder = store.root / "transcripts" / agent
         sessions = [f"s-{n}-\u00e4" for n in range(chance.randrange(2, 9))]
@@ -309,7 +309,7 @@ def indexes(scale: Scale) -> Outcome:
     """The list answers, and after a verify and a repair it is what the transcripts say."""
     count = Count()
     root = scale.place / "indexed"
-    store = Store(root)
+    store = Both(root)
     for number in range(40):
         kept(store, f"session-{number}", number)
     wanted = [row.session for row in store.page(AGENT, None, None, "").rows]
@@ -325,7 +325,7 @@ def indexes(scale: Scale) -> Outcome:
             (root / name).chmod(0o600)
         how = chance.choice(list(INDEX_ACCIDENTS))
         INDEX_ACCIDENTS[how](root, chance)
-        opened = Store(root)
+        opened = Both(root)
         try:
             first = [row.session for row in opened.page(AGENT, None, None, "").rows]
             findings = list(opened.verify())
@@ -348,7 +348,7 @@ def indexes(scale: Scale) -> Outcome:
     return count.outcome("indexes damaged, old, of another version, or with side files of another", "listed sessions")
 
 
-def kept(store: Store, session: str, number: int) -> None:
+def kept(store: Both, session: str, number: int) -> None:
     at = f"2026-11-20T09:{number:02d}:00.000Z"
     transcript = store.begin(AGENT, Header(session, "/project", RECORDED, at), fresh=False)
     store.mark(AGENT, session)
@@ -433,7 +433,7 @@ def no_files(scale: Scale) -> Outcome:
     """A directory, a link, a pipe, a socket's place in a transcript's, a journal's and the index's place."""
     count = Count()
     for number, (place, what) in enumerate(itertools.product(("transcript", "journal", "index"), NO_FILES)):
-        store = Store(scale.place / f"no-files-{number}")
+        store = Both(scale.place / f"no-files-{number}")
         kept(store, "session-0", 0)
         kept(store, "session-1", 1)
         folder = store.root / "transcripts" / AGENT
@@ -479,7 +479,7 @@ def while_appended_to(scale: Scale) -> Outcome:
     """Two processes append, and tear lines, while a third repairs: every whole line is there in the end."""
     count = Count()
     for number in range(scale.of(30, 1)):
-        store = Store(scale.place / f"appended-{number}")
+        store = Both(scale.place / f"appended-{number}")
         kept(store, SESSION, 0)
         path = store.root / "transcripts" / AGENT / f"{NAME}.jsonl"
         lines = scale.of(2_000, 200)
@@ -506,7 +506,7 @@ def while_appended_to(scale: Scale) -> Outcome:
     return count.outcome("repairs while two processes append and tear lines", "appended entries")
 
 
-def repaired(store: Store) -> int:
+def repaired(store: Both) -> int:
     findings = [finding for finding in store.verify((AGENT, NAME)) if finding.stretch is not None]
     if findings:
         store.repair(findings[0])

@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.demo.client import OutputEnded, RequestFailed
-from acp_proxy.transcripts.store import Store
+from tests.client import OutputEnded, RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, prompt, say
+from tests.stored import Both
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale
@@ -275,7 +275,7 @@ def _at_random(scale: Scale) -> Outcome:
             thread.start()
         for thread in threads:
             thread.join()
-        alive = {row.session for row in Store(here.store).sessions()}
+        alive = {row.session for row in Both(here.store).sessions()}
         # The first word of all names the session's directory, and one that lives again is still in it.
         directories = [here.words[session][0] for session in alive]
         words = [word for word in gone if word not in directories]
@@ -319,7 +319,7 @@ def _killed(scale: Scale) -> Outcome:
                 with disk.kills(faults.CHANGES, faults.ALL_FILES, first):
                     _command(here, "sessions", "delete", session, "--yes", env=disk.env)
                 died += disk.hit > 0
-            store = Store(here.store)
+            store = Both(here.store)
             listed = {row.session for row in store.sessions()}
             left = here.left(here.words[session])
             deleted = any(session in store.deleted(agent) for agent in store.agents())

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.shell.backlog import PATIENCE_BYTES
+from acp_proxy.recording.backlog import PATIENCE_BYTES
 from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
 from torture import faults
 from torture.faults import Disk

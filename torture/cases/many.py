@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from acp_proxy.demo.agent import NAME
-from acp_proxy.transcripts.names import file_name
+from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import RECORDED, Header
 from tests.end_to_end.proxied import AGENT, NOT_FOUND, PROXY, Editor, Loaded, prompt, texts
+from tests.scripted.agent import NAME
 from torture.outcome import Outcome, Scale
 from torture.talk import Count, Turn, asked, path_of, written
 

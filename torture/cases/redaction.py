@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.core.effects import Begin, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
-from acp_proxy.shell.recorder import Recorder
-from acp_proxy.transcripts.redacting import redact_file
-from acp_proxy.transcripts.store import Store
+from acp_proxy.transcripts.lives.redacting import redact_file
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
+from tests.stored import Both
 from torture.outcome import Outcome, Scale
 from torture.planted import RULES, planted
 
@@ -60,7 +60,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
     masking = Masking()
-    path = _recorded(Store(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
+    path = _recorded(Both(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
     size = path.stat().st_size
     caught, _ = _checked(path, trials)
     also = f"{caught:,} were masked as they were written" if live else ""
@@ -74,7 +74,7 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
     return Outcome(fault, len(trials), len(trials), "secrets", len(trials) - masked, 0, also, tuple(trouble))
 
 
-def _recorded(store: Store, trials: list[Trial], masking: Masking | None) -> Path:
+def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path:
     """The transcript of all of them."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)

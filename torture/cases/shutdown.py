@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from acp_proxy.demo.client import Client, OutputEnded
+from tests.client import Client, OutputEnded
 from torture.launchers import Launcher, plain, surroundings, through_npx, through_uvx
 from torture.outcome import Outcome, Scale
 from torture.processes import SECONDS, are_gone, end, environment, heard_signals, is_gone, marked, runs
@@ -157,7 +157,7 @@ def attempt(trial: Trial, mark: str) -> None:
 
 
 def command(trial: Trial) -> list[str]:
-    agent = [sys.executable, "-m", "acp_proxy.demo.agent", "--script", str(trial.home.parent / "script.json")]
+    agent = [sys.executable, "-m", "tests.scripted.agent", "--script", str(trial.home.parent / "script.json")]
     agent += ["--ignore-eof", "--ignore-sigterm"] if trial.launcher.deaf else []
     grace = SHORT_GRACE if trial.launcher.deaf else ENDLESS_GRACE
     proxy = [sys.executable, "-m", "acp_proxy", "run", "--store", str(trial.home / "store"), "--grace", grace]

@@ -81,7 +81,7 @@ class Trial:
         return str(self.place.base)
 
     def agent(self, script: Mapping[str, Any] | None = None, *words: str) -> list[str]:
-        """The bundled agent's command."""
+        """The scripted agent's command."""
         return self.place.bare_agent(script, [*words, *(DEAF if self.deaf else ())])
 
     def start(self, agent: Sequence[str], around: Sequence[str] = ()) -> Editor:

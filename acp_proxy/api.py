@@ -1,0 +1,125 @@
+"""Recorded sessions, for programs: ``acp_proxy.open_store``. docs/python-api.md says how it is used.
+
+Read-only: of a store nothing is changed but the index, which a list brings up to date. A store that is not there and a
+session that is not in it are errors that say what to do.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from acp_proxy import conversation
+from acp_proxy.conversation import Call, Said
+from acp_proxy.errors import NoStore, NoSuchSession
+from acp_proxy.transcripts.archive import Archive, Listed, called, default_root
+from acp_proxy.wire import acp, jsonrpc
+
+_STORE = "ACP_PROXY_STORE"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the user said, and what the agent did until it was done. ``tool_calls``: their titles, in order.
+
+    ``stop_reason``: as the agent gave it; None where the turn was cut short. ``error``: what went wrong, if so.
+    """
+
+    number: int
+    started: datetime | None
+    user: str
+    agent: str
+    tool_calls: tuple[str, ...]
+    stop_reason: str | None
+    error: str | None
+
+
+class Session:
+    """One recorded session. Its attributes are what a list says; its turns and entries are read when asked for."""
+
+    def __init__(self, archive: Archive, listed: Listed) -> None:
+        self._archive = archive
+        self._listed = listed
+        self.id = listed.session
+        self.agent = called(listed.agent)
+        self.cwd = listed.cwd
+        self.title = listed.title
+        self.updated = _moment(listed.updated)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} of {self.agent}: {self.title!r}>"
+
+    @property
+    def created(self) -> datetime | None:
+        """When its transcript began. Raises OSError."""
+        with closing(self._archive.open_listed(self._listed)) as reading:
+            return _moment(reading.header.created_at) if reading.header is not None else None
+
+    def turns(self) -> Iterator[Turn]:
+        """Oldest first, read one by one. Raises OSError."""
+        with closing(self._archive.open_listed(self._listed)) as reading:
+            yield from map(_turn, conversation.turns(reading, self.id))
+
+    def entries(self) -> Iterator[dict[str, object]]:
+        """The transcript's lines behind its header, as docs/transcript-format.md has them. Raises OSError.
+
+        A line that is no JSON object, since it is damaged or just being written, is left out.
+        """
+        with closing(self._archive.open_listed(self._listed)) as reading:
+            for _, _, line in reading.raw_lines():
+                try:
+                    entry = jsonrpc.parse(line)
+                except (ValueError, RecursionError):
+                    continue
+                if isinstance(entry, dict):
+                    yield entry
+
+
+class SessionStore:
+    """A store of sessions, from ``open_store``. For one thread at a time."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.path = archive.root
+
+    def sessions(self) -> list[Session]:
+        """All that have a turn, of all agents, the one that was active last first."""
+        return [Session(self._archive, listed) for listed in self._archive.newest()]
+
+    def session(self, id: str) -> Session:
+        """The one with this id; the newest where several have it. Raises NoSuchSession."""
+        for listed in self._archive.meant(id):
+            if listed.session == id:
+                return Session(self._archive, listed)
+        raise NoSuchSession(f"no session {id!r} in {self.path}. The ids that are there: those of sessions()")
+
+
+def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
+    """The store in this directory; else in ``ACP_PROXY_STORE``, else in the user's data directory. Raises NoStore."""
+    given = path or os.environ.get(_STORE)
+    archive = Archive(Path(given).expanduser() if given else default_root(), make=False)
+    if not archive.is_made:
+        raise NoStore(archive.root)
+    return SessionStore(archive)
+
+
+def _turn(turn: conversation.Turn) -> Turn:
+    calls = [item for item in turn.items if isinstance(item, Call) and item.is_new]
+    titles = tuple(acp.text(call.fields, "title") or "" for call in calls)
+    user, agent = _said(turn, "user"), _said(turn, "agent")
+    return Turn(turn.number, _moment(turn.at), user, agent, titles, turn.stop, turn.error)
+
+
+def _said(turn: conversation.Turn, speaker: conversation.Speaker) -> str:
+    """Its messages, a blank line between them."""
+    messages = [item.blocks for item in turn.items if isinstance(item, Said) and item.speaker == speaker]
+    return "\n\n".join("".join(map(conversation.words, blocks)) for blocks in messages)
+
+
+def _moment(stamp: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stamp)
+    except ValueError:
+        return None

@@ -1,0 +1,254 @@
+"""A transcript as people read it: turn by turn, what was said and what was done.
+
+Made from the telling that a client gets when it loads the session (compact, nothing cut), so that what is read here is
+what an editor shows: texts are joined, a tool call is one item with the last value of each of its fields. Beside it
+stand what only the transcript knows: how a turn ended, and where something is missing. One turn is in memory at a time
+(``turns``), or no more than a page of one (``parts``): of a longer turn, a call may be told again with what changed.
+
+A turn begins with each prompt; before the first one (in what an agent told of an earlier conversation) with a message
+of the user that follows after something else than a plan.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Literal
+
+from acp_proxy.replay.outputs import merged
+from acp_proxy.replay.telling import Telling
+from acp_proxy.transcripts.archive import Line, Lines, Reading
+from acp_proxy.wire import acp, framing, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+
+Speaker = Literal["user", "agent", "thought"]
+_SPEAKERS: dict[str, Speaker] = {acp.USER_CHUNK: "user", acp.AGENT_CHUNK: "agent", acp.THOUGHT_CHUNK: "thought"}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message, as content blocks of the protocol."""
+
+    speaker: Speaker
+    blocks: list[Mapping[str, object]]
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call: its fields as the protocol names them. ``is_new`` False: what a later turn changed of it."""
+
+    id: str
+    fields: Mapping[str, object]
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    entries: list[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the transcript says itself of a turn, behind it: ``gap`` (a reason), ``handover`` (the new id)."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """An update of any other kind, whole."""
+
+    update: Mapping[str, object]
+
+
+Item = Said | Call | Plan | Note | Other
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn begins. ``number`` counts from 1; ``at``: when, as transcripts write it. ``prompted``: by a prompt."""
+
+    number: int
+    at: str
+    prompted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn is over. ``stop``: why it ended, if it did; ``error``: what went wrong."""
+
+    stop: str | None
+    error: str | None
+
+
+Part = Begun | Item | Ended
+
+
+@dataclass(slots=True)
+class Turn:
+    """``number`` counts from 1. ``at``: when it began, as transcripts write it. ``stop``: why it ended, if it did."""
+
+    number: int
+    at: str
+    items: list[Item] = field(default_factory=list)
+    stop: str | None = None
+    error: str | None = None
+
+
+_PAGE = 4 * 1024 * 1024
+"""Bytes of a turn that are told together: far more than most turns have."""
+
+
+def turns(reading: Reading, session: str) -> Iterator[Turn]:
+    """The turns of this session's transcript, oldest first. Raises OSError."""
+    turn = Turn(0, "")
+    for part in _Parts(session, reading.also).read(reading.streams()):
+        match part:
+            case Begun():
+                turn = Turn(part.number, part.at)
+            case Ended():
+                turn.stop, turn.error = part.stop, part.error
+                yield turn
+            case _:
+                _add(turn.items, part)
+
+
+def parts(reading: Reading, session: str) -> Iterator[Part]:
+    """The same piece by piece, as soon as it is certain; a message may come in several. Raises OSError."""
+    return _Parts(session, reading.also, _PAGE).read(reading.streams())
+
+
+class _Parts:
+    def __init__(self, session: str, also: frozenset[str], page: int = 0) -> None:
+        self._telling = Telling(
+            session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
+        )
+        self._count = 0
+        self._is_open = False
+        self._only_user = True  # nobody else has said anything in this turn
+        self._prompted: tuple[str, object] | None = None
+        """The prompt that began the turn: its run and id."""
+        self._notes: list[Item] = []
+        self._stop: str | None = None
+        self._error: str | None = None
+
+    def read(self, lines: Iterable[Line | Lines]) -> Iterator[Part]:
+        at = ""
+        for line in lines:
+            if isinstance(line, Lines):
+                yield from self._take(self._telling.go_on(line.number, line.stream), at)
+                continue
+            entry = line.entry
+            if entry is None:
+                continue
+            at = entry.at
+            yield from self._take(self._telling.add(line.number, entry), at)
+            if entry.note is not None:
+                self._note(entry.note)
+            elif _is_prompt(entry):
+                yield from self._ended()
+                self._prompted = entry.run, acp.member(entry.value, "id")
+                yield self._begun(at)
+            elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
+                self._answered(entry.value)
+        yield from self._take(self._telling.end(live=True), at)
+        yield from self._ended()
+
+    def _begun(self, at: str) -> Begun:
+        self._count += 1
+        self._is_open = self._only_user = True
+        return Begun(self._count, at, self._prompted is not None)
+
+    def _ended(self) -> Iterator[Part]:
+        if self._is_open:
+            yield from self._notes
+            yield Ended(self._stop, self._error)
+            self._is_open, self._notes, self._stop, self._error = False, [], None, None
+
+    def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
+        for item in _items(told):
+            is_users = isinstance(item, Said) and item.speaker == "user"
+            if self._prompted is None and is_users and not self._only_user:
+                yield from self._ended()
+            if not self._is_open:
+                yield self._begun(at)
+            self._only_user &= is_users or isinstance(item, Plan)
+            yield item
+
+    def _note(self, note: Mapping[str, object]) -> None:
+        kind = note.get("type")
+        if kind == record.FAILED and self._is_open:
+            self._error = acp.text(note, "message") or "the agent ended"
+        elif kind == record.GAP:
+            self._notes.append(Note(record.GAP, acp.text(note, "reason") or ""))
+        elif kind == record.HANDOVER:
+            self._notes.append(Note(record.HANDOVER, acp.text(note, "to") or ""))
+
+    def _answered(self, answer: object) -> None:
+        error = acp.member(answer, "error")
+        self._stop = acp.text(acp.member(answer, "result"), "stopReason")
+        if error is not None:
+            self._error = acp.text(error, "message") or "the prompt failed"
+
+
+def words(block: Mapping[str, object]) -> str:
+    """What a content block says: its text, or in brackets what else it is."""
+    kind = acp.text(block, "type")
+    if kind == "text":
+        return acp.text(block, "text") or ""
+    resource = acp.member(block, "resource")
+    name = acp.text(block, "name") or acp.text(block, "uri") or acp.text(resource, "uri") or acp.text(block, "mimeType")
+    return f"[{kind or 'content'}{f': {name}' if name else ''}]"
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+def _add(items: list[Item], item: Item) -> None:
+    """Adjacent blocks of one message are one item."""
+    last = items[-1] if items else None
+    if isinstance(item, Said) and isinstance(last, Said) and (last.speaker, last.id) == (item.speaker, item.id):
+        last.blocks.extend(item.blocks)
+    else:
+        items.append(item)
+
+
+def _items(told: Iterable[bytes]) -> Iterator[Item]:
+    """Adjacent updates of one call are one item."""
+    calls: list[Call] = []
+    for line in chain.from_iterable(map(framing.cut, told)):
+        update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
+        if not isinstance(update, Mapping):
+            continue
+        item = _item(update)
+        goes_on = isinstance(item, Call) and not item.is_new and bool(calls) and calls[0].id == item.id
+        if not goes_on:
+            yield from _whole(calls)
+            calls = []
+        if isinstance(item, Call):
+            calls.append(item)
+        else:
+            yield item
+    yield from _whole(calls)
+
+
+def _whole(calls: list[Call]) -> Iterator[Call]:
+    if calls:
+        yield replace(calls[0], fields=merged(call.fields for call in calls))
+
+
+def _item(update: Mapping[str, object]) -> Item:
+    kind = acp.update_kind(update)
+    if kind in _SPEAKERS:
+        block = acp.member(update, "content")
+        return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
+    if kind in ("tool_call", "tool_call_update"):
+        fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
+        return Call(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
+    entries = acp.member(update, "entries")
+    if kind == "plan" and isinstance(entries, list):
+        return Plan(entries)
+    return Other(update)

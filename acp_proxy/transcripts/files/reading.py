@@ -1,0 +1,328 @@
+"""One session's file, plain or packed, to be read: what is intact, whatever happened to the rest.
+
+Never raises on damage (``None`` stands for a line that cannot be read), only OSError when the file itself cannot be
+read, and ``NewerFormat``.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files.access import BLOCK, copy_in_kernel, lock, open_private, read_at, write_at
+from acp_proxy.wire import record
+from acp_proxy.wire.framing import LineFramer
+from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.value import Value
+
+if TYPE_CHECKING:  # loaded where something is told again, and where a packed file is met
+    from acp_proxy.transcripts.files.packed import Packed
+    from acp_proxy.wire.streams import Stream
+
+_WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
+_SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
+_FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
+_COPY_STEP = 4 * 1024 * 1024  # the same, also for who appends to the copy
+_READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
+
+
+class Unfinished(OSError):
+    """A fork's transcript whose beginning is still to be copied: nothing is read of it before."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+        self.path = path
+
+
+class Line(Value):
+    """What one line of a transcript says: its number (the header's is 0), where it ends, and the entry.
+
+    ``whole``: its newline is there, so nothing more can come to it. A damaged line may hold several entries.
+    """
+
+    number: int
+    end: int
+    whole: bool
+    entry: Entry | None
+
+
+class Lines(Value):
+    """Whole lines that go on as the one before them did: the number of the last of them, and where it ends."""
+
+    number: int
+    end: int
+    stream: "Stream"
+
+
+class Reading:
+    """A transcript opened to be read, up to a size. What is no header of this file's session counts as damage."""
+
+    def __init__(self, path: Path, *, unfinished: bool = False) -> None:
+        """``unfinished``: also a fork's that is not whole yet. Raises OSError, NewerFormat."""
+        self.path = path
+        """Of the plain file, also where it is packed."""
+        self.is_unfinished = False
+        try:
+            self._fd, self.packed = to_read(path)
+        except Unfinished:
+            if not unfinished:
+                raise
+            self._fd, self.packed, self.is_unfinished = open_private(names.forked(path), os.O_RDONLY), None, True
+        self._read: Callable[[int, int], bytes]
+        self._moved: bytes | None
+        self._read = self.packed.read if self.packed is not None else partial(read_at, self._fd)
+        found = os.fstat(self._fd)
+        self.size = found.st_size if self.packed is None else self.packed.size
+        self.inode = found.st_ino
+        self._written = found.st_mtime
+        self._searched, self._has_gap = 0, False
+        self._moved, self._moved_at = None, 0
+        self.was_handed_over = False
+        """As far as it has been searched: whether it goes on in a new session of the agent, which has got a record."""
+        try:
+            self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
+            self.header, self.header_size = header_of(self.first, path)
+        except BaseException:
+            self.close()
+            raise
+
+    def age(self, now: float) -> float:
+        """Seconds since the file was last written to."""
+        return now - self._written
+
+    @property
+    def is_in_its_place(self) -> bool:
+        """Whether who opens it now finds the same file: it may have been packed, or made plain, since."""
+        for path in (self.path, names.packed(self.path)):
+            with contextlib.suppress(OSError):
+                return os.stat(path).st_ino == self.inode
+        return False
+
+    def measure(self) -> None:
+        """Take in what has been appended since."""
+        if self.packed is not None:
+            return
+        found = os.fstat(self._fd)
+        self.size, self._written = found.st_size, found.st_mtime
+
+    def settle(self) -> None:
+        """Where the file's end is being written just now, wait a moment for its newline; what stays torn is torn.
+
+        But for a long line that somebody is in the middle of (``claim``): that is left out.
+        """
+        until = time.monotonic() + _WRITING_SECONDS
+        while self.packed is None and self.size and self._read(1, self.size - 1) != b"\n":
+            if self.age(time.time()) > _WRITING_SECONDS or time.monotonic() > until:
+                if self._is_claimed():
+                    whole = (end for end, line in cut(self._read, 0, self.size) if line.endswith(b"\n"))
+                    self.size = max(whole, default=0)
+                return
+            time.sleep(_WRITING_SECONDS / 20)
+            self.measure()
+
+    def _is_claimed(self) -> bool:
+        """Where nobody has, nobody can until this is closed."""
+        try:
+            lock(self._fd, shared=True)
+        except BlockingIOError:
+            return True
+        return False
+
+    def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
+        """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
+        for end, line in cut(self._read, start, self.size):
+            yield from self._said(number, end, line)
+            number += 1
+
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+        """The same, much faster: what goes on as the line before it did comes many lines at once.
+
+        ``short``: of a line that is too long to be held, what is left when it is cut short; of a damaged one, all.
+        """
+        from acp_proxy.transcripts.files.shortening import LONG, long_line  # only once something is told again
+        from acp_proxy.wire.streams import Streams
+
+        known, framer, at, end = Streams(), LineFramer(), start, start
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            lines, next = framer.feed(data), 0
+            while next < len(lines):
+                if (stream := known.stream(lines, next)) is not None:
+                    next, number, end = next + stream.count, number + stream.count, end + stream.size
+                    yield Lines(number - 1, end, stream)
+                    continue
+                line = lines[next]
+                next, number, end = next + 1, number + 1, end + len(line)
+                found = list(self._said(number - 1, end, line))
+                known.last = line, found[0].entry if len(found) == 1 else None
+                yield from found
+            if short and framer.waiting > LONG:
+                left, at, whole = long_line(framer.parts(), self._read, at, self.size)
+                entry = record.decode_entry(left, self._version) if left is not None and number > 0 else None
+                number, start, end, known.last = number + 1, end, at, (b"", None)
+                if entry is not None:
+                    yield Line(number - 1, end, whole, entry)
+                else:
+                    yield from self._said(number - 1, end, self._read(end - start, start))
+        if rest := framer.rest():
+            yield from self._said(number, end + len(rest), rest)
+
+    def _said(self, number: int, end: int, line: bytes) -> Iterator[Line]:
+        """What a line says."""
+        if number == 0:
+            line = line[self.header_size :]
+        if line.isspace():
+            return
+        version = self._version
+        whole = line.endswith(b"\n")
+        entry = record.decode_entry(line, version)
+        if entry is not None:
+            yield Line(number, end, whole, entry)
+            return
+        found = record.entries_in(line, version)
+        for piece in found:
+            yield Line(number, end, whole, piece.value)
+        if not found:
+            yield Line(number, end, whole, None)
+
+    @property
+    def _version(self) -> int:
+        return self.header.version if self.header is not None else record.VERSION
+
+    def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
+        """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""
+        for end, line in cut(self._read, start, self.size):
+            if number == 0:
+                line = line[self.header_size :]
+            yield number, end - len(line), line
+            number += 1
+
+    @property
+    def entries_at(self) -> int:
+        """Where the entries begin."""
+        return self.header_size + (self._read(1, self.header_size) == b"\n")
+
+    def bytes_from(self, at: int) -> Iterator[bytes]:
+        """What lies there from an offset on, header and damage and all."""
+        while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
+            at += len(data)
+            yield data
+
+    def copy(self, size: int, out: int, at: int) -> Iterator[int]:
+        """Copy so much of the entries into an open file, step by step: how much that is by then.
+
+        Ends early where there is no more. Raises OSError.
+        """
+        start, done = self.entries_at, 0
+        while done < size:
+            step = min(-(start + done) % BLOCK or _COPY_STEP, size - done)
+            copied = copy_in_kernel(self._fd, start + done, out, at + done, step) if self.packed is None else 0
+            if not copied:
+                data = self._read(min(_READ_SIZE, step), start + done)
+                write_at(out, data, at + done)
+                copied = len(data)
+            if not copied:
+                return
+            done += copied
+            yield done
+
+    def remade_header(self) -> Header | None:
+        """A header made of what is left of a broken one, and of what the entries name. None where no id is found."""
+        from acp_proxy.transcripts.files.remaking import remade  # only where there is damage
+
+        left = self.first[: next((piece.start for piece in record.entries_in(self.first)), None)]
+        return remade(left, (line.entry for line in self.lines() if line.entry is not None), self.path.stem)
+
+    @property
+    def also(self) -> frozenset[str]:
+        """Other ids under which entries of this session stand. Without a header: all that they name."""
+        if self.header is not None:
+            return frozenset(self.header.forked_from)
+        from acp_proxy.transcripts.files.remaking import session_of  # only where there is damage
+
+        return frozenset(id for line in self.lines() if line.entry and (id := session_of(line.entry)) is not None)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it holds all that was said: recorded from the beginning, without a gap."""
+        self._searched, self._has_gap = 0, False
+        return self.is_still_complete
+
+    @property
+    def is_still_complete(self) -> bool:
+        """The same; what was searched already is not read again."""
+        while self.search():
+            pass
+        return self._may_be_complete and not self._has_gap and (self.packed is None or not self.packed.is_damaged)
+
+    def search(self) -> bool:
+        """Look a step further for gaps, and for other ids that the agent gave the session; False when all was seen."""
+        overlap, until = len(record.MOVED_MARKS[0]) - 1, self._searched + _SEARCH_STEP
+        while data := self._read(_READ_SIZE, self._searched):
+            if self._searched >= until:
+                return True
+            self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # from behind: faster than ``in``
+            for mark in record.MOVED_MARKS:
+                if (at := data.rfind(mark)) >= 0:
+                    self._move(self._searched + at, mark)
+            if len(data) <= overlap:
+                break
+            self._searched += len(data) - overlap
+        return False
+
+    def _move(self, at: int, mark: bytes) -> None:
+        if at >= self._moved_at:
+            self._moved_at = at
+            self._moved = self._read(_READ_SIZE, at)
+        self.was_handed_over |= mark == record.MOVED_MARKS[0]
+
+    @property
+    def alias(self) -> str | None:
+        """What the agent calls this session by now, if that is another id; as far as it has been searched."""
+        return record.moved_to(self._moved) if self._moved is not None else None
+
+    @property
+    def _may_be_complete(self) -> bool:
+        return self.header is not None and self.header.origin == record.RECORDED
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file from an offset up to a size, and where each ends."""
+    framer, at, end = LineFramer(), start, start
+    while at < size and (data := read(min(_READ_SIZE, size - at), at)):
+        at += len(data)
+        for line in framer.feed(data):
+            end += len(line)
+            yield end, line
+    # A last line without its newline: torn, or whole but for that.
+    if rest := framer.rest():
+        yield end + len(rest), rest
+
+
+def to_read(path: Path) -> "tuple[int, Packed | None]":
+    """The plain file, or else the packed one; each may be made from the other meanwhile. Raises OSError, Unfinished."""
+    for _ in range(_FORMS):
+        with contextlib.suppress(FileNotFoundError):
+            return open_private(path, os.O_RDONLY), None
+        with contextlib.suppress(FileNotFoundError):
+            fd = open_private(names.packed(path), os.O_RDONLY)
+            from acp_proxy.transcripts.files.packed import Packed
+
+            return fd, Packed(fd)
+        if os.path.lexists(names.forked(path)):
+            raise Unfinished(path)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
+def header_of(line: bytes, path: Path) -> tuple[Header | None, int]:
+    """The header and its size. One whose id does not fit the file's name is broken: nobody would find it by that id."""
+    header, size = record.decode_header_of(line)
+    return (header, size) if header is not None and names.fits(header.session, path.stem) else (None, 0)

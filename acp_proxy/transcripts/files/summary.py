@@ -1,0 +1,187 @@
+"""What a list says of a session, folded from its entries one at a time; the state in between can be kept.
+
+Pure. Source of the rules: design of session/list (titles, times, counts), seed 004 (how ``_meta`` is merged).
+"""
+
+from collections.abc import Mapping
+
+from acp_proxy.titles import AGENT_TITLE_LENGTH, Titles, cleaned
+from acp_proxy.wire import acp, clock, jsonrpc, record
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry, Header
+from acp_proxy.wire.streams import Stream
+from acp_proxy.wire.value import Value
+
+_META_LIMIT = 64 * 1024
+"""Bytes of a session's ``_meta`` as JSON. It stands in every list: what would make it larger is left out."""
+_META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
+
+
+class Summary(Value, frozen=False):
+    directories: list[str]
+    open: dict[str, int]
+    """Prompts without an answer, by the run that sent them."""
+    meta: dict[str, object]
+    titles: Titles
+    cwd: str | None = None
+    prompts: int = 0
+    """The user's turns: prompts, and what an agent told of earlier ones before the first of those."""
+    is_prompted: bool = False
+    is_imported: bool = False
+    replies: int = 0
+    failed: bool = False
+    last: str | None = None
+    agent_updated: str | None = None
+    agent_title: str | None = None
+    meta_room: int = _META_LIMIT
+    """What more of it may surely come, in bytes: it is measured when that is used up, once for as long as it stays."""
+    meta_is_measured: bool = False
+    spoke: bool = False
+    gaps: int = 0
+
+    def __init__(self) -> None:
+        super().__init__([], {}, {}, Titles())
+
+    @classmethod
+    def begun(cls, header: Header) -> "Summary":
+        out = cls()
+        out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
+        out.is_imported = header.origin == record.IMPORTED
+        return out
+
+    @classmethod
+    def restored(cls, state: Mapping[str, object]) -> "Summary":
+        out = cls()
+        for name in _FIELDS:
+            if name in state:
+                setattr(out, name, state[name])
+        out.titles = Titles(**state["titles"])  # type: ignore[arg-type]
+        return out
+
+    def state(self) -> dict[str, object]:
+        """To be written down at once: what it holds is still ours."""
+        return {name: getattr(self, name) for name in _FIELDS} | {"titles": self.titles.state()}
+
+    @property
+    def title(self) -> str | None:
+        return self.agent_title or self.titles.best
+
+    @property
+    def updated(self) -> str | None:
+        return self.agent_updated or self.last
+
+    def info(self) -> dict[str, object]:
+        """What a ``session_info_update`` says of the session: the title that a list shows, and ``_meta``."""
+        return ({"title": self.title} if self.title is not None else {}) | ({"_meta": self.meta} if self.meta else {})
+
+    def add(self, entry: Entry) -> None:
+        if entry.note is not None:
+            self._note(entry, entry.note)
+        elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
+            self._prompt(entry)
+        elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
+            self._answered(entry)
+            self.failed |= acp.member(entry.value, "error") is not None
+        elif entry.peer is Peer.AGENT and acp.text(entry.value, "method") == acp.UPDATE:
+            update = acp.member(acp.member(entry.value, "params"), "update")
+            if isinstance(update, Mapping):
+                self._update(entry, update)
+
+    def go_on(self, stream: Stream) -> None:
+        """The same of entries that say what the last one said, but for time and text."""
+        self.last = stream.at
+
+    def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
+        kind = note.get("type")
+        if kind == record.OPENED:
+            self.cwd = acp.text(note, "cwd") or self.cwd
+            self.directories = acp.strings(note, "additionalDirectories")
+        elif kind == record.FAILED:
+            self._answered(entry)
+            self.failed = True
+        elif kind == record.GAP:
+            self.gaps += 1
+
+    def _prompt(self, entry: Entry) -> None:
+        self.prompts += 1
+        self.is_prompted = True
+        self.open[entry.run] = self.open.get(entry.run, 0) + 1
+        self.last, self.agent_updated, self.spoke = entry.at, None, False
+        self.titles.consider(acp.member(acp.member(entry.value, "params"), "prompt"))
+
+    def _answered(self, entry: Entry) -> None:
+        self.last = entry.at
+        count = self.open.pop(entry.run, 0) - 1
+        if count > 0:
+            self.open[entry.run] = count
+
+    def _update(self, entry: Entry, update: Mapping[str, object]) -> None:
+        kind = acp.update_kind(update)
+        if kind == acp.SESSION_INFO:
+            self._info(update)
+        elif acp.is_conversation(kind):
+            self.last = entry.at
+            if not self.is_prompted and self.cwd is not None:
+                self._told(kind, update)
+            if kind != acp.USER_CHUNK and not self.spoke:
+                self.spoke = True
+                self.replies += 1
+
+    def _told(self, kind: str | None, update: Mapping[str, object]) -> None:
+        """Of a session that somebody has opened, and that was prompted elsewhere: a message of the user's is a turn.
+
+        An imported one may be told without them: what the agent said is a conversation all the same.
+        """
+        is_users = kind == acp.USER_CHUNK
+        if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
+            self.prompts += 1
+            self.spoke = False
+        if is_users:
+            self.titles.consider([acp.member(update, "content")])
+
+    def _info(self, update: Mapping[str, object]) -> None:
+        if "title" in update and isinstance(update["title"], str | None):
+            self.agent_title = cleaned(update["title"], AGENT_TITLE_LENGTH)
+        if "updatedAt" in update:
+            time = update["updatedAt"]
+            if time is None:
+                self.agent_updated = None
+            elif isinstance(time, str):
+                self.agent_updated = clock.normalized(time) or self.agent_updated
+        if "_meta" in update:
+            meta = update["_meta"]
+            if meta is None:
+                self.meta, self.meta_room, self.meta_is_measured = {}, _META_LIMIT, False
+            elif isinstance(meta, Mapping) and _is_shallow(meta, _META_LEVELS) and self._has_room(meta):
+                merge(self.meta, meta)
+
+    def _has_room(self, meta: Mapping[object, object]) -> bool:
+        size = len(jsonrpc.dump(meta))
+        if size > self.meta_room and not self.meta_is_measured:
+            self.meta_room, self.meta_is_measured = _META_LIMIT - len(jsonrpc.dump(self.meta)), True
+        if size > self.meta_room:
+            return False
+        self.meta_room, self.meta_is_measured = self.meta_room - size, False
+        return True
+
+
+_FIELDS = Summary._names
+
+
+def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
+    """Objects are merged member by member; ``null`` removes (seed 004)."""
+    for key, value in new.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, Mapping):
+            before = into.get(key)
+            inner: dict[str, object] = before if isinstance(before, dict) else {}
+            merge(inner, value)
+            into[key] = inner
+        else:
+            into[key] = value
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(item, levels - 1) for item in inner)

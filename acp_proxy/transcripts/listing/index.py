@@ -1,0 +1,387 @@
+"""The listing: derived from the transcripts, never the truth, rebuilt whenever it cannot be trusted.
+
+One SQLite file for all agents (WAL, so that processes do not wait for one another). Each transcript's row holds what
+a list says of it, and the folded state up to an offset, so that a turn costs only its own lines. Raises
+``sqlite3.Error``; the store decides what then.
+"""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.files.summary import Summary
+from acp_proxy.transcripts.listing import cursors, places
+from acp_proxy.wire import jsonrpc
+from acp_proxy.wire.record import Header
+
+SCHEMA = 4
+PAGE = 500  # several clients read only the first page
+_BUSY_MS = 5000
+_PAUSE_SECONDS = 0.01
+_CLEARING_MS = 250  # a list's reading is shorter; for a longer one nothing waits, it is tried again with the next list
+
+_TABLES = """
+CREATE TABLE transcripts(
+  agent TEXT NOT NULL, name TEXT NOT NULL, session BLOB NOT NULL, listed INTEGER NOT NULL, updated TEXT NOT NULL,
+  place BLOB, spelled BLOB, info TEXT NOT NULL, open TEXT NOT NULL, inode INTEGER NOT NULL, created TEXT NOT NULL,
+  size INTEGER NOT NULL, lines INTEGER NOT NULL, state TEXT NOT NULL,
+  PRIMARY KEY(agent, name)) WITHOUT ROWID;
+CREATE INDEX listing ON transcripts(agent, listed, updated, session);
+CREATE INDEX by_place ON transcripts(agent, place, listed, updated, session);
+CREATE INDEX by_spelling ON transcripts(agent, spelled, place);
+CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list says of one session. ``prompts``: the user's turns, also those that the agent told of when it loaded
+    the session for the first time here. ``failed`` includes a turn that another run never finished."""
+
+    agent: str
+    name: str
+    session: str
+    cwd: str | None
+    title: str | None
+    updated: str
+    prompts: int
+    replies: int
+    failed: bool
+    directories: list[str]
+    meta: dict[str, object]
+    size: int
+
+    @property
+    def named(self) -> str:
+        """What names it on a command line: its id; behind that of a newer session that has it now, the number."""
+        return self.session + names.aside(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: list[Listed]
+    next: str | None
+
+
+class Index:
+    """A connection to the file at ``path``, or to one in memory. One thread at a time."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.lasts = path is not None
+        self._database = sqlite3.connect(
+            path or ":memory:", isolation_level=None, timeout=_BUSY_MS / 1000, check_same_thread=False
+        )
+        try:
+            self.is_new = self._set_up()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, agent: str, name: str, reading: Reading) -> bool:
+        """Bring one transcript up to date; True when nothing of it is left unfinished (no turn, no line)."""
+        with self._transaction():
+            row = self._database.execute(
+                "SELECT inode, created, size, lines, state FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
+            ).fetchone()
+            header = reading.header or reading.remade_header()
+            if header is None:
+                return True
+            summary, size, lines = Summary.begun(header), 0, 0
+            if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
+                with trusting():
+                    summary, size, lines = Summary.restored(parsed(row[4])), row[2], row[3]
+                if size == reading.size:
+                    return not summary.open
+            shown, all_whole = summary, True
+            for line in reading.streams(size, lines, short=True):
+                if isinstance(line, Lines):
+                    summary.go_on(line.stream)
+                elif line.whole:
+                    if line.entry is not None:
+                        summary.add(line.entry)
+                else:  # the last: more may come to it, so it is shown, and read again
+                    if all_whole:
+                        shown, all_whole = deepcopy(summary), False
+                    if line.entry is not None:
+                        shown.add(line.entry)
+                    continue
+                size, lines = line.end, line.number + 1
+            self._put(agent, name, header, summary, shown, reading, size if lines else 0, lines)
+            return not shown.open and all_whole
+
+    def remove(self, agent: str, *names: str) -> bool:
+        """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything.
+
+        Their folder is looked through by the next list: who is late takes away the row of what lives again by now.
+        """
+        found = self._database.execute(
+            "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
+            (agent, json.dumps(names)),
+        ).fetchall()
+        if found:
+            with self._transaction():
+                self._database.executemany("DELETE FROM transcripts WHERE agent = ? AND name = ?", found)
+                self._database.execute(
+                    "INSERT INTO folders VALUES (?, '', 1)"
+                    " ON CONFLICT DO UPDATE SET seen = '', removals = removals + 1",
+                    (agent,),
+                )
+        return bool(found)
+
+    def folder(self, agent: str) -> tuple[str, int]:
+        """How an agent's folder was when all that lay in it had been brought in, and how often rows were removed."""
+        found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
+        return tuple(found) if found is not None else ("", 0)
+
+    def remember(self, agent: str, seen: str, removals: int) -> None:
+        """That it was so, unless rows have been removed since. Where that cannot be written now, it is not: a list that
+        changes nothing else waits for nobody, and needs no room."""
+        self._database.execute("PRAGMA busy_timeout = 0")
+        try:
+            self._database.execute(
+                "INSERT INTO folders VALUES (?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET seen = excluded.seen WHERE removals = excluded.removals",
+                (agent, seen, removals),
+            )
+        except sqlite3.OperationalError:
+            pass
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+
+    def move(self, agent: str, name: str, before: int, inode: int) -> bool:
+        """What is known of a transcript is so of another file, which holds the same. Whether anything is known."""
+        with self._transaction():
+            done = self._database.execute(
+                "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
+                (inode, agent, name, before),
+            )
+            return done.rowcount == 1
+
+    def clear_log(self) -> bool:
+        """What was removed is in no page, and not in the write-ahead log; False while others use it, or we write."""
+        if self._database.in_transaction:
+            return False
+        self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
+        try:
+            self._database.execute("VACUUM")  # secure_delete leaves copies in pages that were split
+            (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
+                raise
+            return False
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        return not busy
+
+    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
+        """One page of what can be listed, newest first. Raises InvalidCursor."""
+        binding = cursors.binding(agent, cwd)
+        query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
+        values: list[object] = [agent]
+        if cwd is not None:
+            wanted = self.places_of(agent, cwd)
+            query.append(f"AND place IN ({','.join('?' * len(wanted))})")
+            values += wanted
+        if cursor is not None:
+            query.append("AND (updated, session) < (?, ?)")
+            values += cursors.read(cursor, binding)
+        query.append("ORDER BY updated DESC, session DESC LIMIT ?")
+        values.append(size + 1)
+        found = self._database.execute(" ".join(query), values).fetchall()
+        rows = [listed(row, run) for row in found[:size]]
+        more = len(found) > size
+        return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
+
+    def select(self, query: str, values: Sequence[object]) -> list[Any]:
+        """What people ask (``newest``, ``searching``)."""
+        return self._database.execute(query, values).fetchall()
+
+    def has(self, agent: str, name: str) -> bool:
+        found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
+        return found.fetchone() is not None
+
+    def take_over(self, path: Path) -> None:
+        """Begin with what the file at ``path`` holds, if that is all there was: a read, which waits for no writer."""
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other,
+        ):
+            if other.execute("PRAGMA user_version").fetchone() == (SCHEMA,):
+                other.backup(self._database)
+                self.is_new = False
+
+    def is_filled(self) -> None:
+        """Everything that there is has been brought in: from now on only what is marked."""
+        self._database.execute(f"PRAGMA user_version = {SCHEMA}")
+        self.is_new = False
+
+    def _set_up(self) -> bool:
+        database = self._database
+        self._begin_log()
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA secure_delete = ON")
+        database.execute("PRAGMA temp_store = MEMORY")  # no copy of it in /var/tmp while it is written anew
+        with self._transaction():
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()
+            if version not in (0, SCHEMA):
+                raise sqlite3.DatabaseError(f"index of another version: {version}")
+            if not tables[0]:
+                for statement in _TABLES.split(";"):
+                    database.execute(statement)
+        return bool(version != SCHEMA or not tables[0])
+
+    def _begin_log(self) -> None:
+        """Wait for another process that begins it too: SQLite itself does not, here."""
+        until = time.monotonic() + _BUSY_MS / 1000
+        while True:
+            try:
+                self._database.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as problem:
+                if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is added meanwhile costs one transaction; others wait for its end."""
+        with self._transaction():
+            yield
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if self._database.in_transaction:
+            yield
+            return
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def is_sound(self) -> bool:
+        """Whether SQLite finds nothing wrong with the file."""
+        found = self._database.execute("PRAGMA quick_check(1)").fetchone()
+        return tuple(found) == ("ok",)
+
+    def _put(
+        self,
+        agent: str,
+        name: str,
+        header: Header,
+        summary: Summary,
+        shown: Summary,
+        reading: Reading,
+        size: int,
+        lines: int,
+    ) -> None:
+        cwd = shown.cwd
+        row = row_of(name, header, summary, shown, reading.inode, reading.size, size, lines) | {
+            "agent": agent,
+            "name": name,
+            "place": blob(places.canonical(cwd)) if cwd is not None else None,
+            "spelled": blob(places.spelled(cwd)) if cwd is not None else None,
+        }
+        self._database.execute(
+            f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            tuple(row.values()),
+        )
+
+    def places_of(self, agent: str, cwd: str) -> list[bytes]:
+        """The canonical places that a filter means: where it leads now, and where sessions so spelled were then."""
+        found = self._database.execute(
+            "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
+            (agent, blob(places.spelled(cwd))),
+        )
+        return list({blob(places.canonical(cwd)), *(place for (place,) in found)})
+
+
+def row_of(
+    name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
+) -> dict[str, object]:
+    """What a transcript's row holds, but for its place: that depends on where links lead now.
+
+    ``summary``: up to ``size``, to go on with. ``shown``: up to the end of the file.
+    """
+    info = {
+        "cwd": shown.cwd,
+        "title": shown.title,
+        "prompts": shown.prompts,
+        "replies": shown.replies,
+        "failed": shown.failed,
+        "directories": shown.directories,
+        "meta": shown.meta,
+        "size": file_size,
+    }
+    return {
+        "session": blob(header.session),
+        "listed": int(shown.prompts > 0 and shown.cwd is not None and not names.aside(name)),
+        "updated": shown.updated or "",
+        "info": _written(info),
+        "open": _written(sorted(shown.open)),
+        "inode": inode,
+        "created": header.created_at,
+        "size": size,
+        "lines": lines,
+        "state": _written(summary.state()),
+    }
+
+
+@contextmanager
+def trusting() -> Iterator[None]:
+    """SQLite does not notice a damaged value; who reads it does."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise sqlite3.DatabaseError("a row that we have not written") from problem
+
+
+@trusting()
+def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
+    agent, name, session, updated, info, open_runs = row[:6]
+    known = parsed(info)
+    return Listed(
+        agent=agent,
+        name=name,
+        session=text(session),
+        cwd=known["cwd"],
+        title=known["title"],
+        updated=updated,
+        prompts=known["prompts"],
+        replies=known["replies"],
+        failed=known["failed"] or any(other != run for other in parsed(open_runs)),
+        directories=known["directories"],
+        meta=known["meta"],
+        size=known["size"],
+    )
+
+
+def _written(value: object) -> str:
+    return jsonrpc.dump(value).decode()
+
+
+def parsed(text: str) -> Any:
+    return jsonrpc.parse(text.encode())
+
+
+def blob(text: str) -> bytes:
+    """Any text, lone surrogates and NUL too; compared byte by byte."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

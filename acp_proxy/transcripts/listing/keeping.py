@@ -1,0 +1,140 @@
+"""What was deleted softly, and how it comes back; and rows of a list under the titles that the user gave them.
+
+What was deleted softly is in no index: each is read for what is said of it here. Raises OSError, ``NewerFormat``.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import aside, kept_at
+from acp_proxy.transcripts.files.reading import Line, Reading
+from acp_proxy.transcripts.files.summary import Summary
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.transcripts.lives import deleting, opening
+from acp_proxy.wire import clock, record
+
+_RESTORED = "deleted"
+"""The reason of a gap that stands behind a restored transcript whose last turn had no end, and the run that it stands
+under: what was said of that turn after the delete was not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session that was deleted softly, and when. ``title``: the user's, if there is one.
+
+    ``named``: what names it on a command line: its id; of several of one id that of the latest alone.
+    """
+
+    agent: str
+    name: str
+    session: str
+    at: str
+    title: str | None
+    named: str
+
+
+def kept(layout: Layout) -> list[Kept]:
+    """All of them, the latest first; what nobody can read the id of is left out."""
+    found = []
+    for agent in layout.agents():
+        names = layout.kept_names(agent)
+        titles = layout.journal(agent).state().titles if names else {}
+        for name in names:
+            session = _session(layout, agent, name)
+            if session is not None:
+                named = session + aside(name)
+                found.append(Kept(agent, name, session, kept_at(name), titles.get(name), named))
+    found.sort(key=lambda each: (each.at, each.name), reverse=True)
+    latest = {(each.agent, each.session): each.name for each in reversed(found)}
+    return [
+        replace(each, named=each.session) if latest[each.agent, each.session] == each.name else each for each in found
+    ]
+
+
+def look(layout: Layout, kept: Kept) -> Listed:
+    """What a list would say of it."""
+    reading = Reading(layout.kept(kept.agent, kept.name))
+    try:
+        return _listed(kept, reading, _folded(reading))
+    finally:
+        reading.close()
+
+
+def restore(layout: Layout, kept: Kept) -> Listed:
+    """Bring it back, under the name that it has then."""
+    reading = Reading(layout.kept(kept.agent, kept.name))
+    try:
+        summary = _folded(reading)
+        listed = _listed(kept, reading, summary)
+    finally:
+        reading.close()
+    name = deleting.restore(layout, kept.agent, kept.session, kept.name)
+    if summary.open:
+        path = layout.transcript(kept.agent, name)
+        opening.make_plain(layout, kept.agent, path)
+        transcript = Transcript(path)
+        try:
+            note = {"type": record.GAP, "since": kept.at, "reason": _RESTORED}
+            transcript.append(record.encode_note(clock.stamp(time.time()), _RESTORED, note))
+        finally:
+            transcript.close()
+    return replace(listed, name=name)
+
+
+def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
+    """As the index has them no row has a title of the user's. A state that cannot be read has none."""
+    titles: dict[str, Mapping[str, str]] = {}
+
+    def title_of(row: Listed) -> str | None:
+        if row.agent not in titles:
+            titles[row.agent] = {}
+            with contextlib.suppress(OSError):
+                titles[row.agent] = layout.journal(row.agent).state().titles
+        return titles[row.agent].get(row.name)
+
+    return (replace(row, title=title) if (title := title_of(row)) is not None else row for row in rows)
+
+
+def _session(layout: Layout, agent: str, name: str) -> str | None:
+    try:
+        reading = Reading(layout.kept(agent, name))
+    except (OSError, NewerFormat):
+        return None
+    try:
+        header = reading.header or reading.remade_header()
+        return header.session if header is not None else None
+    finally:
+        reading.close()
+
+
+def _folded(reading: Reading) -> Summary:
+    header = reading.header or reading.remade_header()
+    summary = Summary.begun(header) if header is not None else Summary()
+    for line in reading.streams(short=True):
+        if not isinstance(line, Line):
+            summary.go_on(line.stream)
+        elif line.entry is not None:
+            summary.add(line.entry)
+    return summary
+
+
+def _listed(kept: Kept, reading: Reading, summary: Summary) -> Listed:
+    return Listed(
+        agent=kept.agent,
+        name=kept.name,
+        session=kept.session,
+        cwd=summary.cwd,
+        title=kept.title or summary.title,
+        updated=summary.updated or "",
+        prompts=summary.prompts,
+        replies=summary.replies,
+        failed=summary.failed or bool(summary.open),
+        directories=summary.directories,
+        meta=summary.meta,
+        size=reading.size,
+    )

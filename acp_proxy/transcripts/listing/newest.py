@@ -1,0 +1,162 @@
+"""Sessions as people ask for them: of all agents, newest first; those that the beginning of an id means.
+
+Read page by page, so that the first ones come as soon from a large store as from a small one, and nothing in the index
+is held while somebody looks at them. Sessions without a turn are left out; what has no directory, or lost its id to
+another session, is not.
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from acp_proxy.transcripts.files.names import ASIDE, is_ours
+from acp_proxy.transcripts.listing.index import PAGE, Index, Listed, blob, listed, text
+
+_COLUMNS = "agent, name, session, updated, info, open"
+_FIRST = 64  # of each agent: more than a screen
+_MEANT = 500  # far more than anybody wants to choose from
+
+_OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
+NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
+"""What a transcript's name has behind its hash (``names.aside``)."""
+
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Put a question to the index, after what is marked of these agents was brought in. Raises Unreadable."""
+
+    def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Of these agents; in this directory, if one is given; active since a time (as transcripts write it)."""
+
+    agents: Sequence[str]
+    cwd: str | None = None
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A part of the index that lies there in order."""
+
+    agent: str
+    is_listed: bool
+
+
+def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
+    """Raises Unreadable, also later on."""
+    streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
+    first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
+    whole = (_whole(ask, stream, wanted, page) for stream, page in zip(streams, first, strict=True))
+    return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
+
+
+def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) -> list[Listed]:
+    """The sessions of exactly this id or transcript, else those whose ids begin so: newest first, not endlessly many.
+
+    One whose id a newer session has is meant only with the number that its transcript's name has. What is an id, or was
+    one (``gone``: those that were deleted), is the beginning of no other: who deletes an id twice deletes one session.
+    Nor is no word: what a script left empty means no session, also where there is only one.
+    """
+    older = _OLDER.fullmatch(given)
+    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
+    for test, values in _exactly(given, pairs):
+        if rows := _prompted(index, wanted, test, values):
+            return rows
+    if not given or any(session in gone or _is_an_id(index, wanted, session) for session, _ in pairs):
+        return []
+    for session, number in pairs:
+        values = [blob(session), blob(session) + b"\xff", number]
+        if rows := _prompted(index, wanted, f"session >= ? AND session < ? AND {NUMBER} = ?", values):
+            return rows
+    return []
+
+
+def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
+    for session, number in pairs:
+        yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
+    if is_ours(given):
+        yield "name = ?", [given]
+
+
+def _prompted(index: Index, wanted: Wanted, test: str, values: Sequence[object]) -> list[Listed]:
+    found = index.select(
+        f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
+        " ORDER BY listed DESC",
+        [*values, *wanted.agents],
+    )
+    rows = [row for row in (listed(each, "") for each in found) if row.prompts]
+    return sorted(rows, key=_time, reverse=True)
+
+
+def _is_an_id(index: Index, wanted: Wanted, session: str) -> bool:
+    """Also of one without a prompt, or whose id a newer session had."""
+    test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
+
+
+def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
+    """All ids that begin as one of these does, for so many characters at least."""
+    beginnings = list({blob(session)[:length] for session in sessions})
+    found = index.select(
+        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_marks(beginnings)})",
+        beginnings,
+    )
+    return [text(session) for (session,) in found]
+
+
+def everything(index: Index) -> list[Listed]:
+    """Every session, also those without a prompt, as of when something was said in it last; newest first.
+
+    What the agent calls the time of its last change may be older, and is not what a session is deleted by.
+    """
+    used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
+    columns = _COLUMNS.replace("updated", used)
+    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
+    return [listed(row, "") for row in found]
+
+
+def _whole(ask: Ask, stream: _Stream, wanted: Wanted, page: list[Listed]) -> Iterator[Listed]:
+    size = _FIRST
+    while True:
+        yield from page
+        if len(page) != size:
+            return
+        last, size = _key(page[-1]), PAGE
+        page = ask(lambda index, last=last: _page(index, stream, wanted, last, PAGE))  # type: ignore[misc]
+
+
+def _page(
+    index: Index, stream: _Stream, wanted: Wanted, before: tuple[str, bytes, str] | None, size: int
+) -> list[Listed]:
+    """Of an index that was made for this question alone: all there is, since it would be made again for the next."""
+    query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
+    values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
+    if wanted.cwd is not None:
+        places = index.places_of(stream.agent, wanted.cwd)
+        query.append(f"AND place IN ({_marks(places)})")
+        values += places
+    if before is not None:
+        query.append("AND (updated, session, name) < (?, ?, ?)")
+        values += before
+    query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.lasts else -1}")
+    return [listed(row, "") for row in index.select(" ".join(query), values)]
+
+
+def _time(row: Listed) -> tuple[str, bytes]:
+    """Of several at one time that of the session which has the id now comes first: it was read first."""
+    return row.updated, blob(row.session)
+
+
+def _key(row: Listed) -> tuple[str, bytes, str]:
+    return *_time(row), row.name
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))

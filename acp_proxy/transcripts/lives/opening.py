@@ -1,0 +1,112 @@
+"""A session's transcript opened to be appended to: the one that is there, a new one, or a fork's.
+
+Another process may delete, restore, pack or make the same file at the same moment; whoever is later looks again.
+"""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import ASIDE, file_name, packed
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.lives import deleting, forks
+from acp_proxy.wire.record import Header
+
+_TRIES = 100  # a file that is deleted, made or packed at the same moment is looked for again
+
+
+class Deleted(FileNotFoundError):
+    """The session, or the file that it was written to, was deleted; nothing is written until it lives again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "it was deleted", str(path))
+
+
+def begin(
+    layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+) -> Transcript:
+    """As ``Store.begin``."""
+    path = layout.transcript(agent, file_name(header.session))
+    if parent is None and not fresh:
+        return _resume(layout, agent, path, header)
+    deleting.lift(layout, agent, header.session)
+    layout.make_folder(path.parent)
+    while True:
+        _set_aside(layout, agent, header.session, path)
+        try:
+            left = forks.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
+        except FileExistsError:  # it is the other process's, as below
+            continue
+        try:
+            transcript = Transcript(path, header)
+            transcript.beginning = left
+        except OSError as problem:
+            if left is not None:
+                left.close()
+            # Else it was the other process's, as below, and is set aside already.
+            if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
+                continue
+            raise
+        if transcript.is_begun or parent is not None:
+            return transcript
+        transcript.close()  # of another process whose agent gave out the same id at the same moment
+
+
+def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
+    """As ``Store.reopen``."""
+    path = layout.transcript(agent, file_name(session))
+    for candidate in layout.named_after(path):
+        with contextlib.suppress(FileNotFoundError):
+            unpacked = make_plain(layout, agent, candidate)
+            transcript = Transcript(candidate)
+            if transcript.is_known_as(identity, unpacked=unpacked):
+                return transcript
+            transcript.close()
+    raise Deleted(path)
+
+
+def make_plain(layout: Layout, agent: str, path: Path) -> bool:
+    """Make a transcript plain that was packed; whether it was. Raises OSError."""
+    if not os.path.lexists(packed(path)):
+        return False
+    from acp_proxy.transcripts.lives.packing import unpack
+
+    return unpack(layout, agent, path)
+
+
+def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
+    """The transcript of a session that is not new. It may be deleted or packed in this very moment."""
+    for _ in range(_TRIES):
+        if header.session in layout.journal(agent).deleted():
+            break
+        layout.make_folder(path.parent)
+        make_plain(layout, agent, path)
+        with contextlib.suppress(FileNotFoundError):
+            return Transcript(path, header)
+    raise Deleted(path)
+
+
+def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
+    """What there is of an older session of this id gets another name, which no other process takes as well."""
+    forks.finish(layout, agent, path.stem)
+    if not _holds_something(path) and not os.path.lexists(packed(path)):
+        return
+    with layout.journal(agent).alone():  # it is not packed meanwhile
+        try:
+            aside = deleting.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+        except FileNotFoundError:  # another process was quicker
+            return
+        layout.mark(agent, aside)
+        layout.mark(agent, path.stem)
+        layout.move_backups(agent, path.stem, aside)
+        with contextlib.suppress(OSError):  # no room: the newer one has it meanwhile
+            deleting.move_title(layout, agent, session, path.stem, aside)
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,255 @@
+"""A cold transcript made small, and made plain again for who writes to it.
+
+Whoever takes a transcript's name away, or changes its form, holds the lock on ``state.jsonl``; who overwrites in a file
+holds its folder's. To pack, both are taken, and for the moment of the change the file itself, which every process that
+appends shares; what was appended until then is noticed, and the change is not made. At every moment there is one whole
+form of it: where both are there, the plain one counts, and the other is what a crash left.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import PACKED_SUFFIX, SUFFIX, UNFINISHED, packed, transcript_in, unfinished
+from acp_proxy.transcripts.files.packed import Packed, frame, pieces, written
+from acp_proxy.wire import clock, record
+
+MIN_SIZE = 256 * 1024
+"""A smaller one saves next to nothing on a disk that counts in blocks, and there are many of them."""
+MAX_SIZE = 128 * 1024 * 1024
+"""It has to be plain again in a fraction of a second (busy machines: half of one), when somebody goes on with it."""
+OLDER_THAN = 7 * 24 * 60 * 60.0
+"""Seconds since something was written to it: hardly any session goes on after a week."""
+_DAY = 24 * 60 * 60.0
+LOST = "repair"
+"""The reason of a gap that stands behind what is left of a damaged one, and the run that it stands under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Which transcripts are worth it, and how they are made. ``go_on`` is asked before each chunk."""
+
+    min_size: int = MIN_SIZE
+    older_than: float = OLDER_THAN
+    dry: bool = False
+    go_on: Callable[[], bool] = lambda: True
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A transcript that was packed (or would be), the sizes of its two forms, and the inodes of both."""
+
+    agent: str
+    name: str
+    before: int
+    after: int
+    inodes: tuple[int, int] = (0, 0)
+
+
+class _NotNow(Exception):
+    """Somebody uses it, or has something better to do."""
+
+
+def pack(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
+    """Pack one transcript; None where it is not worth it, or not possible now. Raises OSError.
+
+    It is marked as one that the index has not seen, since the file is another now.
+    """
+    path = layout.transcript(agent, name)
+    with ExitStack() as stack:
+        try:
+            if not _is_worth_it(path, terms) or layout.is_marked(agent, name):
+                return None
+            fd = access.open_private(path, os.O_RDONLY)
+            stack.callback(os.close, fd)
+            if terms.dry:
+                found = os.fstat(fd)
+                after = sum(len(data) for data in frame(_chunks(fd, found.st_size, terms), found.st_size))
+                return Made(agent, name, found.st_size, after)
+            stack.enter_context(access.alone_in(path.parent))
+            if not _is_free(path):
+                return None
+            return _pack(layout, agent, name, fd, terms)
+        except (_NotNow, FileNotFoundError, BlockingIOError, ValueError):
+            return None
+
+
+def _is_worth_it(path: Path, terms: Terms) -> bool:
+    found = os.stat(path)
+    return terms.min_size <= found.st_size <= MAX_SIZE and time.time() - found.st_mtime >= terms.older_than
+
+
+def _is_free(path: Path) -> bool:
+    """Nobody has it open to append. Without locks nobody could tell us. Raises OSError."""
+    fd = access.open_private(path, os.O_RDONLY)
+    try:
+        return access.lock(fd)
+    finally:
+        os.close(fd)
+
+
+def _pack(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> Made:
+    path = layout.transcript(agent, name)
+    into, new = packed(path), unfinished(packed(path))
+    found = os.fstat(fd)
+    try:
+        out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            _check(path, found)  # behind the open: a delete from now on removes the new file too
+            after = written(out, frame(_chunks(fd, found.st_size, terms), found.st_size))
+            inode = os.fstat(out).st_ino
+            if not all(_same(fd, Packed(out), found.st_size, terms)):
+                raise _NotNow
+        finally:
+            os.close(out)
+        os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
+        with layout.journal(agent).alone():
+            access.lock(fd)  # not before: who goes on with it does not wait for us, and makes it another file
+            _check(path, found)
+            if layout.is_marked(agent, name):  # a turn has begun, though nothing of it is there yet
+                raise _NotNow
+            layout.mark(agent, name)
+            new.replace(into)
+            _sync(path.parent)
+            path.unlink()
+            layout.mark(agent, name)  # again: who has read the plain one may have taken the mark away meanwhile
+        return Made(agent, name, found.st_size, after, (found.st_ino, inode))
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _chunks(fd: int, size: int, terms: Terms) -> Iterator[bytes]:
+    for data in pieces(lambda size, at: access.read_at(fd, size, at), size):
+        if not terms.go_on():
+            raise _NotNow
+        yield data
+
+
+def _same(fd: int, made: Packed, size: int, terms: Terms) -> Iterator[bool]:
+    """Whether what was written says the same, piece by piece."""
+    at = 0
+    for data in _chunks(fd, size, terms):
+        yield made.read(len(data), at) == data
+        at += len(data)
+    yield at == size == made.size and not made.read(1, size) and not made.is_damaged
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    """It is still there, and nobody has changed it: also not one who asks for no lock."""
+    now = os.stat(path)
+    same = (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
+    if not same:
+        raise _NotNow
+
+
+def unpack(layout: Layout, agent: str, path: Path) -> bool:
+    """Make a transcript plain again; False where it is so already, or is not there. Raises OSError.
+
+    Of a damaged one, what can be read is followed by a note of the gap, and the damaged file goes to the backups.
+    """
+    source, new = packed(path), unfinished(path)
+    with layout.journal(agent).alone(), ExitStack() as stack:
+        if os.path.lexists(path):
+            source.unlink(missing_ok=True)  # what a crash left
+            return False
+        try:
+            fd = access.open_private(source, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        stack.callback(os.close, fd)
+        is_listed = path == layout.transcript(agent, path.stem)
+        if is_listed:
+            layout.mark(agent, path.stem)
+        reading = Packed(fd)
+        stack.callback(lambda: new.unlink(missing_ok=True))
+        out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            size = written(out, reading.all())
+            if reading.is_damaged and size:
+                os.lseek(out, 0, os.SEEK_END)
+                written(out, iter([_gap(access.read_at(out, 1, size - 1))]))
+        finally:
+            os.close(out)
+        new.replace(path)
+        if is_listed:  # again: who has read the packed one may have taken the mark away meanwhile
+            layout.mark(agent, path.stem)
+        _sync(path.parent)
+        _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
+        return True
+
+
+def _gap(last: bytes) -> bytes:
+    note = record.encode_note(clock.stamp(time.time()), LOST, {"type": record.GAP, "reason": LOST})
+    return note if last == b"\n" else b"\n" + note
+
+
+def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
+    backup = packed(layout.backup(agent, name, clock.stamp(time.time())))
+    access.make_directory(backup.parent)
+    source.replace(backup)
+
+
+def clear(layout: Layout) -> None:
+    """Remove what crashes have left of packing, where nobody is at work."""
+    for agent in layout.agents():
+        with suppress(OSError):  # somebody is at it, or it is gone
+            _clear(layout, agent)
+
+
+def _clear(layout: Layout, agent: str) -> None:
+    for folder in (layout.transcripts / agent, layout.deleted / agent):
+        if any(_leftovers(folder)):
+            with access.alone_in(folder), layout.journal(agent).alone():
+                for path in _leftovers(folder):
+                    path.unlink(missing_ok=True)
+
+
+def _leftovers(folder: Path) -> list[Path]:
+    """Forms that were not finished, and packed ones of what is plain again."""
+    try:
+        with os.scandir(folder) as found:
+            files = {file.name: Path(file.path) for file in found}
+    except FileNotFoundError:
+        return []
+    return [
+        path
+        for file, path in files.items()
+        if (name := transcript_in(file.removesuffix(UNFINISHED))) is not None
+        and (file.endswith(UNFINISHED) or (file.endswith(PACKED_SUFFIX) and name + SUFFIX in files))
+    ]
+
+
+@contextmanager
+def once_a_day(stamp: Path) -> Iterator[bool]:
+    """Whether it is ours to do today: the file is a day old, and nobody else is at it. Then it is done until tomorrow.
+
+    Raises OSError.
+    """
+    with ExitStack() as stack:
+        fd = access.open_private(stamp, os.O_RDWR | os.O_CREAT)
+        stack.callback(os.close, fd)
+        try:
+            is_ours = access.lock(fd)
+        except BlockingIOError:
+            is_ours = False
+        found = os.fstat(fd)
+        is_due = is_ours and (not found.st_size or abs(time.time() - found.st_mtime) >= _DAY)
+        yield is_due
+        if is_due:
+            os.truncate(fd, 0)
+            os.write(fd, b"\n")
+
+
+def _sync(folder: Path) -> None:
+    """A new name is on the disk before the old one goes, where the system can say so."""
+    with suppress(PermissionError):  # Windows opens no directories
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

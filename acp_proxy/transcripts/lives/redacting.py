@@ -1,0 +1,119 @@
+"""Masks what is secret in a stored file, in place, also while others append to it.
+
+A file is never moved, replaced or shortened, and no byte but a secret's is written: nobody who appends has to wait, and
+doing it again changes nothing. There is no backup, which would keep the secret. What is appended meanwhile is looked at
+as well, as far as it has come when the end is reached. A packed file has to be made plain first.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from acp_proxy.redaction.masking import Change, Masking, changed
+from acp_proxy.redaction.spread import Spread
+from acp_proxy.transcripts.files import names
+from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, write_at
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.reading import Line, Reading, to_read
+from acp_proxy.transcripts.files.summary import Summary
+from acp_proxy.transcripts.lives import forks, opening
+from acp_proxy.wire import acp, jsonrpc, record
+from acp_proxy.wire.framing import LineFramer
+
+_READ_SIZE = 64 * 1024
+
+
+def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+    """The same, of a file that may be packed: it is made plain. Raises OSError, NewerFormat."""
+    if path.is_relative_to(layout.transcripts):
+        forks.finish(layout, path.parent.name, path.stem)
+    if dry:
+        return redact_file(path, masking, dry=True)
+    with alone_in(path.parent, wait=True):  # it is not packed meanwhile
+        if not os.path.lexists(path):
+            found = redact_file(path, masking, dry=True)
+            if not found:
+                return found
+            if path.is_relative_to(layout.backups):  # a damaged one: nothing in it can be masked
+                names.packed(path).unlink()
+                return found
+            opening.make_plain(layout, path.parent.name, path)
+        return redact_file(path, masking, dry=False)
+
+
+def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+    """How often which rule found something; ``dry``: without changing it. Raises OSError, NewerFormat.
+
+    A packed file can only be looked at.
+    """
+    found: Counter[str] = Counter()
+    fd, packed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
+    try:
+        for change in _changes(packed.read if packed is not None else partial(read_at, fd), masking):
+            found[change.rule] += change.counts
+            if not dry:
+                write_at(fd, change.new, change.at)
+        if found and not dry:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    return found
+
+
+@contextmanager
+def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tuple[Reading, str | None]]:
+    """A copy of a transcript, masked as its file would be, and its title; it is gone afterwards.
+
+    ``title``: the user's, if there is one. Raises OSError, NewerFormat.
+    """
+    with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / reading.path.name
+        fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        with os.fdopen(fd, "wb") as file:
+            file.writelines(reading.bytes_from(0))
+        redact_file(path, masking, dry=False)
+        copy = Reading(path)
+        try:
+            yield copy, _title(copy) if title is None else _masked_text(title, masking)
+        finally:
+            copy.close()
+
+
+def _masked_text(text: str, masking: Masking) -> str | None:
+    line = jsonrpc.dump({"title": text})
+    return acp.text(jsonrpc.parse(changed(line, masking.changes(line))), "title")
+
+
+def _title(reading: Reading) -> str | None:
+    """What a list would say, made anew: a title that was cut may hold so little of a secret that no rule finds it."""
+    summary = Summary()
+    for line in reading.streams():
+        if isinstance(line, Line) and line.entry is not None:
+            summary.add(line.entry)
+    return summary.title
+
+
+def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Change]:
+    spread, at = Spread(masking), 0
+    for line in _lines(read):
+        if not at:
+            record.decode_header(line)  # what a later version stands on we cannot know
+        changes = masking.changes(line)
+        yield from (replace(change, at=at + change.at) for change in changes)
+        yield from spread.add(changed(line, changes), at)
+        at += len(line)
+    yield from spread.end()
+
+
+def _lines(read: Callable[[int, int], bytes]) -> Iterator[bytes]:
+    framer, at = LineFramer(), 0
+    while data := read(_READ_SIZE, at):
+        at += len(data)
+        yield from framer.feed(data)
+    if rest := framer.rest():
+        yield rest

@@ -1,0 +1,170 @@
+"""What was said in each turn of a transcript, as one text: what a search looks in.
+
+The user's words, the agent's messages (joined across their chunks) and the titles of tool calls, with a character of
+its own between two; no thoughts, no plans, nothing that tools were given or gave back. A turn begins with each prompt;
+before the first one (in what an agent told of an earlier conversation), with a message of the user that comes after
+something else than a plan.
+What is appended later can be read from the last turn on. Never raises but for OSError.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.search.phrases import BETWEEN
+from acp_proxy.wire import acp
+from acp_proxy.wire.jsonrpc import Peer
+from acp_proxy.wire.record import Entry
+
+_TOOL_KINDS = (acp.TOOL_CALL, "tool_call_update")
+_PLAN = "plan"
+"""Only the last of several is told, so none of them parts two messages of the user."""
+_LONGEST = 1024 * 1024
+"""Characters of one turn: more than anybody says. What is pasted beyond that is not searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a turn begins: offset and number of its first line, and the turns before it."""
+
+    offset: int = 0
+    line: int = 0
+    turns: int = 0
+
+
+BEGINNING = Place()
+
+
+@dataclass(slots=True)
+class Turn:
+    """``number`` counts from 1. ``at``: when it began, as transcripts write it."""
+
+    number: int
+    at: str
+    pieces: list[str] = field(default_factory=list)
+    size: int = 0
+    prompt: str = ""
+    titles: set[str] = field(default_factory=set)
+    is_answered: bool = False
+    """Whether anything but the user's words is in it."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def say(self, text: str, *, goes_on: bool = False) -> None:
+        if self.size < _LONGEST:
+            start = BETWEEN if self.pieces and not goes_on else ""
+            self.pieces.append(f"{start}{text[: _LONGEST - self.size]}")
+            self.size += len(text)
+
+
+class Turns:
+    """Reads a transcript, from a place on. ``last`` is where its last turn begins, ``size`` how far it was read."""
+
+    def __init__(self, start: Place) -> None:
+        self.last = start
+        self.size = start.offset
+        self._at_line = start.line
+        self._count = start.turns
+        self._turn: Turn | None = None
+        self._is_prompted = False
+        self._message: str | None = None
+        """The messageId of what the agent says just now; None where the next chunk begins a message."""
+        self._is_speaking = False
+        """Whether the last line was a chunk of it."""
+        self._ended: list[Turn] = []
+
+    def read(self, reading: Reading) -> Iterator[Turn]:
+        """Each turn, as far as it is there."""
+        for line in reading.streams(self.size, self._at_line):
+            if isinstance(line, Lines):
+                if self._is_speaking and self._turn is not None:
+                    self._turn.say(line.stream.text, goes_on=True)
+            elif line.entry is not None:
+                self._at_line = line.number
+                self._add(line.entry)
+                yield from self._ended
+                self._ended.clear()
+            if isinstance(line, Lines) or line.whole:  # else it is read again: more may come to it
+                self.size = line.end
+        if self._turn is not None:
+            yield self._turn
+
+    def _add(self, entry: Entry) -> None:
+        self._is_speaking = False
+        if entry.note is not None:
+            return
+        method, params = acp.text(entry.value, "method"), acp.member(entry.value, "params")
+        if entry.peer is Peer.CLIENT:
+            if method == acp.PROMPT:
+                self._prompted(entry.at, acp.member(params, "prompt"))
+        elif method == acp.UPDATE:
+            update = acp.member(params, "update")
+            if isinstance(update, Mapping):
+                self._updated(entry.at, update)
+        elif method == acp.REQUEST_PERMISSION:
+            self._called(self._current(entry.at), acp.member(params, "toolCall"))
+
+    def _prompted(self, at: str, blocks: object) -> None:
+        turn = self._begun(at)
+        self._is_prompted, self._message = True, None
+        found = (_words(block) for block in blocks) if isinstance(blocks, list) else ()
+        turn.prompt = " ".join(filter(None, found))
+        if turn.prompt:
+            turn.say(turn.prompt)
+
+    def _updated(self, at: str, update: Mapping[str, object]) -> None:
+        kind = acp.update_kind(update)
+        if kind is None or not acp.is_conversation(kind):
+            return
+        content = acp.member(update, "content")
+        if kind == acp.USER_CHUNK:
+            self._heard(at, _words(content))
+            return
+        turn = self._current(at)
+        turn.is_answered |= kind != _PLAN
+        if kind == acp.AGENT_CHUNK and (text := acp.text(content, "text")) is not None:
+            message = acp.text(update, "messageId") or ""
+            turn.say(text, goes_on=self._message == message)
+            self._message, self._is_speaking = message, True
+            return
+        self._message = None
+        if kind in _TOOL_KINDS:
+            self._called(turn, update)
+
+    def _heard(self, at: str, text: str) -> None:
+        """The user's words, from the agent; those that repeat the prompt are an echo of it."""
+        turn = self._current(at)
+        if turn.is_answered and not self._is_prompted:
+            turn = self._begun(at)
+        if text.strip() in turn.prompt:
+            self._message = None
+        else:
+            turn.say(text, goes_on=self._message == acp.USER_CHUNK)
+            self._message = acp.USER_CHUNK
+
+    def _called(self, turn: Turn, call: object) -> None:
+        title = acp.text(call, "title")
+        if title and title not in turn.titles:
+            turn.titles.add(title)
+            turn.say(title)
+
+    def _current(self, at: str) -> Turn:
+        return self._turn if self._turn is not None else self._begun(at)
+
+    def _begun(self, at: str) -> Turn:
+        if self._turn is not None:
+            self._ended.append(self._turn)
+        if self._turn is None or self._at_line != self.last.line:  # a damaged line may hold several turns
+            self.last = Place(self.size, self._at_line, self._count)
+        self._count += 1
+        self._turn = Turn(self._count, at)
+        return self._turn
+
+
+def _words(block: object) -> str:
+    """What a block of the user's says: its text, or the name of what it points to."""
+    if acp.text(block, "type") == "text":
+        return acp.text(block, "text") or ""
+    return acp.text(block, "name") or acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

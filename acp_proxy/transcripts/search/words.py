@@ -1,0 +1,340 @@
+"""A full-text table: what was said in each turn of a sixteenth of all transcripts (by the last digit of their name).
+
+A SQLite file of its own (FTS5), which is removed whole when one of its sessions is deleted, masked or mended: SQLite
+leaves copies of what it deletes in pages that it once split, and an FTS5 of these days has the words in its segments
+until all of them are merged. The next search makes it again. A text must only be put into a file that was opened before
+the text was read: then whoever took the text away has removed this file as well. Raises ``sqlite3.Error``, OSError.
+"""
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.search import phrases
+from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turns
+from acp_proxy.wire import clock
+
+SCHEMA = 2
+_BUSY_SECONDS = 5.0
+_TRANSCRIPT_BITS = 24
+_TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
+"""A turn is numbered by the second in which it began, then by its transcript: 16 million of a sixteenth will do."""
+_EXCERPT = 24
+"""Words of a turn that are shown around what was found: two lines of a terminal."""
+_LONGEST = 240
+"""Characters of them: some words are whole files."""
+
+_BETWEEN = " · "
+"""Shows where one message, or the title of a tool call, ends and the next begins."""
+
+_TABLES = f"""
+CREATE TABLE transcripts(
+  id INTEGER PRIMARY KEY, agent TEXT NOT NULL, name TEXT NOT NULL, created TEXT NOT NULL, inode INTEGER NOT NULL,
+  size INTEGER NOT NULL, place_offset INTEGER NOT NULL, place_line INTEGER NOT NULL, place_turns INTEGER NOT NULL,
+  UNIQUE(agent, name));
+CREATE TABLE turns(
+  transcript INTEGER NOT NULL, number INTEGER NOT NULL, at TEXT NOT NULL, doc INTEGER NOT NULL,
+  PRIMARY KEY(transcript, number)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE said USING fts5(text, tokenize = "unicode61 remove_diacritics 2", columnsize = 0);
+PRAGMA user_version = {SCHEMA};
+"""
+
+_SEEN = "created, inode, size, place_offset, place_line, place_turns, id"
+
+Key = tuple[str, str]
+"""A transcript: its agent and its name."""
+Extent = tuple[str, str, str, int, int]
+"""How far a transcript was read: agent, name, when it began, the file's inode, bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What of a transcript is in here: ``size`` bytes of the file. ``place``: where its last turn begins."""
+
+    created: str
+    inode: int
+    size: int = 0
+    place: Place = BEGINNING
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A turn's text. Number 0 is the session's title."""
+
+    number: int
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is new of a transcript: its title and ``turns``, those behind ``kept`` others.
+
+    ``before``: what was seen of it when it was read, if it was.
+    """
+
+    key: Key
+    before: Seen | None
+    seen: Seen
+    kept: int
+    turns: list[Told]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A turn in which something was found, and the part of its text with the places of the words."""
+
+    turn: int
+    at: str
+    text: str
+    marks: list[tuple[int, int]]
+
+
+class Words:
+    """A connection to one of the files, or to one in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises FileNotFoundError where it is removed in this moment."""
+        self.path = path
+        if path is None:
+            self._database = sqlite3.connect(":memory:", isolation_level=None)
+            self._database.executescript(_TABLES)
+            return
+        access.check_database(path)
+        with _there(path):
+            self._database = self._opened(path)
+
+    def _opened(self, path: Path) -> sqlite3.Connection:
+        there = f"{path.absolute().as_uri()}?mode=rw"  # one that is removed is not made again
+        database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+        try:
+            database.execute("PRAGMA synchronous = NORMAL")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != SCHEMA:
+                raise sqlite3.DatabaseError(f"of another version: {version}")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def close(self) -> None:
+        self._database.close()
+
+    def extents(self) -> Iterator[Extent]:
+        """How far each transcript was read, as the index says it of its own."""
+        return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
+
+    def seen(self, key: Key) -> Seen | None:
+        row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
+        return _seen(*row) if row is not None else None
+
+    def put(self, batch: Iterable[Work]) -> None:
+        """Add what is new, at once; what another process has been quicker with is left as it is."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            for work in batch:
+                self._put(work)
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def found(self, question: str, since: str | None) -> list[int]:
+        """The turns in which everything is that was asked for, newest first; each names its transcript (``of``)."""
+        earliest = _seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        rows = self._database.execute(
+            "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? ORDER BY rowid DESC", (question, earliest)
+        )
+        return [row for (row,) in rows]
+
+    def key(self, transcript: int) -> Key:
+        row = self._database.execute("SELECT agent, name FROM transcripts WHERE id = ?", (transcript,)).fetchone()
+        return row[0], row[1]
+
+    def numbers(self, transcript: int) -> dict[int, int]:
+        """The turns of a transcript by what ``found`` calls them."""
+        return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
+
+    def excerpt(self, question: str, doc: int) -> Excerpt | None:
+        """None where the turn has changed meanwhile."""
+        row = self._database.execute(
+            "SELECT snippet(said, 0, ?, ?, '…', ?), number, at FROM said JOIN turns ON doc = said.rowid"
+            " WHERE said MATCH ? AND said.rowid = ? AND transcript = ?",
+            (phrases.BEGIN, phrases.END, _EXCERPT, question, doc, of(doc)),
+        ).fetchone()
+        return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
+
+    def turns(self, key: Key) -> list[Told]:
+        rows = self._database.execute(
+            "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
+            " WHERE agent = ? AND name = ? ORDER BY number",
+            key,
+        )
+        return [Told(*row) for row in rows]
+
+    def check(self) -> None:
+        """Raises sqlite3.DatabaseError where SQLite finds something wrong."""
+        if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("it is damaged")
+        self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
+
+    def _put(self, work: Work) -> None:
+        if self.seen(work.key) != work.before:
+            return
+        seen, place = work.seen, work.seen.place
+        extent = seen.created, seen.inode, seen.size, place.offset, place.line, place.turns
+        if work.before is None:
+            values = (None, *work.key, *extent)
+            id = self._database.execute(f"INSERT INTO transcripts VALUES ({_marks(values)})", values).lastrowid or 0
+        else:
+            id = work.before.id
+            self._database.execute(
+                "UPDATE transcripts SET created = ?, inode = ?, size = ?, place_offset = ?, place_line = ?,"
+                " place_turns = ? WHERE id = ?",
+                (*extent, id),
+            )
+        self._remove(id, work.kept)
+        self._add(id, work.turns)
+
+    def _remove(self, transcript: int, kept: int) -> None:
+        """The title, and the turns behind those that are kept."""
+        docs = self._database.execute(
+            "SELECT doc FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+        ).fetchall()
+        self._database.executemany("DELETE FROM said WHERE rowid = ?", docs)
+        self._database.execute(
+            "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
+        )
+
+    def _add(self, transcript: int, turns: list[Told]) -> None:
+        """Each under its time and its transcript: so the newest are found first, and nothing else has to be read."""
+        taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
+        for turn in turns:
+            doc = (_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
+            while doc in taken:
+                doc += 1 << _TRANSCRIPT_BITS
+            taken.add(doc)
+            self._database.execute("INSERT INTO said(rowid, text) VALUES (?, ?)", (doc, turn.text))
+            self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
+
+
+def agrees(words: Words, key: Key, path: Path) -> bool:
+    """Whether what would be found in a transcript is what it says, as far as it has been read."""
+    seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
+    try:
+        reading = Reading(path)
+    except FileNotFoundError:
+        return seen is None or words.seen(key) is None
+    except (OSError, NewerFormat):
+        return True  # said where the file is looked at
+    with closing(reading):
+        if seen is None:
+            return True
+        header = reading.header or reading.remade_header()
+        if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
+            return True  # the next search reads it anew
+        reading.size = min(reading.size, seen.size)
+        said = {turn.number: phrases.separated(turn.text) for turn in Turns(BEGINNING).read(reading)}
+    last = max(said, default=0)  # of which more was read, if its last line lacked the newline
+    whole = {number: text for number, text in said.items() if text and number != last}
+    return (
+        whole == {number: text for number, text in told.items() if 0 < number < last}
+        and told.get(last, "").startswith(said.get(last, ""))
+        and max(told, default=0) <= last + 1
+    )
+
+
+def of(doc: int) -> int:
+    """The transcript that a turn belongs to."""
+    return doc & _TRANSCRIPT
+
+
+def when(doc: int) -> int:
+    """The second in which a turn began, more or less."""
+    return doc >> _TRANSCRIPT_BITS
+
+
+def table(layout: Layout, digit: str) -> Path | None:
+    """The file of a digit, made if it is missing: the first one, where two were made at the same moment.
+
+    A store that is only read has none.
+    """
+    if layout.is_only_read:
+        return None
+    found = layout.words(digit)
+    for path in found[1:]:
+        layout.remove_words(path)
+    return found[0] if found else _made(layout.new_words(digit))
+
+
+def _made(path: Path) -> Path:
+    """Whole under its name, so that nobody opens half of one."""
+    new = path.with_suffix(".new")
+    os.close(access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+    try:
+        with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
+            database.execute("PRAGMA synchronous = OFF")  # what a power loss leaves of it is made anew
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(_TABLES)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    return path
+
+
+@contextmanager
+def _there(path: Path) -> Iterator[None]:
+    """Whatever SQLite makes of it: where the file is removed in this moment, FileNotFoundError."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from problem
+        raise
+
+
+def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> Seen:
+    return Seen(created, inode, size, Place(offset, line, turns), id)
+
+
+def _seconds(at: str) -> int:
+    normal = clock.normalized(at)
+    return max(0, int(datetime.fromisoformat(normal).timestamp())) if normal is not None else 0
+
+
+def _marks(values: tuple[object, ...]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """An excerpt as one line, and the places of what was found in it."""
+    text = phrases.joined(text).replace(phrases.BETWEEN, _BETWEEN)
+    pieces = re.split(f"[{phrases.BEGIN}{phrases.END}]", " ".join(text.split()))
+    marks, at = [], 0
+    for number, piece in enumerate(pieces):
+        if number % 2:
+            marks.append((at, at + len(piece)))
+        at += len(piece)
+    return _cut("".join(pieces), marks)
+
+
+def _cut(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+    """No more than the longest, from a third of that before the first place on."""
+    if len(text) <= _LONGEST:
+        return text, marks
+    start = max(0, min(marks[0][0] - _LONGEST // 3, len(text) - _LONGEST)) if marks else 0
+    end = start + _LONGEST
+    shown = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+    shift = start - bool(start)
+    return shown, [(begins - shift, min(ends, end) - shift) for begins, ends in marks if start <= begins < end]

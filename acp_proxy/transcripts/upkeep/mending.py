@@ -1,0 +1,184 @@
+"""Damage taken out of files that others append to meanwhile.
+
+A file is never moved, replaced or shortened: running proxies hold it open. What is damaged is overwritten where it
+lies, by a note of the gap where that fits, else by spaces; newlines stay, or are put in, so that every intact entry
+stands on a line of its own. Who appends never touches old bytes, so no proxy has to wait. A copy is made first. What a
+crash leaves half mended is damage again, and mended by the next run.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from acp_proxy.errors import Unmendable
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.reading import Reading, cut
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.upkeep import damage
+from acp_proxy.transcripts.upkeep.damage import Stretch
+from acp_proxy.wire import clock, record
+from acp_proxy.wire.record import Header
+
+REPAIR = "repair"
+"""The reason that a note of a gap gives, and the run that it stands under: no connection said it."""
+
+_CHUNK = 1024 * 1024
+_SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
+_NEVER_SAID = {damage.SECOND_HEADER}
+"""Nothing of the conversation is missing without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What is written over a stretch: ``header`` at its beginning, or ``note`` where it has a line of its own."""
+
+    stretch: Stretch
+    header: bytes = b""
+    note: bytes = b""
+
+    def over(self, data: bytes, start: int) -> bytes:
+        """The new bytes of one piece of the stretch, which begins at ``start`` in the file."""
+        new = bytearray(data.translate(_SPACES))
+        if self.stretch.behind and start == self.stretch.offset:
+            new[0] = 10
+        if (self.stretch.before or self.stretch.ends) and start + len(data) == self.stretch.end:
+            new[-1] = 10
+        if self.note and (at := new.find(b" " * len(self.note))) >= 0:
+            new[at : at + len(self.note)] = self.note
+        if start == self.stretch.offset:
+            new[: len(self.header)] = self.header
+        return bytes(new)
+
+
+def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Patch]:
+    """``header``: what the file should begin with, where that is broken."""
+    for stretch in stretches:
+        if stretch.begins and header is not None:
+            if text := fitting(header, stretch):
+                yield Patch(stretch, header=text)
+        elif set(stretch.kinds) <= _NEVER_SAID:
+            yield Patch(stretch)
+        else:
+            yield Patch(stretch, note=_note(stretch.last or stretch.next))
+
+
+def fitting(header: Header, stretch: Stretch) -> bytes:
+    """The header, or a shorter form of it, if it fits into the bytes of the broken one; else nothing."""
+    room = stretch.length - (stretch.before or stretch.ends)
+    lines = (record.encode_header(each)[:-1] for each in (header, header.but(agent={})))
+    return next((line for line in lines if len(line) <= room), b"")
+
+
+def remade(reading: Reading) -> Header | None:
+    """What a transcript without a header should begin with. None where its session is not to be found."""
+    header = reading.remade_header()
+    if header is None:
+        return None
+    began = header.created_at or next((line.entry.at for line in reading.lines() if line.entry is not None), "")
+    parents = header.forked_from or sorted(reading.also - {header.session})
+    return header.but(created_at=began, forked_from=parents)
+
+
+def mend_transcript(path: Path, copy: Path) -> int:
+    """How many stretches were mended; a copy is made if there are any. Raises OSError, NewerFormat, Unmendable."""
+    with _alone(path) as fd:
+        reading = Reading(path)
+        try:
+            reading.settle()
+            header = remade(reading) if reading.header is None else None
+            if reading.header is None and header is None:
+                raise Unmendable(f"{path}: nothing in it says whose session it is. It is left as it is.")
+            if next(patches(damage.of_transcript(reading), header), None) is None:
+                return 0
+            _back_up(path, fd, reading.size, copy)
+            done, lost = 0, False
+            for patch in patches(damage.of_transcript(reading), header):
+                _write(fd, patch)
+                done, lost = done + 1, lost or bool(patch.note)
+            os.fsync(fd)
+            if lost and reading.is_complete:  # there was no room for a note in its place
+                _append_note(path, reading)
+            return done
+        finally:
+            reading.close()
+
+
+def mend_journal(path: Path, copy: Path) -> int:
+    """The same for a journal, where no note is left."""
+    with _alone(path) as fd:
+        size = os.fstat(fd).st_size
+        lines = list(damage.of_journal(cut(partial(access.read_at, fd), 0, size)))
+        if lines:
+            _back_up(path, fd, size, copy)
+        for stretch in lines:
+            _write(fd, Patch(stretch))
+        os.fsync(fd)
+        return len(lines)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[int]:
+    """The file, opened to be written over; no other is mended in its folder. Raises OSError, Unmendable."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(access.alone_in(path.parent))
+        except BlockingIOError as problem:
+            raise Unmendable(
+                f"{path.parent}: another repair, or a compaction, is under way. Try again when it has ended."
+            ) from problem
+        fd = access.open_private(path, os.O_RDWR)
+        stack.callback(os.close, fd)
+        yield fd
+
+
+def _write(fd: int, patch: Patch) -> None:
+    at, end = patch.stretch.offset, patch.stretch.end
+    while at < end:
+        data = access.read_at(fd, min(_CHUNK, end - at), at)
+        new = patch.over(data, at)
+        access.write_at(fd, new, at)
+        at += len(data)
+        if patch.note in new:
+            patch = replace(patch, note=b"")
+
+
+def _note(beside: damage.Beside | None) -> bytes:
+    at = beside.at if beside is not None else clock.stamp(time.time())
+    return record.encode_note(at, REPAIR, {"type": record.GAP, "reason": REPAIR})[:-1]
+
+
+def _append_note(path: Path, reading: Reading) -> None:
+    last = None
+    for line in reading.lines():
+        last = line.entry or last
+    transcript = Transcript(path)
+    try:
+        transcript.append(_note(damage.Beside(0, last.at, "") if last is not None else None) + b"\n")
+        transcript.sync()
+    finally:
+        transcript.close()
+
+
+def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
+    """A copy, on the disk before anything is changed. Raises OSError; then there is none."""
+    access.make_directory(copy.parent)
+    out = access.open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        with os.fdopen(out, "wb") as file:
+            at = 0
+            while at < size and (data := access.read_at(fd, min(_CHUNK, size - at), at)):
+                file.write(data)
+                at += len(data)
+            file.flush()
+            os.fsync(out)
+        if os.stat(path).st_ino != os.fstat(fd).st_ino:
+            raise FileNotFoundError(2, "it was deleted meanwhile", str(path))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            copy.unlink(missing_ok=True)
+        raise

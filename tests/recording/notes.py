@@ -1,0 +1,121 @@
+"""A recorder over a real store, and what it has kept; and a disk without room."""
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acp_proxy.core.effects import (
+    Begin,
+    BeginTurn,
+    Identify,
+    Keep,
+    Recording,
+)
+from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire.jsonrpc import Peer
+
+SECONDS = 20.0
+NAME = "some-agent"
+MOST_OPEN_FILES = 64
+
+
+class Notes:
+    """A recorder over a real store, and what it said."""
+
+    def __init__(self, store: Store, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
+        self.store = store
+        self.warnings: list[str] = []
+        self.recorder = Recorder(store, ["agent"], None, fsync, self.warnings.append, mask)
+
+    def put(self, *effects: Recording) -> None:
+        for effect in effects:
+            self.recorder.add(effect)
+        self.recorder.flush()
+
+    def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
+        self.put(Identify(NAME, "1.0"), Begin(session, "/project", [], origin))
+
+    def kept(self, session: str = "s") -> list[dict[str, Any]]:
+        """The entries of a transcript that can be read, without the header."""
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            values = [line.entry for line in reading.lines()]
+        finally:
+            reading.close()
+        return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]
+
+    def said(self, session: str = "s") -> list[Any]:
+        """The texts of the updates that are kept; a note stands as its type."""
+        return [entry["note"]["type"] if entry["note"] else text_of(entry["value"]) for entry in self.kept(session)]
+
+    def is_recording(self) -> bool:
+        return self.recorder.is_recording
+
+    def is_complete(self, session: str = "s") -> bool:
+        reading = self.store.read(self.recorder.agent, session)
+        try:
+            return reading.is_complete
+        finally:
+            reading.close()
+
+    def path(self, session: str = "s") -> Path:
+        [found] = [
+            path
+            for path in self.store.root.glob("transcripts/*/*.jsonl")
+            if path.name != "state.jsonl" and json.loads(path.read_bytes().split(b"\n")[0])["sessionId"] == session
+        ]
+        return found
+
+
+def update(text: str, session: str = "s") -> bytes:
+    content = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
+
+
+def said(text: str, session: str = "s") -> Keep:
+    return Keep(session, Peer.AGENT, update(text, session))
+
+
+def prompted(text: str, session: str = "s") -> tuple[BeginTurn, Keep]:
+    message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
+    return BeginTurn(session), Keep(session, Peer.CLIENT, json.dumps(message).encode())
+
+
+def text_of(value: Any) -> str:
+    params = value["params"]
+    return str(params["prompt"] if "prompt" in params else params["update"]["content"]["text"])
+
+
+@contextmanager
+def full_disk(after: int = 0) -> Iterator[None]:
+    """No file of this process can grow past so many bytes."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a module would be taken for a whole one
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = compiles
+        signal.signal(signal.SIGXFSZ, before)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The pace of new tries, in the test's hands."""
+    now = Clock()
+    monkeypatch.setattr("time.monotonic", lambda: now.seconds)
+    return now

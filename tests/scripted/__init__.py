@@ -1,0 +1,1 @@
+"""An agent for tests: it plays what a script says, on threads, and can offer whatever a test wants."""

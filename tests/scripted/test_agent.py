@@ -1,0 +1,522 @@
+"""The scripted agent by itself: what it promises to the end-to-end tests."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import acp
+import anyio
+import pytest
+from acp import schema
+
+from acp_proxy.demo.telling import tell
+from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind
+
+SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
+AGENT = [sys.executable, "-m", "tests.scripted.agent"]
+ALL = "resume,list,load,delete,close,fork"
+
+Start = Callable[..., Client]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts agents that share one memory."""
+    clients: list[Client] = []
+
+    def start_agent(*options: str, script: str | dict[str, Any] | None = None, **kwargs: Any) -> Client:
+        command = [*AGENT, "--memory", str(tmp_path / "memory"), *options]
+        if isinstance(script, str):
+            command += ["--script", str(SCRIPTS / f"{script}.json")]
+        elif script is not None:
+            written = tmp_path / f"script-{len(clients)}.json"
+            written.write_text(json.dumps(script))
+            command += ["--script", str(written)]
+        clients.append(Client(command, **kwargs))
+        return clients[-1]
+
+    yield start_agent
+    for client in clients:
+        client.close()
+
+
+def opened(client: Client, cwd: Path) -> str:
+    client.request("initialize", {"protocolVersion": 1})
+    session = client.request("session/new", {"cwd": str(cwd), "mcpServers": []})["sessionId"]
+    assert isinstance(session, str)
+    return session
+
+
+def prompt(session: str, text: str) -> dict[str, Any]:
+    return {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+
+
+def place(session: str, cwd: Path) -> dict[str, Any]:
+    return {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
+
+
+def kinds(updates: list[dict[str, Any]]) -> list[str]:
+    return [update["sessionUpdate"] for update in updates]
+
+
+def text_said(updates: list[dict[str, Any]]) -> str:
+    return "".join(told.text for told in tell(updates) if told.kind == "agent")
+
+
+def code_of(client: Client, method: str, params: Any) -> Any:
+    with pytest.raises(RequestFailed) as refusal:
+        client.request(method, params)
+    return refusal.value.code
+
+
+# The agent without a script.
+
+
+def test_offers_resume_alone_unless_told_otherwise(start: Start, tmp_path: Path) -> None:
+    client = start()
+    result = client.request("initialize", {"protocolVersion": 1})
+    assert result["protocolVersion"] == 1
+    assert result["agentInfo"]["name"] == "acp-proxy-demo-agent"
+    assert result["agentCapabilities"]["loadSession"] is False
+    assert result["agentCapabilities"]["sessionCapabilities"] == {"resume": {}}
+    session = client.request("session/new", {"cwd": str(tmp_path), "mcpServers": []})["sessionId"]
+    for method in ("list", "load", "delete", "close", "fork"):
+        assert code_of(client, f"session/{method}", place(session, tmp_path)) == -32601
+
+
+def test_the_name_and_what_is_offered_are_parameters(start: Start) -> None:
+    result = start("--capabilities", "list,load", "--name", "other").request("initialize", {"protocolVersion": 1})
+    assert result["agentInfo"]["name"] == "other"
+    assert result["agentCapabilities"]["loadSession"] is True
+    assert result["agentCapabilities"]["sessionCapabilities"] == {"list": {}}
+    assert "agentInfo" not in start("--no-info").request("initialize", {"protocolVersion": 1})
+    nothing = start("--capabilities", "none").request("initialize", {"protocolVersion": 1})["agentCapabilities"]
+    assert nothing["sessionCapabilities"] == {}
+
+
+def test_the_built_in_turn_has_one_of_each_kind(start: Start, tmp_path: Path) -> None:
+    client = start()
+    session = opened(client, tmp_path)
+    assert client.request("session/prompt", prompt(session, "a note on otters")) == {"stopReason": "end_turn"}
+    updates = client.updates(session)
+    assert [told.kind for told in tell(updates)] == ["thought", "plan", "tool call", "image", "agent"]
+    assert kinds(updates)[0] == "available_commands_update"
+    assert kinds(updates)[-1] == "usage_update"
+    assert "a note on otters" in text_said(updates)
+    call = next(told.about for told in tell(updates) if told.kind == "tool call")
+    assert (call["kind"], call["status"], call["content"][0]["type"]) == ("edit", "completed", "diff")
+
+
+def test_a_resumed_session_is_remembered_by_a_new_process(start: Start, tmp_path: Path) -> None:
+    first = start()
+    session = opened(first, tmp_path)
+    first.request("session/prompt", prompt(session, "the first words"))
+    first.request("session/prompt", prompt(session, "the second words"))
+    first.kill()
+    second = start()
+    assert second.request("session/resume", place(session, tmp_path)) == {}
+    assert second.updates() == []
+    second.request("session/prompt", prompt(session, "and now?"))
+    assert "I remember 2 earlier prompts; the first was: the first words" in text_said(second.updates(session))
+
+
+def test_a_session_of_which_nothing_is_known_is_not_found(start: Start, tmp_path: Path) -> None:
+    client = start("--capabilities", ALL)
+    for method in ("resume", "load", "fork", "close"):
+        assert code_of(client, f"session/{method}", place("../../etc/passwd", tmp_path)) == -32002
+    assert code_of(client, "session/prompt", prompt("nobody", "hello")) == -32002
+
+
+def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
+    client = start("--capabilities", ALL)
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "otters\nand more"))
+    [entry] = client.request("session/list", {"cwd": str(tmp_path)})["sessions"]
+    assert (entry["sessionId"], entry["cwd"], entry["title"]) == (session, str(tmp_path), "otters")
+    assert entry["updatedAt"].endswith("Z")
+    assert client.request("session/list", {"cwd": "/elsewhere"}) == {"sessions": []}
+    assert code_of(client, "session/list", {"cursor": "x"}) == -32602
+
+    since = client.mark()
+    request_id = client.start_request("session/load", place(session, tmp_path))
+    assert client.result_of(request_id) == {}
+    assert kinds(client.updates(session, since)) == ["user_message_chunk", "agent_message_chunk"]
+    assert client.position_of_answer(request_id) == since + 2
+
+    fork = client.request("session/fork", place(session, tmp_path))["sessionId"]
+    since = client.mark()
+    client.request("session/prompt", prompt(fork, "and now?"))
+    assert "the first was: otters" in text_said(client.updates(fork, since))
+    assert client.request("session/close", {"sessionId": fork}) == {}
+
+    assert client.request("session/delete", {"sessionId": session}) == {}
+    assert client.request("session/delete", {"sessionId": session}) == {}
+    assert [one["sessionId"] for one in client.request("session/list")["sessions"]] == [fork]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("initialize", {}),
+        ("initialize", {"protocolVersion": True}),
+        ("session/new", None),
+        ("session/new", {"cwd": "relative"}),
+        ("session/new", {"cwd": 1}),
+        ("session/new", {"cwd": "/", "mcpServers": {}}),
+        ("session/new", ["/"]),
+        ("session/resume", {"cwd": "/"}),
+        ("session/prompt", {"sessionId": "x"}),
+        ("session/prompt", {"sessionId": "x", "prompt": ["text"]}),
+        ("session/prompt", {"sessionId": "x", "prompt": [{"type": "text"}]}),
+    ],
+)
+def test_invalid_parameters_are_refused(start: Start, method: str, params: Any) -> None:
+    assert code_of(start(), method, params) == -32602
+
+
+def test_ids_come_back_as_they_were(start: Start) -> None:
+    client = start()
+    for request_id in ("a", 7, "7", None, 2**53 - 1):
+        client.send({"jsonrpc": "2.0", "id": request_id, "method": "nothing"})
+    client.wait_for(lambda one: one["id"] == 2**53 - 1)
+    assert [one["id"] for one in client.messages()] == ["a", 7, "7", None, 2**53 - 1]
+
+
+def test_what_is_no_message_is_refused_and_the_agent_goes_on(start: Start) -> None:
+    client = start()
+    for line in (b"{", b"42", b"[]", b'"\xff"', b"[" * 100_000, b'{"id":[],"method":"x"}'):
+        client.send_line(line)
+    client.request("initialize", {"protocolVersion": 1})
+    errors = [one["error"]["code"] for one in client.messages()[:-1]]
+    assert errors == [-32700, -32600, -32600, -32700, -32700, -32600]
+    assert all(one["id"] is None for one in client.messages()[:-1])
+
+
+def test_requests_sent_at_once_are_answered_in_order(start: Start, tmp_path: Path) -> None:
+    client = start()
+    requests = [("initialize", {"protocolVersion": 1}), ("session/new", {"cwd": str(tmp_path)})] * 2
+    ids = [client.start_request(method, params) for method, params in requests]
+    client.answer_of(ids[-1])
+    assert [one["id"] for one in client.messages() if "id" in one] == ids
+
+
+def test_ends_at_the_end_of_its_input(start: Start, tmp_path: Path) -> None:
+    client = start(script="cancel")
+    session = opened(client, tmp_path)
+    client.start_request("session/prompt", prompt(session, "search"))
+    client.wait_for_text("searching")
+    client.close_stdin()
+    assert client.wait() == 0
+
+
+def test_stays_when_it_is_told_to_ignore_what_ends_it(start: Start, tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    client = start("--ignore-eof", "--ignore-sigterm", "--pidfile", str(pidfile), script={"turns": [[{"sleep": 60}]]})
+    session = opened(client, tmp_path)
+    assert int(pidfile.read_text()) == client.pid
+    client.signal(signal.SIGTERM)
+    client.request("initialize", {"protocolVersion": 1})
+    client.start_request("session/prompt", prompt(session, "wait"))
+    client.close_stdin()
+    with pytest.raises(TimeoutError):
+        client.wait(0.2)
+    client.kill()
+    assert client.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "script", ["[]", "{", '{"turn": []}', '{"turns": [[{"say": 1}]]}', '{"turns": [[{"stop": "x", "exit": 1}]]}']
+)
+def test_a_script_that_cannot_be_played_is_a_usage_error(tmp_path: Path, script: str) -> None:
+    written = tmp_path / "script.json"
+    written.write_text(script)
+    with Client([*AGENT, "--script", str(written)]) as client:
+        assert client.wait() == 2
+
+
+# The scripts of the tests.
+
+
+def test_conversation_asks_for_permission_and_remembers(start: Start, tmp_path: Path) -> None:
+    client = start(script="conversation")
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "mend it"))
+    assert client.wait_for_method("session/request_permission")["params"]["sessionId"] == session
+    client.request("session/prompt", prompt(session, "and now?"))
+    told = tell(client.updates(session))
+    statuses = [one.about["status"] for one in told if one.kind == "tool call"]
+    assert statuses == ["completed", "completed", "completed", "failed"]
+    assert "the first was: mend it" in text_said(client.updates(session))
+
+
+def test_early_updates_come_before_the_answer_and_late_ones_after(start: Start, tmp_path: Path) -> None:
+    client = start(script="early-updates")
+    session = opened(client, tmp_path)
+    assert kinds(client.updates(session)) == ["available_commands_update", "current_mode_update"]
+    assert client.messages()[-1]["result"]["sessionId"] == session
+    client.request("session/prompt", prompt(session, "hello"))
+    client.wait_for_update("usage_update")
+    assert has_kind(client.messages()[-1], "usage_update")
+
+
+def test_echo_sends_each_text_block_back(start: Start, tmp_path: Path) -> None:
+    client = start(script="echo")
+    session = opened(client, tmp_path)
+    blocks = [{"type": "text", "text": "one {cwd}"}, {"type": "text", "text": "two"}]
+    client.request("session/prompt", {"sessionId": session, "prompt": blocks})
+    echoed = [
+        update["content"] for update in client.updates(session) if update["sessionUpdate"] == "user_message_chunk"
+    ]
+    assert echoed == blocks
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"), [("refuses-resume", -32603), ("null-result", None), ("replays-on-resume", {})]
+)
+def test_resume_is_answered_as_the_script_says(start: Start, tmp_path: Path, script: str, answer: Any) -> None:
+    client = start(script=script)
+    session = opened(client, tmp_path)
+    reply = client.answer_of(client.start_request("session/resume", place(session, tmp_path)))
+    assert (reply["error"]["code"] if "error" in reply else reply["result"]) == answer
+    assert ("tool_call" in kinds(client.updates(session))) == (script == "replays-on-resume")
+
+
+def test_a_resume_that_hangs_holds_up_nothing_else(start: Start, tmp_path: Path) -> None:
+    client = start(script="hangs-on-resume")
+    session = opened(client, tmp_path)
+    pending = client.start_request("session/resume", place(session, tmp_path))
+    client.notify("$/cancel_request", {"requestId": pending})
+    client.request("session/prompt", prompt(session, "hello"))
+    assert all(one.get("id") != pending for one in client.messages())
+
+
+def test_a_late_resume_is_answered_after_its_cancel(start: Start, tmp_path: Path) -> None:
+    client = start(script="late-on-resume")
+    pending = client.start_request("session/resume", place("any", tmp_path))
+    client.request("initialize", {"protocolVersion": 1})
+    client.notify("$/cancel_request", {"requestId": pending})
+    assert client.result_of(pending) == {}
+
+
+def test_prompts_fail_and_are_refused(start: Start, tmp_path: Path) -> None:
+    client = start(script="fails-prompt")
+    session = opened(client, tmp_path)
+    assert code_of(client, "session/prompt", prompt(session, "one")) == -32000
+    assert client.request("session/prompt", prompt(session, "two"))["stopReason"] == "refusal"
+    assert client.request("session/prompt", prompt(session, "three"))["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize("by", ["session/cancel", "$/cancel_request"])
+def test_a_cancel_ends_the_wait_of_its_turn_alone(start: Start, tmp_path: Path, by: str) -> None:
+    client = start(script="cancel")
+    sessions = [opened(client, tmp_path) for _ in range(2)]
+    turns = [client.start_request("session/prompt", prompt(session, "search")) for session in sessions]
+    client.wait_for(lambda _: all("tool_call" in kinds(client.updates(session)) for session in sessions))
+    client.notify(by, {"sessionId": sessions[0], "requestId": turns[0]})
+    assert client.result_of(turns[0]) == {"stopReason": "cancelled"}
+    assert "I stopped." in text_said(client.updates(sessions[0]))
+    assert "I stopped." not in text_said(client.updates(sessions[1]))
+    client.notify("session/cancel", {"sessionId": sessions[1]})
+    assert client.result_of(turns[1]) == {"stopReason": "cancelled"}
+
+
+def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path) -> None:
+    client = start(script="conversation", on_request=lambda request: NO_ANSWER)
+    session = opened(client, tmp_path)
+    turn = client.start_request("session/prompt", prompt(session, "mend it"))
+    client.wait_for_method("session/request_permission")
+    client.notify("session/cancel", {"sessionId": session})
+    assert client.result_of(turn) == {"stopReason": "cancelled"}
+
+
+@pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", -signal.SIGKILL)])
+def test_the_agent_dies_in_the_middle_of_its_second_turn(
+    start: Start, tmp_path: Path, script: str, status: int
+) -> None:
+    client = start(script=script)
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "one"))
+    with pytest.raises(OutputEnded):
+        client.request("session/prompt", prompt(session, "two"))
+    assert client.wait() == status
+    assert "I am about to" in text_said(client.updates(session))
+
+
+def test_terminal_uses_the_terminal_of_its_client(start: Start, tmp_path: Path) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def terminal(request: dict[str, Any]) -> Any:
+        asked.append((request["method"], request["params"].get("terminalId")))
+        return {
+            "terminal/create": {"terminalId": "t1"},
+            "terminal/output": {"output": "hello\n", "truncated": False, "exitStatus": {"exitCode": 0}},
+            "terminal/wait_for_exit": {"exitCode": 0},
+            "terminal/release": {},
+        }[request["method"]]
+
+    client = start(script="terminal", on_request=terminal)
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "run it"))
+    assert [method.removeprefix("terminal/") for method, _ in asked] == [
+        "create", "output", "wait_for_exit", "output", "release",
+    ]  # fmt: skip
+    assert {terminal_id for _, terminal_id in asked} == {None, "t1"}
+    assert {"type": "terminal", "terminalId": "t1"} in tell(client.updates(session))[0].about["content"]
+    assert "hello" in text_said(client.updates(session))
+
+
+def test_a_sub_agent_speaks_under_its_own_id(start: Start, tmp_path: Path) -> None:
+    client = start(script="sub-agent")
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "ask"))
+    client.wait_for_text("was not done")
+    assert len(client.updates(f"{session}-colleague")) == 4
+    assert text_said(client.updates(session)) == "I ask a colleague. It is answered."
+
+
+def test_banner_writes_lines_that_are_no_messages(start: Start, tmp_path: Path) -> None:
+    client = start(script="banner")
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "hello"))
+    raw = [line.raw for line in client.lines]
+    assert raw[:3] == [b"npm notice New major version of npm available! 10.8.2 -> 11.0.0\n", b"42\n", b"\n"]
+    batch = next(line.message for line in client.lines if isinstance(line.message, list))
+    assert batch[0]["params"]["sessionId"] == session
+
+
+def test_title_is_set_changed_and_cleared(start: Start, tmp_path: Path) -> None:
+    client = start(script="title")
+    session = opened(client, tmp_path)
+    for text in ("one", "two", "three"):
+        client.request("session/prompt", prompt(session, text))
+    infos = [update for update in client.updates(session) if update["sessionUpdate"] == "session_info_update"]
+    assert [info.get("title", "absent") for info in infos] == [
+        "What the agent calls it",
+        "absent",
+        "Another name",
+        None,
+    ]
+
+
+def test_flood_writes_every_numbered_chunk_in_order(start: Start, tmp_path: Path) -> None:
+    client = start(script={"turns": [[{"flood": {"count": 5000, "text": "chunk {i}", "batch": True}}]]})
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "go"))
+    texts = [update["content"]["text"] for update in client.updates(session) if "content" in update]
+    assert texts == [f"chunk {number}" for number in range(5000)]
+
+
+def test_flood_waits_for_a_client_that_does_not_read(start: Start, tmp_path: Path) -> None:
+    client = start(script="flood")
+    session = opened(client, tmp_path)
+    client.pause()
+    turn = client.start_request("session/prompt", prompt(session, "go"))
+    with pytest.raises(TimeoutError):
+        client.answer_of(turn, 0.1)
+    client.notify("session/cancel", {"sessionId": session})
+    client.resume()
+    assert client.result_of(turn) == {"stopReason": "cancelled"}
+
+
+def test_a_child_holds_stdout_after_the_agents_exit(start: Start, tmp_path: Path) -> None:
+    client = start(script="holds-stdout")
+    session = opened(client, tmp_path)
+    client.request("session/prompt", prompt(session, "one"))
+    client.start_request("session/prompt", prompt(session, "two"))
+    assert client.wait() == 0
+    with pytest.raises(TimeoutError):
+        client.wait_for_end(0.1)
+    os.kill(int((tmp_path / "child.pid").read_text()), signal.SIGKILL)
+    client.wait_for_end()
+
+
+def test_a_child_ends_with_the_agent_unless_it_ignores_that(start: Start, tmp_path: Path) -> None:
+    spawn = {"seconds": 60, "holds_stdout": True}
+    client = start(script={"turns": [[{"spawn": spawn}, {"close_stdout": True}, {"exit": 0}]]})
+    client.start_request("session/prompt", prompt(opened(client, tmp_path), "one"))
+    client.wait_for_end()
+    assert client.wait() == 0
+
+
+def test_a_script_amends_what_is_offered_and_answered(start: Start, tmp_path: Path) -> None:
+    script = {
+        "initialize": {"result": {"agentCapabilities": {"sessionCapabilities": {"resume": None}, "_meta": {"x": 1}}}},
+        "sessionIds": "counting",
+        "methods": {
+            "session/list": {"result": None},
+            "session/load": {},
+            "_demo/echo": {"before": [{"notify": "_demo/note", "params": {"of": "{session}"}}], "result": {"ok": True}},
+        },
+        "turns": [
+            [{"raw": '{"jsonrpc":"2.0",'}, {"line": '"method":"_demo/cut"}'}, {"result": {"stopReason": "end_turn"}}]
+        ],
+    }
+    client = start("--capabilities", "none", script=script)
+    capabilities = client.request("initialize", {"protocolVersion": 1})["agentCapabilities"]
+    assert capabilities["_meta"] == {"x": 1}
+    assert capabilities["sessionCapabilities"] == {"resume": None}
+    assert opened(client, tmp_path) == "session-1"
+    assert opened(client, tmp_path) == "session-2"
+    assert client.request("session/list") is None
+    assert client.request("session/load", place("session-1", tmp_path)) == {}
+    assert client.request("_demo/echo", {"sessionId": "session-2"}) == {"ok": True}
+    assert client.wait_for_method("_demo/note")["params"] == {"of": "session-2"}
+    client.request("session/prompt", prompt("session-1", "go"))
+    client.wait_for_method("_demo/cut")
+
+
+# The official SDK as the client: all that it receives meets its models.
+
+
+class Editor:
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+        self._came = anyio.Condition()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        async with self._came:
+            self.kinds.append(update.session_update)
+            self._came.notify_all()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        chosen = schema.AllowedOutcome(outcome="selected", option_id=options[0].option_id)
+        return schema.RequestPermissionResponse(outcome=chosen)
+
+    def on_connect(self, conn: acp.Agent) -> None:
+        pass
+
+    async def has_had(self, count: int, kind: str) -> None:
+        with anyio.fail_after(TIMEOUT):
+            async with self._came:
+                while self.kinds.count(kind) < count:
+                    await self._came.wait()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("script", [None, "conversation", "early-updates", "echo", "title"])
+async def test_the_official_client_understands_every_update(tmp_path: Path, script: str | None) -> None:
+    editor = Editor()
+    options = ["--memory", str(tmp_path / "memory"), "--capabilities", ALL]
+    options += ["--script", str(SCRIPTS / f"{script}.json")] if script else []
+    async with acp.spawn_agent_process(cast(acp.Client, editor), *AGENT, *options) as (agent, _):
+        offered = await agent.initialize(acp.PROTOCOL_VERSION)
+        assert offered.agent_capabilities is not None
+        assert offered.agent_capabilities.load_session
+        session = (await agent.new_session(str(tmp_path), mcp_servers=[])).session_id
+        for text in ("first", "second", "third"):
+            turn = await agent.prompt(session, [acp.text_block(text)])
+            assert turn.stop_reason == "end_turn"
+        listed = await agent.list_sessions(cwd=str(tmp_path))
+        assert [one.title for one in listed.sessions] == ["first"]
+        echoed = editor.kinds.count("user_message_chunk")
+        await agent.load_session(cwd=str(tmp_path), session_id=session)
+        await editor.has_had(echoed + 3, "user_message_chunk")
+        await agent.resume_session(cwd=str(tmp_path), session_id=session)
+        fork = await agent.fork_session(cwd=str(tmp_path), session_id=session)
+        await agent.close_session(fork.session_id)

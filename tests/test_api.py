@@ -1,0 +1,103 @@
+"""What docs/python-api.md says is true of the package."""
+
+import os
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import acp_proxy
+from acp_proxy import NoStore, NoSuchSession
+from acp_proxy.errors import AcpProxyError
+from tests.stored import EPOCH, Both, chunk, store_session
+
+PAGE = Path(__file__).parent.parent / "docs" / "python-api.md"
+SECONDS = 20.0
+CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Edit login.py", "status": "pending"}
+DONE = {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    store = Both(tmp_path / "store")
+    store_session(store, "older", ("Hello", [chunk("Hi")]), agent="@scope/other", cwd="/elsewhere")
+    updates = [chunk("Look", "agent_thought_chunk"), chunk("I "), chunk("will."), CALL, DONE, chunk("Done.")]
+    store_session(store, "newer", ("Fix the login", updates), ("And now?", []), at=EPOCH + 60)
+    return store.root
+
+
+def test_the_script_of_the_page_runs_as_it_stands(root: Path) -> None:
+    [script] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    environment = os.environ | {"ACP_PROXY_STORE": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], env=environment, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "newer agent Fix the login",
+        "older other Hello",
+        "1. Fix the login",
+        "   1 tool calls, then: I will.",
+        "",
+        "Done.",
+        "2. And now?",
+        "   0 tool calls, then: ",
+    ]
+
+
+def test_a_session_says_what_a_list_says_and_when_it_was_made(root: Path) -> None:
+    session = acp_proxy.open_store(root).session("older")
+    assert (session.id, session.agent, session.cwd, session.title) == ("older", "other", "/elsewhere", "Hello")
+    assert session.created == session.updated == datetime.fromtimestamp(EPOCH, UTC)
+
+
+def test_a_turn_has_what_was_said_and_done(root: Path) -> None:
+    first, second = acp_proxy.open_store(str(root)).session("newer").turns()
+    assert (first.number, first.user, first.agent) == (1, "Fix the login", "I will.\n\nDone.")
+    assert (first.tool_calls, first.stop_reason, first.error) == (("Edit login.py",), "end_turn", None)
+    assert first.started == datetime.fromtimestamp(EPOCH + 60, UTC)
+    assert (second.user, second.agent, second.tool_calls) == ("And now?", "", ())
+
+
+def test_entries_are_the_lines_behind_the_header_without_what_is_damaged(root: Path) -> None:
+    session = acp_proxy.open_store(root).session("older")
+    [path] = root.glob("transcripts/*/older*.jsonl")
+    with path.open("ab") as file:
+        file.write(b'{"at":"\xff\n' + b"[" * 100_000 + b'\n"text"\n{"at":')
+    entries = list(session.entries())
+    assert [entry["from"] for entry in entries] == ["client", "agent", "agent"]
+    assert entries[0]["message"] == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "session/prompt",
+        "params": {"sessionId": "older", "prompt": [{"type": "text", "text": "Hello"}]},
+    }
+
+
+def test_a_store_that_is_not_there_is_said_to_be_missing_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoStore, match="ACP_PROXY_STORE"):
+        acp_proxy.open_store(tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_that_is_not_there_is_said_to_be_missing_and_a_beginning_is_no_id(root: Path) -> None:
+    store = acp_proxy.open_store(root)
+    for id in ("nobody", "new", ""):
+        with pytest.raises(NoSuchSession, match=r"sessions\(\)"):
+            store.session(id)
+
+
+def test_each_error_is_one_that_a_person_can_mend() -> None:
+    assert issubclass(NoStore, AcpProxyError)
+    assert issubclass(NoSuchSession, AcpProxyError)
+
+
+def test_the_package_alone_loads_nothing_and_has_no_other_names() -> None:
+    program = "import sys; before = set(sys.modules); import acp_proxy; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert done.stdout.split() == ["acp_proxy"]
+    with pytest.raises(AttributeError):
+        acp_proxy.nothing_of_the_kind  # type: ignore[attr-defined] # noqa: B018

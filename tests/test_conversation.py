@@ -1,0 +1,250 @@
+import json
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from acp_proxy import conversation
+from acp_proxy.conversation import Begun, Call, Note, Other, Plan, Said, Turn
+from acp_proxy.transcripts.store import Store
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.stored import EPOCH, chunk, message, store_session
+
+STAMP = "2023-11-14T22:13:20.000Z"
+
+
+def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[Turn]:
+    store = Store(tmp_path / "store")
+    store_session(store, "s", *turns, **options)
+    return read(store)
+
+
+def read(store: Store) -> list[Turn]:
+    reading = store.read(store.agents()[0], "s")
+    try:
+        return list(conversation.turns(reading, "s"))
+    finally:
+        reading.close()
+
+
+def said(item: conversation.Item) -> tuple[str, str]:
+    assert isinstance(item, Said)
+    return item.speaker, "".join(map(conversation.words, item.blocks))
+
+
+def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
+    return {"sessionUpdate": name, "toolCallId": id, **fields}
+
+
+def test_a_turn_has_what_was_said_in_order_each_message_once(tmp_path: Path) -> None:
+    [turn] = told(
+        tmp_path,
+        (
+            "Fix the login",
+            [chunk("hm", "agent_thought_chunk"), chunk("Look"), chunk("ing."), tool("1", title="read"), chunk("Done.")],
+        ),
+    )
+    assert (turn.number, turn.at, turn.stop, turn.error) == (1, STAMP, "end_turn", None)
+    assert [said(item) for item in turn.items if isinstance(item, Said)] == [
+        ("user", "Fix the login"),
+        ("thought", "hm"),
+        ("agent", "Looking."),
+        ("agent", "Done."),
+    ]
+    assert isinstance(turn.items[3], Call)
+
+
+def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
+    diff = {"type": "diff", "path": "/a", "oldText": "x", "newText": "y"}
+    done = tool("1", "tool_call_update", status="completed", content=[diff])
+    [turn] = told(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
+    assert turn.items[1:] == [
+        Call("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
+    ]
+
+
+def test_a_call_that_a_later_turn_changes_is_told_there_with_what_changed(tmp_path: Path) -> None:
+    first, second = told(
+        tmp_path,
+        ("one", [tool("1", title="Build", status="completed")]),
+        ("two", [tool("1", "tool_call_update", title="Build again")]),
+    )
+    assert isinstance(first.items[1], Call)
+    assert second.items[1:] == [Call("1", {"title": "Build again"}, is_new=False)]
+
+
+def test_the_calls_of_a_turn_without_an_answer_keep_their_status(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s")
+    params: dict[str, Any] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}
+    running = {"sessionId": "s", "update": tool("1", title="Build", status="in_progress")}
+    with path.open("ab") as file:
+        file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params}))
+        file.write(message(STAMP, Peer.AGENT, {"method": "session/update", "params": running}))
+    [turn] = read(store)
+    assert (turn.stop, turn.error) == (None, None)
+    assert turn.items[1:] == [Call("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
+
+
+def test_a_prompt_that_failed_says_why(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
+    assert (turn.stop, turn.error) == (None, "Authentication required")
+
+
+def test_what_the_transcript_notes_stands_behind_the_turn_in_which_it_happened(tmp_path: Path) -> None:
+    notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
+    [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
+    assert turn.items[2:] == [Note(record.GAP, "ENOSPC"), Note(record.HANDOVER, "t")]
+
+
+def test_an_imported_conversation_has_its_turns(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s", origin=record.IMPORTED)
+    history = [chunk("one", "user_message_chunk"), chunk("1"), chunk("two", "user_message_chunk"), chunk("2")]
+    with path.open("ab") as file:
+        for update in history:
+            value = {"method": "session/update", "params": {"sessionId": "s", "update": update}}
+            file.write(message(STAMP, Peer.AGENT, value))
+        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
+        file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
+    turns = read(store)
+    assert [turn.number for turn in turns] == [1, 2, 3]
+    assert [[said(item) for item in turn.items] for turn in turns] == [
+        [("user", "one"), ("agent", "1")],
+        [("user", "two"), ("agent", "2")],
+        [("user", "three")],
+    ]
+
+
+def test_a_users_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
+    assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
+
+
+def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path: Path) -> None:
+    shown = [{"type": "terminal", "terminalId": "1"}, {"type": "content", "content": {"type": "text", "text": "x"}}]
+    meta: list[dict[str, Any]] = [{"terminal_info": {"cwd": "/"}}, {"terminal_output": {"data": "a"}}]
+    calls = [
+        tool("1", title="Run", content=shown, _meta=meta[0]),
+        tool("1", "tool_call_update", _meta=meta[1]),
+        tool("1", "tool_call_update", _meta={"terminal_output": {"data": "b"}}),
+        tool("1", "tool_call_update", status="completed", _meta={"terminal_exit": {"exit_code": 0}}),
+        tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
+    ]
+    [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
+    run, other = (item for item in turn.items if isinstance(item, Call))
+    assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
+    assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
+    assert other.fields["content"] == shown
+
+
+def test_optional_kinds_are_shown(tmp_path: Path) -> None:
+    compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
+    [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
+    assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
+
+
+def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    path = store_session(store, "s")
+    with path.open("ab") as file:
+        for number, words in enumerate(("one", "two")):
+            params = {"sessionId": "s", "prompt": [{"type": "text", "text": words}]}
+            file.write(message(STAMP, Peer.CLIENT, {"id": number, "method": "session/prompt", "params": params}))
+    assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
+
+
+def test_plans_and_unknown_updates_are_whole(tmp_path: Path) -> None:
+    plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
+    new = {"sessionUpdate": "new_kind", "before": 10}
+    [turn] = told(tmp_path, ("go", [plan, new]))
+    assert set(map(json.dumps, (_plain(item) for item in turn.items[1:]))) == {
+        json.dumps(plan["entries"]),
+        json.dumps(new),
+    }
+
+
+def _plain(item: conversation.Item) -> object:
+    assert isinstance(item, Plan | Other)
+    return item.entries if isinstance(item, Plan) else dict(item.update)
+
+
+def test_a_long_answer_that_was_streamed_is_one_message(tmp_path: Path) -> None:
+    [turn] = told(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
+    assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
+
+
+def test_words_name_what_is_no_text() -> None:
+    blocks: list[Mapping[str, object]] = [
+        {"type": "text", "text": "see"},
+        {"type": "image", "mimeType": "image/png", "data": "AA=="},
+        {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"},
+        {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x"}},
+        {"type": "audio"},
+    ]
+    assert list(map(conversation.words, blocks)) == [
+        "see",
+        "[image: image/png]",
+        "[resource_link: a.py]",
+        "[resource: file:///b.py]",
+        "[audio]",
+    ]
+
+
+def test_the_stamp_is_that_of_the_stored_sessions() -> None:
+    from acp_proxy.wire import clock
+
+    assert clock.stamp(EPOCH) == STAMP
+
+
+MEGABYTE = 1024 * 1024
+
+
+def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
+    later = [tool("0", "tool_call_update", status="completed")]
+    store_session(store, "s", ("go", [*calls, *later, chunk("Done.")]))
+    reading = store.read(store.agents()[0], "s")
+    size, parts = reading.size, conversation.parts(reading, "s")
+    assert next(parts) == Begun(1, STAMP, True)
+    assert isinstance(next(parts), Said)
+    assert isinstance(next(parts), Call)
+    tracemalloc.start()
+    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, Call)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    reading.close()
+    assert rest == [*((str(number), True, None) for number in range(1, 40)), ("0", False, "completed")]
+    assert peak < 30 * MEGABYTE < size
+
+
+def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    streamed = [chunk("word " * 2000) for _ in range(1000)]
+    store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
+    whole = [said(item) for turn in read(store) for item in turn.items if isinstance(item, Said)]
+    reading = store.read(store.agents()[0], "s")
+    pieces: list[tuple[str, str]] = []
+    for part in conversation.parts(reading, "s"):
+        if isinstance(part, Said):
+            speaker, words = said(part)
+            if pieces and speaker == pieces[-1][0]:
+                words = pieces.pop()[1] + words
+            pieces.append((speaker, words))
+        elif isinstance(part, Call):
+            pieces.append(("", ""))
+    reading.close()
+    assert [piece for piece in pieces if piece[0]] == whole
+
+
+def test_a_fork_whose_header_is_broken_still_begins_with_its_parents_words(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store_session(store, "parent", ("one", [chunk("1")]))
+    agent = store.agents()[0]
+    store.begin(agent, record.Header("s", "/project", record.RECORDED, STAMP), fresh=False, parent="parent").close()
+    [path] = (store.root / "transcripts" / agent).glob("s-*.jsonl")
+    path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))
+    [turn] = read(store)
+    assert [said(item) for item in turn.items] == [("user", "one"), ("agent", "1")]

@@ -1,0 +1,295 @@
+"""What was deleted stays known, to every process, whatever happens to the file."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.transcripts.files.journal import DELETED, LIFTED, RESTORED, TITLED, Journal
+from acp_proxy.transcripts.files.names import file_name, kept_as
+from tests.opened import open_below
+from tests.strategies import texts
+from tests.transcripts import talk
+from tests.transcripts.full_disk import on_full_disk
+from tests.transcripts.writing import run_together
+
+ODD_IDS = [
+    "",
+    "a",
+    "A",
+    "../../etc/passwd",
+    "nul\0",
+    "line\nbreak",
+    "\u2028",
+    "\ud800",
+    "x" * 4000,
+    '"quoted"',
+    "é",
+    "😀",
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.jsonl"
+
+
+@pytest.fixture
+def journal(path: Path) -> Journal:
+    return Journal(path)
+
+
+def test_a_deleted_session_is_deleted_until_it_is_lifted(journal: Journal) -> None:
+    assert journal.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+    journal.append(LIFTED, "a", talk.time(3))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(4))
+    journal.append(DELETED, "a", talk.time(5))
+    assert journal.deleted() == {"a", "b"}
+
+
+def test_who_is_alone_may_ask_for_that_again_and_stays_so_until_the_end(journal: Journal, path: Path) -> None:
+    with journal.alone():
+        with journal.alone():
+            pass
+        with pytest.raises(BlockingIOError), Journal(path).alone(wait=False):
+            pass
+    with Journal(path).alone(wait=False), pytest.raises(BlockingIOError), journal.alone(wait=False):
+        pass
+    with journal.alone(wait=False):
+        pass
+
+
+def test_a_line_is_written_as_the_format_says_for_us_alone(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
+    assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
+def test_any_id_is_deleted_and_no_other(journal: Journal, path: Path, session: str) -> None:
+    journal.append(DELETED, session, talk.time(1))
+    assert Journal(path).deleted() == {session}
+    assert path.read_bytes().count(b"\n") == 1
+
+
+def test_another_journal_of_the_same_file_sees_it_at_once(journal: Journal, path: Path) -> None:
+    other = Journal(path)
+    assert other.deleted() == frozenset()
+    journal.append(DELETED, "a", talk.time(1))
+    assert other.deleted() == {"a"}
+    other.append(LIFTED, "a", talk.time(2))
+    assert journal.deleted() == frozenset()
+
+
+def test_a_file_that_is_gone_or_replaced_is_read_anew(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    assert journal.deleted() == {"a"}
+    path.rename(path.with_name("aside"))
+    assert journal.deleted() == frozenset()
+    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the other
+    assert journal.deleted() == {"b"}
+
+
+@pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
+def test_events_of_one_line_are_all_known(journal: Journal, path: Path, between: bytes) -> None:
+    for session in ("a", "b", "c"):
+        journal.append(DELETED, session, talk.time(0))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
+    assert Journal(path).deleted() == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
+def test_behind_a_torn_line_the_next_begins_on_a_fresh_one(journal: Journal, path: Path, torn: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(torn)
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"garbage",
+        b"[]",
+        b"{}",
+        b"7",
+        b'{"event":"deleted"}',
+        b'{"event":"deleted","sessionId":7}',
+        b'{"event":"unknown","sessionId":"a"}',
+        b'{"event":["lifted"],"sessionId":"a"}',
+        b'{"sessionId":"a"}',
+        b"\xff\xfe",
+        b"\0" * 512,
+        b"[" * 100_000,
+    ],
+    ids=lambda line: repr(line)[2:30],
+)
+def test_what_cannot_be_read_is_skipped(journal: Journal, path: Path, line: bytes) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(line + b"\n")
+    journal.append(DELETED, "b", talk.time(2))
+    assert journal.deleted() == {"a", "b"}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b"]) | texts)), st.data())
+def test_damage_never_raises_and_lines_in_front_of_it_count(
+    tmp_path: Path, events: list[tuple[bool, str]], data: st.DataObject
+) -> None:
+    path = tmp_path / "any.jsonl"
+    path.unlink(missing_ok=True)
+    expected: set[str] = set()
+    journal = Journal(path)
+    for deletes, session in events:
+        journal.append(DELETED if deletes else LIFTED, session, talk.time(1))
+        (expected.add if deletes else expected.discard)(session)
+    assert {ascii(session) for session in journal.deleted()} == {ascii(session) for session in expected}
+    with path.open("ab") as file:
+        file.write(data.draw(st.binary(max_size=40)) + b"\n")
+    journal.deleted()
+
+
+def test_two_processes_that_delete_at_once_lose_nothing(path: Path) -> None:
+    run_together(("delete", path, "one", "200"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
+
+
+@pytest.mark.parametrize("size", [200, 201, 250])
+def test_on_a_full_disk_a_delete_fails_and_the_next_is_whole_again(path: Path, size: int) -> None:
+    [said] = on_full_disk("delete", path, size)
+    number, problem = said.split()
+    assert int(number) >= 1
+    assert problem in ("ENOSPC", "EFBIG")
+    assert Journal(path).deleted() == {*map(str, range(int(number))), "room again"}
+
+
+def test_what_cannot_be_written_or_read_is_an_error_of_the_system(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(OSError):
+        Journal(path).append(DELETED, "a", talk.time(1))
+    with pytest.raises(OSError):
+        Journal(path).deleted()
+    with pytest.raises(FileNotFoundError):
+        Journal(path / "missing" / "state.jsonl").append(DELETED, "a", talk.time(1))
+    assert Journal(path / "missing" / "state.jsonl").deleted() == frozenset()
+
+
+def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(0))
+    journal.deleted()
+    assert open_below(tmp_path) == []
+
+
+# Soft deletes.
+
+
+def test_a_softly_deleted_session_is_deleted_and_where_it_lies_is_known(journal: Journal) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    journal.append(DELETED, "a", talk.time(1), transcript=kept)
+    journal.append(DELETED, "b", talk.time(1))
+    assert journal.deleted() == {"a", "b"}
+    assert journal.state().deleted == {"a": kept, "b": None}
+    journal.append(RESTORED, "a", talk.time(2))
+    assert journal.deleted() == {"b"}
+    journal.append(DELETED, "a", talk.time(3), transcript=kept)
+    journal.append(DELETED, "a", talk.time(4))
+    assert journal.state().deleted == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
+def test_what_is_no_name_of_ours_is_no_event(journal: Journal, name: str) -> None:
+    journal.append(DELETED, "a", talk.time(1), transcript=name)
+    journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
+    assert journal.deleted() == frozenset()
+    assert journal.state().titles == {}
+
+
+# Titles.
+
+
+def title(journal: Journal, session: str, text: str | None, **more: str) -> None:
+    journal.append(TITLED, session, talk.time(1), **more, title=text)
+
+
+def test_the_last_title_counts_until_it_is_taken_away_or_its_session_deleted(journal: Journal, path: Path) -> None:
+    title(journal, "a", "first")
+    title(journal, "a", "second")
+    title(journal, "b", "other")
+    assert (journal.state().title("a"), journal.state().title("b"), journal.state().title("c")) == (
+        "second",
+        "other",
+        None,
+    )
+    title(journal, "a", None)
+    assert journal.state().title("a") is None
+    journal.append(DELETED, "b", talk.time(2))
+    journal.append(LIFTED, "b", talk.time(3))
+    assert Journal(path).state().titles == {}
+
+
+def test_a_title_may_be_of_a_transcript_that_was_set_aside(journal: Journal) -> None:
+    aside = f"{file_name('a')}~1"
+    title(journal, "a", "the older", transcript=aside)
+    title(journal, "a", "the newer")
+    journal.append(DELETED, "a", talk.time(2))
+    assert journal.state().titles == {aside: "the older"}
+
+
+def test_what_is_no_title_takes_the_title_away(journal: Journal, path: Path) -> None:
+    title(journal, "a", "mine")
+    with path.open("ab") as file:
+        file.write(b'{"at":"","event":"titled","sessionId":"a","title":7}\n')
+    assert journal.state().titles == {}
+
+
+@pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
+def test_titles_are_erased_where_they_lie_and_every_other_event_stays(
+    journal: Journal, path: Path, between: bytes
+) -> None:
+    title(journal, "a", "the words")
+    journal.append(DELETED, "b", talk.time(1))
+    title(journal, "c", "others")
+    title(journal, "a", "more words")
+    journal.append(DELETED, "a", talk.time(1))
+    path.write_bytes(path.read_bytes().replace(b"\n", between, 4))
+    size = path.stat().st_size
+    with journal.alone():
+        journal.erase_titles([file_name("a")])
+    assert path.stat().st_size == size
+    assert b"words" not in path.read_bytes()
+    for known in (journal, Journal(path)):
+        assert known.deleted() == {"a", "b"}
+        assert known.state().titles == {file_name("c"): "others"}
+        assert known.state().titled == {file_name("c")}
+    before = path.read_bytes()
+    journal.erase_titles([file_name("a")])
+    assert path.read_bytes() == before
+
+
+def test_half_a_title_is_erased_with_the_others(journal: Journal, path: Path) -> None:
+    title(journal, "a", "the words")
+    with path.open("ab") as file:
+        file.write(path.read_bytes()[:-4])
+    journal.append(DELETED, "a", talk.time(1))
+    assert path.read_bytes().count(b"the wo") == 2
+    journal.erase_titles([file_name("a")])
+    assert b"the wo" not in path.read_bytes()
+    assert journal.deleted() == {"a"}
+
+
+def test_titles_are_erased_while_others_append(path: Path) -> None:
+    run_together(("rename", path, "one", "100"), ("delete", path, "two", "200"))
+    assert Journal(path).deleted() == {f"two-{number}" for number in range(200)} | {
+        f"one-{number}" for number in range(100)
+    }
+    assert Journal(path).state().titled == frozenset()
+    assert b"secret" not in path.read_bytes()

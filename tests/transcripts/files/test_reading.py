@@ -1,0 +1,263 @@
+"""Everything that is intact is read, whatever happened to the rest."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Line, Reading
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.opened import open_below
+from tests.strategies import messages
+from tests.transcripts import talk
+from tests.transcripts.one_file import HEADER, append, lines_of, reading, text_of, told
+
+MORE_THAN_A_READ = 200_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def test_a_line_has_a_number_and_an_end_and_can_be_begun_from(path: Path) -> None:
+    raws = [talk.said("ä"), b"\n", talk.said("two"), b"garbage\n", b" \t\n", talk.said("three")]
+    path.write_bytes(HEADER + b"".join(raws))
+    found = lines_of(path)
+    assert [(line.number, text_of(line)) for line in found] == [(1, "ä"), (3, "two"), (4, None), (6, "three")]
+    ends = [len(HEADER + b"".join(raws[:count])) for count in (1, 3, 4, 6)]
+    assert [line.end for line in found] == ends
+    with reading(path) as opened:
+        for at, line in enumerate(found):
+            assert list(opened.lines(line.end, line.number + 1)) == found[at + 1 :]
+
+
+def test_lines_longer_than_one_read_are_read_whole(path: Path) -> None:
+    long = "é" * MORE_THAN_A_READ
+    path.write_bytes(HEADER + talk.said(long) + talk.said("short") + talk.said(long))
+    assert told(path) == [long, "short", long]
+
+
+def test_a_header_longer_than_one_read_is_read_whole(path: Path) -> None:
+    cwd = "/" + "x" * MORE_THAN_A_READ
+    Transcript(path, talk.header(cwd=cwd)).close()
+    with reading(path) as opened:
+        assert opened.header == talk.header(cwd=cwd)
+
+
+def test_what_comes_after_the_opening_is_read_only_once_it_has_been_measured(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        append(path, talk.said("two"))
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+        opened.measure()
+        assert [text_of(line) for line in opened.lines()] == ["one", "two"]
+
+
+def test_a_file_that_shrinks_while_it_is_read_ends_early(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one") + talk.said("two"))
+    with reading(path) as opened:
+        os.truncate(path, len(HEADER + talk.said("one")))
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+
+
+def test_a_deleted_file_is_read_to_its_end_by_who_has_opened_it(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        path.unlink()
+        assert [text_of(line) for line in opened.lines()] == ["one"]
+    with pytest.raises(FileNotFoundError):
+        Reading(path)
+
+
+def test_its_age_counts_from_the_last_write(path: Path) -> None:
+    path.write_bytes(HEADER)
+    os.utime(path, (1000, 1000))
+    with reading(path) as opened:
+        assert opened.age(1060.5) == 60.5
+    append(path, talk.said("one"))
+    with reading(path) as opened:
+        assert opened.age(time.time()) < 1000
+
+
+def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> None:
+    path.write_bytes(b'{"acp-transcript":2,"sessionId":"sess-1"}\n')
+    with pytest.raises(NewerFormat):
+        Reading(path)
+    assert open_below(path.parent) == []
+
+
+# Complete: recorded from the beginning, and no gap.
+
+
+@pytest.mark.parametrize(
+    ("start", "complete"),
+    [
+        (HEADER, True),
+        (record.encode_header(talk.header(origin=record.PARTIAL)), False),
+        (record.encode_header(talk.header(origin=record.IMPORTED)), False),
+        (b"", False),
+        (b"garbage\n", False),
+    ],
+    ids=["recorded", "partial", "imported", "no header", "damaged header"],
+)
+def test_only_what_was_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
+    path.write_bytes(start + talk.prompt("one") + talk.said("two"))
+    with reading(path) as opened:
+        assert opened.is_complete is complete
+
+
+@pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
+def test_a_note_of_a_gap_is_found_wherever_it_stands(path: Path, before: int) -> None:
+    gap = talk.note(record.GAP, since=talk.time(0), reason="ENOSPC")
+    at = before - len(HEADER) - len(talk.said(""))
+    path.write_bytes(HEADER + talk.said("x" * max(0, at)) + gap + talk.said("after"))
+    with reading(path) as opened:
+        assert not opened.is_complete
+
+
+@pytest.mark.parametrize("shift", range(30))
+def test_a_note_of_a_gap_is_found_across_the_border_of_two_reads(path: Path, shift: int) -> None:
+    gap = talk.note(record.GAP)
+    fill = 65_536 - shift - gap.index(record.GAP_MARK) - len(HEADER) - len(talk.said(""))
+    path.write_bytes(HEADER + talk.said("x" * fill) + gap)
+    with reading(path) as opened:
+        assert not opened.is_complete
+
+
+@pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
+def test_a_long_transcript_is_looked_through_in_steps(path: Path, before: int) -> None:
+    path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
+    with reading(path) as opened:
+        assert opened.search()
+        append(path, talk.note(record.GAP))
+        while opened.search():
+            pass
+        assert not opened.is_still_complete
+
+
+@pytest.mark.parametrize("end", [b"", talk.said("torn")[:-1], talk.said("torn")[:-20], b"\n\n", talk.note("opened")])
+@pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
+def test_streamed_messages_are_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
+    chunks = [talk.said(f" word{number}", at=number) for number in range(2_000)]
+    middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
+    path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
+    with reading(path) as opened:
+        lines, known = list(opened.lines()), dict[tuple[int, int], list[Line]]()
+        for found in opened.streams():
+            if isinstance(found, Line):
+                known[found.number, found.end] = [*known.get((found.number, found.end), []), found]
+                continue
+            number, at = found.number - found.stream.count, found.end - found.stream.size
+            for entry, line in zip(found.stream.entries(), found.stream.lines, strict=True):
+                number, at = number + 1, at + len(line)
+                known[number, at] = [Line(number, at, True, entry)]
+            assert (number, at) == (found.number, found.end)
+    assert [line for each in known.values() for line in each] == lines
+    assert len(lines) > 2_000
+    with reading(path) as opened:
+        assert len(list(opened.streams())) < 100
+        start = lines[1_500]
+        assert next(opened.streams(start.end, start.number + 1)) == lines[1_501]
+
+
+def test_words_that_look_like_a_gap_are_none(path: Path) -> None:
+    path.write_bytes(HEADER + talk.said(record.GAP_MARK.decode()) + talk.note("other", of='"type":"gap"'))
+    with reading(path) as opened:
+        assert opened.is_complete
+
+
+def test_a_gap_that_is_written_while_it_is_read_counts(path: Path) -> None:
+    path.write_bytes(HEADER)
+    with reading(path) as opened:
+        assert opened.is_complete
+        append(path, talk.note(record.GAP))
+        assert not opened.is_complete
+
+
+# Damage.
+
+LAST = [talk.prompt("größer"), talk.said("kleiner €")]
+
+
+def test_cut_anywhere_in_its_last_two_lines_it_is_read_up_to_there(path: Path) -> None:
+    start = HEADER + talk.said("one") + talk.said("two")
+    data = start + b"".join(LAST)
+    ends = [len(start) + len(LAST[0]), len(data)]
+    for size in range(len(start) - 1, len(data) + 1):
+        path.write_bytes(data[:size])
+        found = lines_of(path)
+        intact = 2 + sum(size >= end - 1 for end in ends)
+        assert len([line for line in found if line.entry is not None]) == intact
+        assert all(line.whole for line in found[:-1])
+        assert found[-1].whole is (data[size - 1 : size] == b"\n")
+        append(path, talk.said("more"))
+        assert told(path)[-1] == "more"
+        assert len([line for line in lines_of(path) if line.entry is not None]) == intact + 1
+
+
+damage = st.sampled_from(
+    [b"garbage", b"\0" * 600, b"\xff\xfe", b"{", b'{"at":"', b"[" * 3000, b'{"at":"x"}', b"", b"7"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.data())
+def test_every_intact_line_is_read_whatever_the_others_have_become(
+    tmp_path: Path, intact: list[bool], data: st.DataObject
+) -> None:
+    path = tmp_path / "damaged.jsonl"
+    lines = [talk.said(str(at)) if good else data.draw(damage) + b"\n" for at, good in enumerate(intact)]
+    path.write_bytes(HEADER + b"".join(lines))
+    assert [text for text in told(path) if text is not None] == [str(at) for at, good in enumerate(intact) if good]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(messages, max_size=3), st.data())
+def test_no_damage_at_all_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
+    path = tmp_path / "damaged.jsonl"
+    lines = [talk.message(value, Peer.AGENT) for value in said]
+    whole = bytearray(HEADER + b"".join(lines) + talk.note(record.GAP))
+    for _ in range(data.draw(st.integers(1, 5))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at : at + data.draw(st.sampled_from([0, 1, 1, 40]))] = data.draw(st.binary(max_size=3))
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    try:
+        opened = Reading(path)
+    except NewerFormat:
+        return
+    found = list(opened.lines())
+    assert opened.is_complete in (True, False)
+    opened.close()
+    ends = {line.number: line.end for line in found}
+    assert list(ends.items()) == sorted({(line.number, line.end) for line in found})
+    assert list(ends.values()) == sorted(set(ends.values()))
+    append(path, talk.said("more"))
+    assert told(path)[-1] == "more"
+
+
+def test_a_header_whose_id_does_not_fit_the_files_name_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / f"{file_name(talk.SESSION)}~2.jsonl"
+    path.write_bytes(HEADER + talk.said("one"))
+    with reading(path) as opened:
+        assert opened.header == talk.header()
+    path.write_bytes(HEADER.replace(b"sess-1", b"sess-3") + talk.said("one") + talk.said("two", session="parent"))
+    with reading(path) as opened:
+        assert opened.header is None
+        assert [text_of(line) for line in opened.lines()] == [None, "one", "two"]
+        remade = opened.remade_header()
+        assert remade is not None
+        assert (remade.session, remade.cwd, remade.origin) == (talk.SESSION, talk.CWD, record.PARTIAL)
+        assert opened.also == {talk.SESSION, "parent"}
+
+
+def test_entries_glued_to_one_another_and_to_the_header_are_all_read(path: Path) -> None:
+    path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
+    assert told(path) == ["one", "two", "three"]

@@ -1,0 +1,180 @@
+"""A line too long to be held says the same when it is cut short, in a bounded memory."""
+
+import json
+import random
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_proxy.transcripts.files import shortening
+from acp_proxy.transcripts.files.reading import Line
+from acp_proxy.transcripts.files.shortening import LONG, Short, cut_short, long_line
+from acp_proxy.transcripts.files.summary import Summary
+from acp_proxy.wire import record
+from acp_proxy.wire.jsonrpc import Peer
+from tests.strategies import values
+from tests.transcripts import one_file, talk
+from tests.transcripts.talk import answer, info, prompt, said, update
+
+LARGE = "x" * (2 * LONG)
+IMAGE = {"type": "image", "data": "AAAA" * LONG, "mimeType": "image/png"}
+UNITS = ["x", "é", "\U0001f600", "\\ud83d\\ude00", "\\u00e9", "\\n", '\\"', "\\\\", "\\/"]
+"""Of one string: as they stand in JSON."""
+
+
+def cut(line: bytes, *sizes: int) -> bytes | None:
+    """Fed in pieces of these sizes, one after the other, over and over."""
+    short, file = Short(), BytesIO(line)
+    while True:
+        for size in sizes or (len(line),):
+            if not (piece := file.read(size)):
+                return short.text
+            short.feed(piece)
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little is kept, so that small lines are long."""
+    monkeypatch.setattr(shortening, "_KEPT", 20)
+    monkeypatch.setattr(shortening, "_MOST", 300)
+
+
+@given(values, st.lists(st.integers(1, 40), min_size=1, max_size=4))
+def test_a_line_without_long_strings_stays_as_it_is_however_it_comes(value: Any, sizes: list[int]) -> None:
+    line = json.dumps({"value": value}).encode()
+    assert cut(line, *sizes) == line
+
+
+@pytest.mark.usefixtures("little")
+def test_a_string_is_cut_between_two_characters_whatever_it_is_made_of() -> None:
+    chance = random.Random(0)
+    for _ in range(500):
+        text = "".join(chance.choice(UNITS) for _ in range(chance.randrange(40)))
+        line = f'{{"a":["{text}",1],"b":"{text}"}}'.encode()
+        found, whole = json.loads(cut(line, chance.randrange(1, 9)) or b""), json.loads(line)
+        assert whole["a"][0].startswith(found["a"][0])
+        assert whole["b"].startswith(found["b"])
+        assert found["a"][1] == 1
+        assert (found == whole) is (len(text.encode()) <= 20)
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize(
+    "whole",
+    [{"k": [1] * 1_000}, {"k": [{"a": "b,{"}] * 200}, {str(n): [[]] for n in range(200)}, [["x" * 30, {}]] * 100],
+    ids=lambda whole: json.dumps(whole)[:20],
+)
+def test_what_is_long_without_long_strings_ends_behind_a_member_that_is_whole(whole: Any) -> None:
+    for size in (1, 7, 1_000):
+        found = cut(json.dumps(["first", whole, "last"]).encode(), size)
+        assert found is not None
+        assert len(found) < 400
+        assert json.loads(found)[0] == "first"
+        assert len(found) > 200
+
+
+BROKEN = {
+    "torn in a string": b'{"a":"' + b"x" * 900,
+    "torn behind one": b'{"a":"' + b"x" * 900 + b'"',
+    "NUL bytes in a string": b'{"a":"' + b"x" * 900 + b"\0" * 9 + b'"}',
+    "NUL bytes between": b'{"a":[' + b"1," * 900 + b"\0" * 9 + b'"x"]}',
+    "a newline's escape that is none": b'{"a":"' + b"x" * 900 + b'\\x"}',
+    "no UTF-8": b'{"a":"' + b"x" * 900 + b'\xff"}',
+    "half a character at the end": b'{"a":"' + b"x" * 900 + b'\xc3"}',
+    "another behind it": b'{"a":"' + b"x" * 900 + b'"}{"a":1}',
+    "another behind what is full": b'{"a":["' + b'",["' * 900 + b'"' + b"]" * 901 + b'}{"a":1}',
+    "more closed than opened": b'{"a":"' + b"x" * 900 + b'"}}',
+    "no object": b'"' + b"x" * 900 + b'"',
+    "words": b"x" * 900,
+}
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN.keys())
+def test_a_damaged_line_is_none(line: bytes) -> None:
+    for size in (1, 7, 100, 10_000):
+        found = cut(line, size)
+        assert found is None or record.decode_entry(found) is None
+
+
+@pytest.mark.usefixtures("little")
+def test_memory_does_not_grow_with_the_line() -> None:
+    for piece in (b"x" * 65_536, b"\\n" * 32_768, b'","' * 20_000, b"[" * 65_536, b'{"a":' * 10_000):
+        short = Short()
+        short.feed(b'{"a":"')
+        for _ in range(3):
+            short.feed(piece)
+        assert len(short._out) <= shortening._MOST
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        prompt(IMAGE, IMAGE, "What is this?", at=5),
+        prompt(LARGE, at=5),
+        said(LARGE, at=5),
+        update("tool_call", toolCallId="c", content=[{"a": n} for n in range(200_000)], at=5),
+        info(title="Named", _meta={"large": LARGE, "small": 1}, at=5),
+        talk.message({"id": 1, "error": {"code": 1, "message": LARGE}}, Peer.AGENT, "session/prompt", at=5),
+    ],
+    ids=["images", "words", "said", "dense", "info", "error"],
+)
+@pytest.mark.parametrize("behind", [(), (said("more", at=6), answer(at=7))], ids=["last", "in the middle"])
+def test_a_list_says_the_same_of_a_session_with_a_long_line(
+    tmp_path: Path, line: bytes, behind: tuple[bytes, ...]
+) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = (prompt("/one"), said("a"), said("b"), line, *behind)
+    path.write_bytes(one_file.HEADER + b"".join(lines))
+    whole, folded = Summary.begun(talk.header()), Summary.begun(talk.header())
+    for each in lines:
+        whole.add(talk.entry(each))
+    ends = []
+    with one_file.reading(path) as reading:
+        for found in reading.streams(short=True):
+            ends.append((found.number, found.end))
+            if not isinstance(found, Line):
+                folded.go_on(found.stream)
+            elif found.entry is not None:
+                folded.add(found.entry)
+        assert {end for _, end in ends} <= {each.end for each in reading.lines()}
+        assert ends[-1] == (len(lines), path.stat().st_size)
+    assert folded.state() | {"meta_room": 0, "meta_is_measured": 0} == whole.state() | {
+        "meta_room": 0,
+        "meta_is_measured": 0,
+    }
+
+
+def test_what_is_intact_in_a_long_damaged_line_counts(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(one_file.HEADER + said(LARGE)[:-20] + prompt("intact") + answer())
+    with one_file.reading(path) as reading:
+        found = [line.entry for line in reading.streams(short=True) if isinstance(line, Line)]
+    assert [entry.of if entry is not None else None for entry in found] == [None, "session/prompt"]
+    assert found[0] is not None
+    assert "intact" in str(found[0].value)
+
+
+def test_lines_are_those_of_the_file_and_long_ones_are_cut() -> None:
+    lines = [
+        b'{"a":1}\n',
+        b"{" + b" " * LONG + b'"a":"' + LARGE.encode() + b'"}\n',
+        b"\n",
+        b"x" * (3 * LONG) + b"\n",
+        b"torn",
+    ]
+    data = b"".join(lines)
+
+    def read(size: int, at: int) -> bytes:
+        return data[at : at + size]
+
+    found: Iterator[bytes | None] = cut_short(read, len(data))
+    assert next(found) == lines[0]
+    assert len(next(found) or b"") < 2 * LONG
+    assert list(found) == [b"\n", None, b"torn"]
+    assert long_line([b'{"a":'], read, len(data), len(data)) == (None, len(data), False)

@@ -1,0 +1,446 @@
+"""What becomes of whole sessions: deleted for good or softly, restored, alive again; and what the user calls them."""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import StoreRefused, Unreadable
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import file_name, packed, unfinished
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.listing.keeping import Kept
+from acp_proxy.transcripts.lives import deleting
+from acp_proxy.transcripts.lives.opening import Deleted
+from tests.stored import EPOCH, Both, contents, store_session
+from tests.transcripts import cold, talk
+
+AGENT = "agent"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def layout(store: Both) -> Layout:
+    return Layout(store.root)
+
+
+def files(store: Both) -> set[str]:
+    return {str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file()}
+
+
+def holding(store: Both, words: str) -> set[str]:
+    """The files in which these words are."""
+    return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
+
+
+def rename(store: Both, session: str, title: str | None) -> None:
+    [found] = [row for row in store.sessions() if row.session == session and "~" not in row.name]
+    store.rename(found, title)
+
+
+def kept(store: Both) -> list[tuple[str, str]]:
+    return [(each.session, store.look(each).title or "") for each in store.kept()]
+
+
+# Soft deletes.
+
+
+def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for_byte(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    before = store.read(AGENT, "s").path.read_bytes()
+    [listed] = store.sessions()
+    store.delete(AGENT, "s", soft=True)
+    assert store.deleted(AGENT) == {"s"}
+    assert store.sessions() == []
+    with pytest.raises(FileNotFoundError):
+        store.read(AGENT, "s")
+    with pytest.raises(Deleted):
+        store.begin(AGENT, talk.header("s"), fresh=False)
+    [one] = store.kept()
+    assert (one.session, store.look(one).title) == ("s", "hello")
+    restored = store.restore(one)
+    assert store.read(AGENT, "s").path.read_bytes() == before
+    assert store.deleted(AGENT) == frozenset()
+    assert store.sessions() == [listed] == [restored]
+    assert store.kept() == []
+
+
+def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Both) -> None:
+    path = cold.kept(store)
+    said = cold.content(path)
+    frame = cold.packed_now(store).read_bytes()
+    store.delete(cold.AGENT, talk.SESSION, soft=True)
+    assert not packed(path).exists()
+    [one] = store.kept()
+    assert packed(Layout(store.root).kept(one.agent, one.name)).read_bytes() == frame
+    store.restore(one)
+    assert packed(path).read_bytes() == frame
+    assert cold.content(path) == said
+
+
+def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    before = files(store)
+    store.delete(AGENT, "s", soft=True)
+    store.delete(AGENT, "never heard of", soft=True)
+    assert {name for name in files(store) if name.startswith("deleted/")} <= before
+    assert len(store.kept()) == 1
+
+
+def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: Both) -> None:
+    for text in ("first secret", "second secret"):
+        store.lift(AGENT, "s")
+        talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
+        rename(store, "s", f"titled {text}")
+        store.delete(AGENT, "s", soft=True)
+    assert kept(store) == [("s", "titled second secret"), ("s", "titled first secret")]
+    store.delete(AGENT, "s")
+    store.sessions()
+    assert store.kept() == []
+    assert holding(store, "secret") == set()
+
+
+def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
+    rename(store, "s", "secret title")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    [one] = store.kept()
+    store.remove_kept(one)
+    assert [row.title for row in store.sessions()] == ["hello"]
+    assert holding(store, "secret") == set()
+
+
+def test_a_session_that_lives_again_is_restored_beside_it(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
+    rename(store, "s", "The first")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", talk.prompt("second", at=1, session="s"), fresh=False)
+    rename(store, "s", "The second")
+    [one] = store.kept()
+    assert store.restore(one).name == f"{file_name('s')}~1"
+    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "The second"]
+    assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["The second"]
+
+
+def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    [older] = [row for row in store.sessions() if row.title == "first"]
+    store.rename(older, "The first")
+    store.remove(older, soft=True)
+    assert [row.title for row in store.sessions()] == ["second"]
+    assert store.deleted(older.agent) == frozenset()
+    [one] = store.kept()
+    assert store.restore(one).name == older.name
+    assert sorted(row.title or "" for row in store.sessions()) == ["The first", "second"]
+
+
+def test_backups_go_with_their_transcript(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    copy = layout.backup(AGENT, file_name("s"), talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_text("as it was")
+    store.delete(AGENT, "s", soft=True)
+    assert not copy.exists()
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    store.delete(AGENT, "s", soft=True)
+    _, first = store.kept()
+    store.remove_kept(first)
+    assert holding(store, "as it was") == set()
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    copy.write_text("as it was")
+    store.delete(AGENT, "s", soft=True)
+    store.restore(store.kept()[0])
+    assert copy.read_text() == "as it was"
+
+
+def test_where_files_cannot_have_two_names_they_are_moved_all_the_same(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(before: object, after: object) -> None:
+        if not os.path.lexists(str(before)):
+            raise FileNotFoundError
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    [one] = store.kept()
+    assert store.restore(one).name == f"{file_name('s')}~1"
+    assert len(store.sessions()) == 2
+
+
+def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Both, layout: Layout) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    [older] = store.sessions()
+    copy = layout.backup(older.agent, older.name, talk.time(1))
+    copy.parent.mkdir(parents=True)
+    copy.write_text("as it was")
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    [older] = [row for row in store.sessions() if row.title == "first"]
+    store.remove(older)
+    assert holding(store, "as it was") == set()
+
+
+def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_next_compaction(
+    store: Both, layout: Layout
+) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    [one] = store.kept()
+    path = layout.kept(AGENT, one.name)
+    for leftover in (packed(path), unfinished(path)):
+        leftover.write_bytes(b"half")
+    assert not [finding for finding in store.verify() if finding.is_damage]
+    store.compactable()
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
+def test_a_store_with_a_link_in_the_place_of_what_was_deleted_is_refused(store: Both, tmp_path: Path) -> None:
+    talk.keep(store, AGENT, "s")
+    store.delete(AGENT, "s", soft=True)
+    folder = store.root / "deleted" / AGENT
+    folder.rename(tmp_path / "outside")
+    folder.symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreRefused, match="is a link"):
+        Both(store.root)
+
+
+# A crash in the middle.
+
+
+class Crash(Exception):
+    pass
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool) -> None:
+    """The process ends before, or right after, this is done for the first time."""
+    action: Callable[..., object] = getattr(owner, name)
+
+    def crash(*args: object, **more: object) -> None:
+        if after:
+            action(*args, **more)
+        monkeypatch.setattr(owner, name, action)
+        raise Crash
+
+    monkeypatch.setattr(owner, name, crash)
+
+
+STEPS = [(deleting, "finish", False), (deleting, "moved", False), (deleting, "moved", True), (os, "link", True)]
+
+
+@pytest.mark.parametrize(("owner", "name", "after"), STEPS)
+def test_a_soft_delete_that_was_cut_short_is_finished_by_the_next_list(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    crashing(monkeypatch, owner, name, after=after)
+    with pytest.raises(Crash):
+        store.delete(AGENT, "s", soft=True)
+    other = Both(store.root)
+    assert other.sessions() == []
+    assert kept(other) == [("s", "Mine")]
+    other.restore(other.kept()[0])
+    assert [row.title for row in other.sessions()] == ["Mine"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"), [(deleting, "moved", False), (deleting, "moved", True), (os, "link", True)]
+)
+def test_a_restore_that_was_cut_short_can_be_done_again(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
+) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    store.delete(AGENT, "s", soft=True)
+    crashing(monkeypatch, owner, name, after=after)
+    with pytest.raises(Crash):
+        store.restore(store.kept()[0])
+    other = Both(store.root)
+    assert other.sessions() == []
+    [one] = other.kept()
+    assert other.restore(one).name == file_name("s")
+    assert len(other.sessions()) == 1
+
+
+@pytest.mark.parametrize(("owner", "name"), [(deleting, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
+def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
+    store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    for _ in range(2):
+        store.lift(AGENT, "s")
+        talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"), fresh=False)
+        rename(store, "s", "secret title")
+        store.delete(AGENT, "s", soft=True)
+    crashing(monkeypatch, owner, name, after=False)
+    with pytest.raises(Crash):
+        store.delete(AGENT, "s")
+    other = Both(store.root)
+    assert other.sessions() == []
+    assert other.kept() == []
+    assert holding(other, "secret") == set()
+
+
+# Titles.
+
+
+def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    [row] = store.sessions()
+    store.rename(row, "The first")
+    other = Both(store.root)
+    assert [row.title for row in other.sessions()] == ["The first"]
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    assert [row.title for row in other.sessions()] == ["second", "The first"]
+    [older] = [row for row in store.sessions() if row.title == "The first"]
+    store.remove(older)
+    assert holding(store, "The first") == set()
+
+
+def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    rename(store, "s", "Mine")
+    store.delete(AGENT, "s")
+    store.lift(AGENT, "s")
+    talk.keep(store, AGENT, "s", fresh=False)
+    assert [row.title for row in store.sessions()] == ["hello"]
+
+
+def test_what_is_deleted_cannot_be_given_a_title(store: Both) -> None:
+    talk.keep(store, AGENT, "s")
+    [row] = store.sessions()
+    store.delete(AGENT, "s")
+    with pytest.raises(FileNotFoundError):
+        store.rename(row, "Mine")
+    assert holding(store, "Mine") == set()
+
+
+def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    talk.keep(store, AGENT, "other")
+    rename(store, "s", "secret title")
+    state = layout.transcript(AGENT, "state")
+    state.write_bytes(b"\0\0\0\n" + state.read_bytes())
+    for finding in store.verify():
+        store.repair(finding)
+    assert len(holding(store, "secret title")) == 2
+    store.delete(AGENT, "other")
+    assert len(holding(store, "secret title")) == 2
+    store.delete(AGENT, "s")
+    assert holding(store, "secret title") == set()
+
+
+# Who has one open.
+
+
+def test_a_transcript_that_is_open_to_append_is_in_use(store: Both, layout: Layout) -> None:
+    path = layout.transcript(AGENT, file_name("s"))
+    talk.keep(store, AGENT, "s")
+    with deleting.unused(path) as is_unused:
+        assert is_unused
+    transcript = Transcript(path)
+    with deleting.unused(path) as is_unused:
+        assert not is_unused
+    transcript.append(talk.said("still"))
+    transcript.close()
+    with deleting.unused(path) as is_unused:
+        assert is_unused
+        fd = os.open(path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):  # nobody opens it meanwhile
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(fd)
+
+
+def test_without_locks_what_was_written_to_today_may_be_in_use(
+    store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s")
+    path = layout.transcript(AGENT, file_name("s"))
+    monkeypatch.setattr("acp_proxy.transcripts.files.access.lock", lambda fd, **how: False)
+    with deleting.unused(path) as is_unused:
+        assert not is_unused
+    cold.age(path, 2)
+    with deleting.unused(path) as is_unused:
+        assert is_unused
+
+
+def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Both, layout: Layout) -> None:
+    talk.keep(store, AGENT, "s")
+    talk.keep(store, AGENT, "broken")
+    for session in ("s", "broken"):
+        store.delete(AGENT, session, soft=True)
+    [broken] = [each for each in store.kept() if each.session == "broken"]
+    layout.kept(AGENT, broken.name).write_bytes(b"\0" * 100)
+    assert [each.session for each in store.kept()] == ["s"]
+    assert isinstance(store.kept()[0], Kept)
+    assert [finding.name for finding in store.verify() if finding.is_damage] == [broken.name]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of a megabyte."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(where)]
+    if shutil.which("mount") is None or subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield where
+    subprocess.run(["umount", "--lazy", str(where)], check=True)
+
+
+@pytest.fixture
+def full_store(small_disk: Path) -> Both:
+    """With the sessions a and b, and without room for a byte."""
+    store = Both(small_disk / "store")
+    for session in ("a", "b"):
+        store_session(store, session, ("one", []))
+    assert [row.session for row in store.sessions()] == ["b", "a"]
+    with suppress(OSError), (small_disk / "filler").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return store
+
+
+def test_a_delete_makes_its_own_room_on_a_full_disk(full_store: Both) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    with suppress(Unreadable):  # there may be no room for the index to learn of it
+        full_store.remove(row)
+    assert [row.session for row in Both(full_store.root).sessions()] == ["b"]
+    assert full_store.deleted(row.agent) == {"a"}
+
+
+def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
+    [row] = [row for row in full_store.sessions() if row.session == "a"]
+    path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
+    before = path.read_bytes()
+    transcript = Transcript(path)
+    with pytest.raises(OSError, match="No space"):
+        full_store.remove(row)
+    transcript.close()
+    assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
+
+
+def test_prune_makes_room_on_a_full_disk(full_store: Both) -> None:
+    chosen = [one for one in full_store.candidates() if one.session == "a"]
+    with suppress(Unreadable):
+        assert [why for _, why in full_store.prune(chosen, soft=False)] == [None]
+    assert full_store.deleted(chosen[0].agent) == {"a"}

@@ -1,0 +1,237 @@
+"""A long parent is copied into its fork while the conversation goes on, whatever happens meanwhile."""
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.files import reading
+from acp_proxy.transcripts.files.access import alone_in
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.reading import Reading, Unfinished
+from acp_proxy.transcripts.lives import forks
+from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.wire import record
+from tests.stored import Both
+from tests.transcripts import talk
+from tests.transcripts.forked import begun, header, is_complete, left_by_a_crash, listed, spoken
+from tests.transcripts.full_disk import no_file_past
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
+
+
+def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: Both) -> None:
+    transcript = begun(long)
+    transcript.append(prompt("two", session="f") + answer())
+    with pytest.raises(Unfinished):
+        long.read(AGENT, "f")
+    long.finish_fork(transcript.path, transcript.beginning)
+    transcript.append(prompt("three", session="f") + answer())
+    assert transcript.has_its_name()
+    assert spoken(long, "f") == ["one", "two", "three"]
+    assert is_complete(long, "f")
+    transcript.close()
+
+
+def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Both) -> None:
+    first = begun(long)
+    identity = first.identity
+    first.close()
+    assert first.has_its_name()
+    again = long.reopen(AGENT, "f", identity)
+    again.append(prompt("two", session="f") + answer())
+    another = long.begin(AGENT, talk.header("f", at=2, origin=record.PARTIAL), fresh=False)
+    another.append(prompt("three", session="f") + answer())
+    long.sync(AGENT, "f")
+    long.finish_fork(first.path, first.beginning)
+    assert spoken(long, "f") == ["one", "two", "three"]
+    assert again.has_its_name()
+    assert another.has_its_name()
+    again.close()
+    another.close()
+
+
+def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Both) -> None:
+    transcript = begun(long)
+    talk.keep(long, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == ["one"]
+    transcript.close()
+
+
+def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(store: Both) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    until = store.size(AGENT, "p")
+    talk.keep(store, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
+    begun(store, until=until).close()
+    assert spoken(store, "f") == ["one"]
+
+
+def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long: Both) -> None:
+    transcript = begun(long)
+    long.delete(AGENT, "p")
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == ["one"]
+    assert is_complete(long, "f")
+    transcript.close()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both, *, is_packed: bool) -> None:
+    token = "ghp_" + "a1B2" * 9
+    talk.keep(long, AGENT, "p", prompt(f"it is {token}", session="p"), answer(), fresh=False)
+    if is_packed:
+        long.bring_in(AGENT, "p")
+        assert long.compact(AGENT, file_name("p"), Terms(min_size=1, older_than=0.0)) is not None
+    transcript = begun(long)
+    [parent] = [path for path in long.redactable(None) if path.stem == file_name("p")]
+    assert long.redact(parent, Masking(), dry=False)
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert len(spoken(long, "f")) == 2
+    assert token.encode() not in transcript.path.read_bytes()
+    transcript.close()
+
+
+def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(store: Both) -> None:
+    talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
+    with alone_in(store.root / "transcripts" / AGENT):
+        transcript = begun(store)
+        transcript.append(prompt("two", session="f") + answer())
+    store.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(store, "f") == ["one", "two"]
+    transcript.close()
+
+
+def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Both) -> None:
+    first = begun(long)
+    first.append(prompt("two", session="f") + answer())
+    second = begun(long, "f", "g")
+    first.append(prompt("later", session="f") + answer())
+    second.append(prompt("three", session="g") + answer())
+    long.finish_fork(second.path, second.beginning)
+    assert spoken(long, "g") == ["one", "two", "three"]
+    assert spoken(long, "f") == ["one", "two", "later"]
+    assert header(long, "g").forked_from == ["f", "p"]
+
+
+def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(long: Both) -> None:
+    first = begun(long)
+    first.append(prompt("two", session="f") + answer())
+    second = begun(long, "f", "g")
+    second.append(prompt("three", session="g") + answer())
+    long.delete(AGENT, "f")
+    long.finish_fork(first.path, first.beginning)
+    long.finish_fork(second.path, second.beginning)
+    assert listed(long) == ["g", "p"]
+    assert spoken(long, "g") == ["three"]
+    assert not is_complete(long, "g")
+
+
+def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Both) -> None:
+    transcript = begun(long)
+    long.delete(AGENT, "f")
+    assert not transcript.has_its_name()
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert not list(long.root.glob("transcripts/*/f-*"))
+    transcript.close()
+
+
+def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_COPY_STEP", 4096)
+    talk.keep(long, AGENT, "p", prompt("x" * 100_000, session="p"), fresh=False)
+    transcript = begun(long)
+    assert transcript.beginning is not None
+    copy, steps = transcript.beginning.copy, list[int]()
+
+    def deleted_meanwhile(size: int, out: int, at: int) -> Iterator[int]:
+        for done in copy(size, out, at):
+            Both(long.root).delete(AGENT, "f")
+            steps.append(done)
+            yield done
+
+    monkeypatch.setattr(transcript.beginning, "copy", deleted_meanwhile)
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert not list(long.root.glob("transcripts/*/f-*"))
+    assert len(steps) == 1
+    transcript.close()
+
+
+def test_two_processes_whose_agents_give_a_fork_the_same_id_have_one_each(
+    long: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = forks.begin
+
+    def later(*args: Any) -> Reading | None:
+        monkeypatch.setattr(forks, "begin", begin)
+        left_by_a_crash(Both(long.root))
+        return begin(*args)
+
+    monkeypatch.setattr(forks, "begin", later)
+    transcript = begun(long)
+    transcript.append(prompt("three", session="f") + answer())
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == ["one", "three"]
+    assert b'"two"' in transcript.path.with_stem(transcript.path.stem + "~1").read_bytes()
+    transcript.close()
+
+
+def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Both) -> None:
+    transcript = begun(long)
+    transcript.append(prompt("two", session="f") + answer())
+    with no_file_past(100), pytest.raises(OSError, match="large"):
+        long.finish_fork(transcript.path, None)
+    with pytest.raises(Unfinished):
+        long.read(AGENT, "f")
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == ["one", "two"]
+    transcript.close()
+
+
+def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Both) -> None:
+    transcript = begun(long)
+    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
+    os.truncate(parent, parent.stat().st_size - 10)
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == []
+    assert not is_complete(long, "f")
+    transcript.close()
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
+@pytest.mark.parametrize("size", [0, 1, 4096, 100_000])
+def test_the_copy_is_byte_for_byte_what_the_parent_had(
+    long: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
+) -> None:
+    if not shares:
+        monkeypatch.setattr(os, "copy_file_range", _refused, raising=False)
+    monkeypatch.setattr(reading, "_COPY_STEP", 8192)
+    talk.keep(long, AGENT, "p", prompt("x" * size, session="p"), fresh=False)
+    transcript = begun(long)
+    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
+    entries = parent.read_bytes().partition(b"\n")[2]
+    talk.keep(long, AGENT, "p", prompt("later", session="p"), fresh=False)
+    transcript.append(prompt("two", session="f"))
+    long.finish_fork(transcript.path, transcript.beginning)
+    head, copied, own = transcript.path.read_bytes().partition(entries)
+    assert (copied, own) == (entries, prompt("two", session="f"))
+    assert len(head) % 4096 == len(parent.read_bytes().partition(b"\n")[0]) + 1
+    transcript.close()
+
+
+def test_a_parents_torn_line_ends_where_the_forks_own_words_begin(long: Both) -> None:
+    [parent] = long.root.glob("transcripts/*/p-*.jsonl")
+    with parent.open("ab") as file:
+        file.write(b'{"at":"torn')
+    transcript = begun(long)
+    transcript.append(prompt("two", session="f"))
+    long.finish_fork(transcript.path, transcript.beginning)
+    assert spoken(long, "f") == ["one", "two"]
+    assert transcript.path.read_bytes().endswith(b'{"at":"torn\n' + prompt("two", session="f"))
+    transcript.close()
+
+
+def _refused(*_: object) -> int:
+    raise OSError(errno.EXDEV, "not here")

@@ -1,0 +1,325 @@
+import json
+import os
+import random
+import stat
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import NewerFormat, NotImported
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import file_name, packed, unfinished
+from acp_proxy.transcripts.files.packed import frame
+from acp_proxy.transcripts.lives import importing
+from acp_proxy.wire import record
+from acp_proxy.wire.record import Header
+from tests.stored import Both
+from tests.transcripts import talk
+from tests.transcripts.full_disk import on_full_disk
+
+SAMPLES = Path(__file__).parents[3] / "fixtures" / "transcripts" / "v1"
+AGENT = file_name("my-agent")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: str = "exported.jsonl") -> Path:
+    path = tmp_path / name
+    head = header or Header(talk.SESSION, talk.CWD, record.RECORDED, talk.time(0), agent={"id": AGENT})
+    turn = [talk.prompt("hello"), talk.said("hi"), talk.answer()]
+    path.write_bytes(record.encode_header(head) + b"".join(lines or turn))
+    return path
+
+
+def files(store: Both) -> list[Path]:
+    """Transcripts, and what may be left of making one."""
+    return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
+
+
+def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
+    before = {file: file.read_bytes() for file in files(store)}
+    with pytest.raises(NotImported) as problem:
+        store.take_in(path, damaged=damaged)
+    assert {file: file.read_bytes() for file in files(store)} == before
+    return str(problem.value)
+
+
+def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    taken = store.take_in(path)
+    assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, talk.SESSION, 1, True)
+    [kept] = files(store)
+    assert kept == store.root / "transcripts" / AGENT / f"{file_name(talk.SESSION)}.jsonl"
+    assert kept.read_bytes() == path.read_bytes()
+    [row] = store.sessions()
+    assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes mean nothing there")
+def test_what_comes_in_is_for_us_alone(store: Both, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store.take_in(exported(tmp_path))
+    finally:
+        os.umask(before)
+    [kept] = files(store)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_a_packed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None:
+    plain = exported(tmp_path)
+    path = packed(plain)
+    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
+    assert store.take_in(path).is_new
+    assert files(store)[0].read_bytes() == plain.read_bytes()
+    assert not store.take_in(plain).is_new
+    other = tmp_path / "renamed"
+    path.replace(other)
+    assert not store.take_in(other).is_new
+
+
+@pytest.mark.parametrize("cut", [-40, -1, 30])
+def test_a_packed_transcript_that_is_damaged_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
+    plain = exported(tmp_path)
+    path = packed(plain)
+    path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
+    refused(store, path)
+    refused(store, path, damaged=True)
+
+
+def test_the_same_again_is_here_already(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    store.take_in(path)
+    assert not store.take_in(path).is_new
+    with files(store)[0].open("ab") as file:
+        file.write(talk.prompt("more"))
+    assert not store.take_in(path).is_new
+    assert len(files(store)) == 1
+
+
+def test_a_session_that_says_something_else_here_is_never_replaced(store: Both, tmp_path: Path) -> None:
+    store.take_in(exported(tmp_path))
+    other = exported(tmp_path, talk.prompt("something else"), talk.answer())
+    assert "acp-proxy sessions delete sess-1" in refused(store, other)
+    longer = exported(tmp_path, talk.prompt("hello"), talk.said("hi"), talk.answer(), talk.prompt("more"))
+    refused(store, longer)
+
+
+def test_a_session_that_was_deleted_lives_again(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    store.take_in(path)
+    store.remove(store.sessions()[0])
+    assert talk.SESSION in store.deleted(AGENT)
+    assert store.take_in(path).is_new
+    assert store.deleted(AGENT) == frozenset()
+    assert [row.session for row in store.sessions()] == [talk.SESSION]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n",
+        b"# A page\n",
+        b'{"acp-conversation":1,\n"session":{}}\n',
+        b'{"acp-transcript":1}\n',
+        b'{"acp-transcript":0,"sessionId":"s"}\n',
+        b'{"acp-transcript":1,"sessionId":"s"}',
+        b"\x00" * 5000,
+        b"(\xb5/\xfd",
+        b'[{"acp-transcript":1,"sessionId":"s"}]\n',
+        b'{"acp-transcript":1,"sessionId":"' + b"s" * 2_000_000 + b'"}\n',
+    ],
+    ids=lambda data: str(data[:20]),
+)
+def test_what_is_no_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(data)
+    refused(store, path)
+    refused(store, path, damaged=True)
+
+
+def left_of_streams(store: Both) -> list[str]:
+    usual = {"format", "transcripts", "unindexed"}
+    return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
+def test_what_comes_through_a_pipe_is_what_was_exported(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    for is_new in (True, False):
+        ours, theirs = os.pipe()
+        os.write(theirs, path.read_bytes())
+        os.close(theirs)
+        assert store.take_in(Path(f"/dev/fd/{ours}")).is_new == is_new
+        os.close(ours)
+        assert files(store)[0].read_bytes() == path.read_bytes()
+    assert left_of_streams(store) == []
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_long_stream_comes_in_plain_or_packed(store: Both, tmp_path: Path, pack: bool) -> None:
+    chance = random.Random(0)
+    said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
+    data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
+    given = b"".join(frame(iter([data]), len(data))) if pack else data
+    assert len(given) > importing._AT_ONCE
+    assert store.take_in(BytesIO(given)).is_new
+    assert files(store)[0].read_bytes() == data
+
+
+LONG_LINE = 64 * 1024 * 1024
+"""Bytes: what reading such a line whole takes stands out beside what a process takes anyway."""
+TAKES_IN = """
+import resource, sys
+from pathlib import Path
+from tests.stored import Both
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+root, one, other = map(Path, sys.argv[1:])
+store = Both(root)
+store.take_in(one)
+before = peak()
+store.take_in(other)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
+@pytest.mark.parametrize("pack", [False, True])
+def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, pack: bool) -> None:
+    """Nor with what a small compressed file says over and over."""
+    begins, ends = talk.prompt("Look: XX").split(b"XX")
+    line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
+    header = record.encode_header(Header("long", talk.CWD, record.RECORDED, talk.time(0), agent={"id": AGENT}))
+    pieces = [header, talk.prompt("before"), *line, talk.answer()]
+    long = tmp_path / "long"
+    long.write_bytes(b"".join(frame(iter(pieces), sum(map(len, pieces))) if pack else pieces))
+    small = exported(tmp_path)
+    if pack:
+        small.write_bytes(b"".join(frame(iter([small.read_bytes()]), small.stat().st_size)))
+    child = [sys.executable, "-c", TAKES_IN, str(store.root), str(small), str(long)]
+    grown = int(subprocess.run(child, check=True, stdout=subprocess.PIPE).stdout)
+    assert grown < LONG_LINE // 4
+    row = next(row for row in store.sessions() if row.session == "long")
+    assert (row.title, row.prompts, row.size) == ("before", 2, sum(map(len, pieces)))
+
+
+class Endless(BytesIO):
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size) or b"x" * 1000
+
+
+@pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
+def test_a_stream_of_something_else_is_refused_before_its_end(store: Both, data: bytes) -> None:
+    with pytest.raises(NotImported):
+        store.take_in(Endless(data))
+    assert (files(store), left_of_streams(store)) == ([], [])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is none there")
+def test_a_device_is_refused_with_what_to_do(store: Both) -> None:
+    assert "to a file" in refused(store, Path("/dev/zero"))
+
+
+def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
+    with pytest.raises(NewerFormat):
+        store.take_in(SAMPLES / "newer.jsonl")
+    assert files(store) == []
+
+
+@pytest.mark.parametrize(
+    "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
+)
+def test_a_damaged_one_is_taken_only_if_that_is_said(store: Both, sample: str) -> None:
+    path = SAMPLES / f"{sample}.jsonl"
+    assert "--damaged" in refused(store, path)
+    assert store.take_in(path, damaged=True).is_new
+    assert files(store)[0].read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        *("conversation", "two-runs", "gap", "partial", "imported", "crash-in-turn", "agent-ended", "prompt-failed"),
+        *("exact-bytes", "kept-as-string", "unknown-keys", "no-newline-at-end"),
+    ],
+)
+def test_every_good_transcript_comes_in(store: Both, sample: str) -> None:
+    path = SAMPLES / f"{sample}.jsonl"
+    assert store.take_in(path).is_new
+    assert files(store)[0].read_bytes() == path.read_bytes()
+
+
+EVIL = ["../../../../tmp/evil", "/etc/passwd", "..", "state", "", "CON", "a\x00b", "x" * 5000, "\ud800", "~1", "A/B"]
+EVIL += ["x" * 5000 + "-0123456789abcdef", "x-0123456789abcdef~1", "-0123456789abcdef"]
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
+def test_no_header_leads_out_of_the_store(store: Both, tmp_path: Path, evil: str) -> None:
+    header = Header(evil, talk.CWD, record.RECORDED, talk.time(0), agent={"id": evil, "name": evil})
+    path = tmp_path / "evil.jsonl"
+    raw = record.encode_header(Header("SESSION", talk.CWD, record.RECORDED, talk.time(0), agent={"id": "AGENT"}))
+    text = json.dumps(evil)
+    path.write_bytes(raw.replace(b'"SESSION"', text.encode()).replace(b'"AGENT"', text.encode()) + talk.prompt("hi"))
+    around = sorted(found for found in tmp_path.rglob("*") if store.root not in found.parents)
+    taken = store.take_in(path)
+    assert taken.session == header.session
+    assert sorted(found for found in tmp_path.rglob("*") if store.root not in found.parents) == around
+    [kept] = files(store)
+    assert kept.parent.parent == store.root / "transcripts"
+    assert kept.read_bytes() == path.read_bytes()
+
+
+def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: Both, tmp_path: Path) -> None:
+    agents: list[tuple[dict[str, object], str]] = [
+        ({"id": AGENT, "name": "other"}, AGENT),
+        ({"id": "My Agent"}, file_name("My Agent")),
+        ({"name": "Another"}, file_name("Another")),
+        ({"id": 7}, file_name("agent")),
+    ]
+    for agent, folder in agents:
+        header = Header(talk.SESSION, talk.CWD, record.RECORDED, talk.time(0), agent=agent)
+        assert store.take_in(exported(tmp_path, header=header)).agent == folder
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, no file can be kept from growing")
+def test_on_a_full_disk_there_is_never_half_a_transcript(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
+    for job in ("import", "import a stream"):
+        assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
+        assert (files(store), left_of_streams(store)) == ([], [])
+    assert store.take_in(path).is_new
+
+
+def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: Both, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    store.take_in(path)
+    [kept] = files(store)
+    left = unfinished(kept)
+    kept.replace(left)
+    assert store.take_in(path).is_new
+    assert files(store) == [kept]
+
+
+def test_a_session_that_begins_while_it_is_imported_keeps_its_name(store: Both, tmp_path: Path) -> None:
+    """The other process is quicker by a moment: just before the name is given."""
+    path = exported(tmp_path)
+    begun: list[bytes] = []
+
+    class Late(Layout):
+        def mark(self, agent: str, name: str) -> None:
+            super().mark(agent, name)
+            talk.keep(store, AGENT, talk.SESSION)
+            begun.append(self.transcript(agent, name).read_bytes())
+
+    with pytest.raises(NotImported):
+        importing.take_in(Late(store.root), path, lambda folder: folder.mkdir(), talk.time(0))
+    assert [kept.read_bytes() for kept in files(store)] == begun

@@ -1,0 +1,160 @@
+"""A stored file is masked where it lies: only the secrets' bytes change, whoever else writes to it."""
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.errors import NewerFormat
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.files.reading import Reading
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.lives.redacting import redact_file
+from acp_proxy.wire import acp
+from tests.stored import Both, contents
+from tests.transcripts import talk
+from torture.planted import planted
+
+AGENT = "agent"
+MASKING = Masking()
+TOKEN = planted("GitHub token", random.Random(0)).secret
+MASK = "[redacted]" + "*" * (len(TOKEN) - 10)
+SECONDS = 20.0
+
+
+def path(store: Both, session: str = "s") -> Path:
+    [found] = store.root.glob(f"transcripts/{AGENT}/{session}-*.jsonl")
+    return found
+
+
+def holders(store: Both, text: str = TOKEN) -> list[str]:
+    """The files of the store in which this text stands."""
+    return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
+
+
+def redact(store: Both) -> int:
+    found = sum(redact_file(each, MASKING, dry=False).total() for each in store.redactable(None))
+    store.renew(None)
+    return found
+
+
+def test_only_the_bytes_of_secrets_change(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(f"use {TOKEN} please"), talk.said("no"), talk.said(f"a {TOKEN}"), b"torn")
+    before, found = path(store).stat(), path(store).read_bytes()
+    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    after = path(store).stat()
+    assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
+    assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
+
+
+def test_the_same_again_finds_nothing_and_writes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+    assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
+    found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
+    assert redact_file(path(store), MASKING, dry=False) == {}
+    assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
+
+
+def test_a_dry_run_counts_the_same_and_changes_nothing(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
+    path(store).chmod(0o400)
+    found = path(store).read_bytes()
+    assert redact_file(path(store), MASKING, dry=True) == {"GitHub token": 2}
+    assert path(store).read_bytes() == found
+
+
+def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text(TOKEN)
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(elsewhere)
+    with pytest.raises(OSError):
+        redact_file(link, MASKING, dry=False)
+    assert elsewhere.read_text() == TOKEN
+
+
+def test_a_file_of_a_later_version_is_left(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(TOKEN))
+    later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
+    path(store).write_bytes(later)
+    with pytest.raises(NewerFormat):
+        redact_file(path(store), MASKING, dry=False)
+    assert path(store).read_bytes() == later
+
+
+def test_all_that_was_said_is_redacted_wherever_it_lies(store: Both) -> None:
+    turn = talk.prompt(TOKEN), talk.said(TOKEN), talk.answer()
+    for session in ("s", "s", "partial"):
+        talk.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
+    with (store.root / "transcripts" / AGENT / "state.jsonl").open("a") as journal:
+        journal.write(f'{{"at":"2026","event":"deleted","sessionId":"x","title":"{TOKEN}"}}\n')
+    backup = store.root / "backups" / AGENT / "s.jsonl"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(b"".join(turn))
+    [listed] = store.page(AGENT, None, None, "").rows
+    assert listed.title == TOKEN
+    assert len(holders(store)) >= 6
+    assert redact(store) == 2 * 2 + 1 + 1 + 2
+    assert holders(store) == []
+    assert [row.title for row in store.page(AGENT, None, None, "").rows] == [MASK]
+
+
+def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: Both) -> None:
+    for session in ("s", "other"):
+        talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
+    [chosen] = [row for row in store.sessions() if row.session == "s"]
+    name = path(store).stem
+    backup = store.root / "backups" / AGENT / "2026" / f"{name}.1.jsonl"
+    backup.parent.mkdir(parents=True)
+    backup.write_bytes(talk.said(TOKEN))
+    assert store.redactable([chosen]) == sorted([path(store), backup])
+    redact_file(path(store), MASKING, dry=False)
+    store.renew([chosen])
+    assert {row.session: row.title for row in store.sessions()} == {"s": MASK, "other": TOKEN}
+
+
+def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+    assert len(store.sessions()) == 1
+    store.mark(AGENT, "s")
+    store.forget(AGENT, "s")
+    assert len(store.sessions()) == 1
+
+
+def test_what_others_append_meanwhile_is_neither_lost_nor_torn(store: Both) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"{TOKEN} ."))
+    count, ended = 400, threading.Event()
+
+    def append() -> None:
+        transcript = Transcript(path(store))
+        for number in range(count):
+            first, second = f"{number} {TOKEN[:7]}", f"{TOKEN[7:]} {'é' * (number * 37 % 3000)}"
+            transcript.append(talk.said(first) + talk.said(second) + talk.said(f"{number} {TOKEN} ."))
+        transcript.close()
+        ended.set()
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    rounds = 0
+    while not ended.is_set() or rounds < 2:
+        redact_file(path(store), MASKING, dry=False)
+        rounds += 1
+    writer.join(SECONDS)
+    redact_file(path(store), MASKING, dry=False)
+    assert holders(store) == []
+    reading = Reading(path(store))
+    texts = [text_of(line.entry.value) for line in reading.lines() if line.entry is not None]
+    reading.close()
+    assert len(texts) == 1 + 3 * count
+    for number in range(count):
+        first, second, whole = texts[1 + 3 * number : 4 + 3 * number]
+        assert first.startswith(f"{number} ")
+        assert second.endswith(" " + "é" * (number * 37 % 3000))
+        assert whole == f"{number} {MASK} ."
+        assert set(first.split(" ")[1] + second.split(" ")[0]) <= set("[redacted]*")
+
+
+def text_of(value: object) -> str:
+    content = acp.member(acp.member(acp.member(value, "params"), "update"), "content")
+    return acp.text(content, "text") or ""

@@ -1,0 +1,204 @@
+"""What a crash left of a fork is finished by the next who comes, shows no half, and brings nothing back."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.access import alone_in, lock
+from acp_proxy.transcripts.files.journal import DELETED
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import file_name, forked
+from acp_proxy.transcripts.files.reading import Unfinished
+from acp_proxy.transcripts.lives import forks
+from acp_proxy.transcripts.upkeep.verifying import UNFINISHED_FORK
+from tests.stored import Both
+from tests.transcripts import killed, talk
+from tests.transcripts.forked import is_complete, left_by_a_crash, listed, spoken
+from tests.transcripts.talk import answer, prompt
+from tests.transcripts.writing import AGENT
+
+
+def test_a_list_finishes_what_a_crash_left_and_nothing_is_lost(long: Both) -> None:
+    path = left_by_a_crash(long)
+    assert not path.exists()
+    assert listed(Both(long.root)) == ["f", "p"]
+    assert spoken(long, "f") == ["one", "two"]
+    assert is_complete(long, "f")
+
+
+def test_what_a_crash_left_is_only_a_gap_once_the_parent_is_deleted(long: Both) -> None:
+    secret = prompt("secret", session="p")
+    talk.keep(long, AGENT, "p", secret, answer(), fresh=False)
+    path = left_by_a_crash(long)
+    with forked(path).open("r+b") as file:  # half of it was copied
+        data = file.read()
+        file.seek(data.index(b"\0"))
+        file.write(secret)
+    long.delete(AGENT, "p")
+    assert listed(Both(long.root)) == ["f"]
+    assert spoken(long, "f") == ["two"]
+    assert not is_complete(long, "f")
+    assert b"secret" not in path.read_bytes()
+    assert not [finding for finding in long.verify() if finding.is_damage]
+
+
+def test_a_later_session_under_the_parents_id_is_not_taken_for_the_parent(long: Both) -> None:
+    left_by_a_crash(long)
+    long.delete(AGENT, "p")
+    talk.keep(long, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed(long)
+    assert spoken(long, "f") == ["two"]
+
+
+def test_a_parent_whose_id_was_given_to_another_session_is_still_found(long: Both) -> None:
+    left_by_a_crash(long)
+    talk.keep(long, AGENT, "p", prompt("another", session="p"), answer(), at=9)
+    listed(long)
+    assert spoken(long, "f") == ["one", "two"]
+
+
+def test_a_parent_that_a_crash_left_half_deleted_is_not_copied(long: Both) -> None:
+    left_by_a_crash(long)
+    layout = Layout(long.root)
+    layout.journal(AGENT).append(DELETED, "p", talk.time(5))
+    forks.finish(layout, AGENT, file_name("f"))
+    assert spoken(long, "f") == ["two"]
+
+
+def test_who_masks_all_finishes_a_fork_first(long: Both) -> None:
+    token = "ghp_" + "a1B2" * 9
+    path = left_by_a_crash(long, "f", prompt(f"it is {token}", session="f"))
+    assert path in long.redactable(None)
+    assert long.redact(path, Masking(), dry=False)
+    assert token.encode() not in path.read_bytes()
+    assert len(spoken(long, "f")) == 2
+
+
+def test_nobody_masks_while_a_fork_is_copied_and_nobody_else_waits(long: Both) -> None:
+    path = left_by_a_crash(long)
+    with alone_in(path.parent):
+        assert listed(long) == ["p"]
+        with pytest.raises(BlockingIOError):
+            forks.finish(Layout(long.root), AGENT, path.stem, wait=False)
+    assert listed(long) == ["f", "p"]
+
+
+def test_who_comes_too_late_to_finish_a_fork_leaves_it_as_it_is(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = left_by_a_crash(long)
+    alone = access.alone_in
+
+    @contextmanager
+    def behind_another(folder: Path, *, wait: bool) -> Iterator[None]:
+        monkeypatch.setattr(access, "alone_in", alone)
+        other = Both(long.root)
+        other.finish_fork(path, None)
+        other.delete(AGENT, "f", soft=True)
+        other.delete(AGENT, "p")
+        with alone(folder, wait=wait):
+            yield
+
+    monkeypatch.setattr(access, "alone_in", behind_another)
+    long.finish_fork(path, None)
+    [kept] = long.kept()
+    long.restore(kept)
+    assert spoken(long, "f") == ["one", "two"]
+
+
+def test_a_fork_that_has_its_name_is_whole_also_where_a_crash_left_it_the_other(long: Both) -> None:
+    path = left_by_a_crash(long)
+    long.finish_fork(path, None)
+    os.link(path, forked(path))
+    long.delete(AGENT, "p")
+    long.finish_fork(path, None)
+    assert spoken(long, "f") == ["one", "two"]
+    assert not forked(path).exists()
+
+
+def test_what_can_be_restored_is_whole_before_it_is_deleted(long: Both) -> None:
+    path = left_by_a_crash(long)
+    with pytest.raises(Unfinished):
+        long.delete(AGENT, "f", soft=True)
+    long.finish_fork(path, None)
+    long.delete(AGENT, "f", soft=True)
+    [kept] = long.kept()
+    long.restore(kept)
+    assert spoken(long, "f") == ["one", "two"]
+
+
+def test_a_new_session_under_the_id_of_an_unfinished_fork_sets_it_aside_whole(long: Both) -> None:
+    path = left_by_a_crash(long)
+    talk.keep(long, AGENT, "f", prompt("new", session="f"), answer(), at=5)
+    assert spoken(long, "f") == ["new"]
+    aside = path.with_stem(path.stem + "~1").read_bytes()
+    assert aside.count(b'"session/prompt"') == 4  # two prompts, two answers
+    left_by_a_crash(long, "f", prompt("newest", session="f"))
+    listed(long)
+    assert spoken(long, "f") == ["one", "newest"]
+
+
+@pytest.mark.parametrize("size", [0, 20, 400])
+def test_half_a_head_that_a_crash_left_is_taken_away(long: Both, size: int) -> None:
+    path = left_by_a_crash(long)
+    os.truncate(forked(path), size)
+    assert listed(long) == ["p"]
+    assert not list(path.parent.glob("f-*"))
+
+
+def test_a_head_that_is_being_written_is_left_alone(long: Both) -> None:
+    path = left_by_a_crash(long)
+    os.truncate(forked(path), 20)
+    with forked(path).open("rb") as making:
+        assert lock(making.fileno())
+        with pytest.raises(BlockingIOError):
+            long.finish_fork(path, None)
+    assert forked(path).exists()
+
+
+def test_a_fork_that_somebody_made_its_own_parent_keeps_nobody_from_the_others(long: Both) -> None:
+    path = left_by_a_crash(long)
+    lines = forked(path).read_bytes()
+    forked(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
+    assert listed(long) == ["p"]
+
+
+def test_verify_names_an_unfinished_fork_and_does_not_call_it_damage(long: Both) -> None:
+    path = left_by_a_crash(long)
+    assert [(finding.path, finding.kind, finding.is_damage) for finding in long.verify()] == [
+        (forked(path), UNFINISHED_FORK, False)
+    ]
+    listed(long)
+    assert list(long.verify()) == []
+
+
+def test_nothing_is_finished_in_a_store_that_is_only_read(long: Both) -> None:
+    path = left_by_a_crash(long)
+    layout = Layout(long.root)
+    layout.is_only_read = True
+    forks.take_up(layout, AGENT, path.stem)
+    assert forked(path).exists()
+
+
+@pytest.mark.parametrize("at_once", [0, forks.AT_ONCE], ids=["long", "short"])
+def test_a_fork_that_is_killed_at_any_moment_is_whole_or_not_there_and_loses_no_word(
+    tmp_path: Path, at_once: int
+) -> None:
+    last = None
+    for last in killed.forking(tmp_path, at_once):
+        store = Both(last.root)
+        assert listed(store) in (["p"], ["f", "p"])
+        assert not list(last.root.glob("transcripts/*/*.fork"))
+        assert spoken(store, "p") == killed.PARENTS
+        try:
+            told, complete = spoken(store, "f"), is_complete(store, "f")
+        except FileNotFoundError:
+            told, complete = [], True
+        assert told in ([], *(killed.PARENTS + killed.OWN[:count] for count in range(3)))
+        assert told[len(killed.PARENTS) :][: len(last.kept)] == last.kept
+        assert complete
+    assert last is not None
+    assert last.got_through

@@ -1,0 +1,47 @@
+"""A transcript's file: what a test appends to it, and what it says."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from acp_proxy.transcripts.files.reading import Line, Reading
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.wire import acp, record
+from tests.transcripts import talk
+
+HEADER = record.encode_header(talk.header())
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[Reading]:
+    opened = Reading(path)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def lines_of(path: Path) -> list[Line]:
+    with reading(path) as opened:
+        return list(opened.lines())
+
+
+def told(path: Path) -> list[str | None]:
+    """The texts of the agent's chunks, the types of notes; None for what cannot be read."""
+    return [text_of(line) for line in lines_of(path)]
+
+
+def text_of(line: Line) -> str | None:
+    if line.entry is None:
+        return None
+    if line.entry.note is not None:
+        return str(line.entry.note["type"])
+    update = acp.member(acp.member(line.entry.value, "params"), "update")
+    return acp.text(acp.member(update, "content"), "text")
+
+
+def append(path: Path, *lines: bytes) -> None:
+    transcript = Transcript(path)
+    for line in lines:
+        transcript.append(line)
+    transcript.close()

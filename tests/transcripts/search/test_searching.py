@@ -1,0 +1,236 @@
+"""What was said is found by whoever searches next, where and when it was said."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.search import phrases, searching, turns
+from acp_proxy.transcripts.search.searching import Sought
+from tests.stored import Both
+from tests.transcripts import cold, talk
+from tests.transcripts.searches import append, found, keep, search, tables
+from tests.transcripts.talk import answer, info, prompt, said
+from tests.transcripts.writing import AGENT
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    return Both(root)
+
+
+# What is found.
+
+
+def test_the_turn_that_has_all_the_words_is_found_with_the_place_of_each(store: Both) -> None:
+    keep(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
+    [hit] = search(store, "COOKIE", "login").hits
+    assert (hit.session.session, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
+    [excerpt] = hit.excerpts
+    assert (excerpt.turn, excerpt.at, excerpt.text) == (2, talk.time(60), "Then the cookie of the login")
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
+
+
+def test_words_that_were_said_in_different_turns_are_not_found_together(store: Both) -> None:
+    keep(store, "s", "one", "other")
+    assert found(store, "one", "other") == []
+
+
+def test_what_the_agent_said_is_found_across_its_chunks(store: Both) -> None:
+    talk.keep(
+        store, AGENT, "s", prompt("x"), *(said(part) for part in ("it was the coo", "kie, as ", "I said")), answer()
+    )
+    assert found(store, "the cookie as I") == [("s", [1])]
+
+
+def test_the_newest_turn_comes_first_and_turns_of_one_session_in_their_order(store: Both) -> None:
+    keep(store, "old", "word", "word", at=0)
+    keep(store, "new", "word", at=3600)
+    keep(store, "goes-on", "word", "nothing", "word", at=3500)
+    assert found(store, "word") == [("goes-on", [1, 3]), ("new", [1]), ("old", [1, 2])]
+    assert found(store, "word", limit=1) == [("goes-on", [1, 3])]
+    assert not search(store, "word", limit=2).is_all
+    assert search(store, "word", limit=3).is_all
+
+
+def test_turns_of_one_moment_are_all_found(store: Both) -> None:
+    talk.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
+    assert found(store, "word") == [("s", list(range(1, 31)))]
+    assert found(store, "17") == [("s", [17])]
+
+
+def test_of_many_turns_as_many_are_shown_as_are_wanted(store: Both) -> None:
+    keep(store, "s", *["word"] * 5)
+    assert [one.turn for one in search(store, "word", each=2).hits[0].excerpts] == [1, 2]
+    assert [one.turn for one in search(store, "word", each=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
+
+
+def test_a_title_is_found_where_no_turn_says_it(store: Both) -> None:
+    talk.keep(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
+    [hit] = search(store, "mending").hits
+    assert (hit.turns, [(one.turn, one.text) for one in hit.excerpts]) == ([], [(0, "Mending the login")])
+    append(store, "s", info(title="Another title"))
+    assert found(store, "mending") == []
+    assert found(store, "another title") == [("s", [])]
+
+
+def test_agents_directories_and_times_narrow_it_down(store: Both, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    keep(store, "a", "word", at=0, cwd=str(tmp_path / "real"))
+    keep(store, "b", "word", "word", at=3600, agent="other", cwd=str(tmp_path / "elsewhere"))
+    assert found(store, "word", agents=("other",)) == [("b", [1, 2])]
+    assert found(store, "word", agents=(AGENT,)) == [("a", [1])]
+    assert found(store, "word", agents=()) == []
+    assert found(store, "word", cwd=str(tmp_path / "link")) == [("a", [1])]
+    assert found(store, "word", cwd=str(tmp_path)) == []
+    assert found(store, "word", since=talk.time(3630)) == [("b", [2])]
+    assert found(store, "word", since=talk.time(7200)) == []
+
+
+def test_sessions_of_two_agents_with_one_id_are_two(store: Both) -> None:
+    keep(store, "s", "word one", at=0)
+    keep(store, "s", "word other", at=60, agent="other")
+    assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
+
+
+def test_where_no_agent_is_meant_no_tables_are_made(store: Both, root: Path) -> None:
+    assert search(store, "login").hits == []
+    keep(store, "s", "login")
+    assert search(store, "login", agents=()).hits == []
+    assert tables(root) == set()
+
+
+def test_what_was_never_prompted_is_not_shown(store: Both) -> None:
+    talk.keep(store, AGENT, "s", said("word"))
+    assert found(store, "word") == []
+    append(store, "s", prompt("hello"))
+    assert found(store, "word") == [("s", [1])]
+
+
+def test_an_excerpt_shows_where_one_message_ends_and_the_next_begins(store: Both) -> None:
+    call = talk.update("tool_call", toolCallId="t", title="Edit file.py")
+    talk.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
+    [excerpt] = search(store, "needle").hits[0].excerpts
+    assert excerpt.text == "Fix the flag in it · Edit file.py · Fixed: needle"
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
+
+
+def test_an_excerpt_is_one_line_around_what_was_found(store: Both) -> None:
+    before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
+    keep(store, "s", f"{before} the needle {behind}")
+    [excerpt] = search(store, "needle").hits[0].excerpts
+    assert "the needle 日本語 c" in excerpt.text
+    assert len(excerpt.text) < 200
+    assert excerpt.text.isprintable()
+    assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
+
+
+@pytest.mark.parametrize("text", ["{0} needle {0}", "needle {0}", "{0} needle", "{0} needle {0} needle", "needle{0}"])
+def test_an_excerpt_of_endless_words_is_no_longer_than_others(store: Both, text: str) -> None:
+    keep(store, "s", text.format("x" * 5000))
+    [excerpt] = search(store, "needle*").hits[0].excerpts
+    assert len(excerpt.text) <= 242
+    assert {excerpt.text[start:end][:6] for start, end in excerpt.marks} == {"needle"}
+
+
+# What is new.
+
+
+def test_what_was_said_since_is_found_and_nothing_else_is_read(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(store, "s", "first", "second")
+    keep(store, "other", "first", at=10)
+    assert len(found(store, "first")) == 2
+    read: list[int] = []
+
+    class Watched(turns.Turns):
+        def __init__(self, start: turns.Place) -> None:
+            read.append(start.turns)
+            super().__init__(start)
+
+    monkeypatch.setattr(searching, "Turns", Watched)
+    assert len(found(store, "first")) == 2
+    assert read == []
+    append(store, "s", said("more of it", at=61), prompt("third", at=120), said("coo", at=121))
+    assert found(store, "third") == [("s", [3])]
+    assert found(store, "more", "second") == [("s", [2])]
+    assert read == [1]
+    append(store, "s", said("kie", at=122))
+    assert found(store, "third", "cookie") == [("s", [3])]
+    assert found(store, "coo") == []
+    assert read == [1, 2]
+    assert found(store, "first") == [("other", [1]), ("s", [1])]
+
+
+def test_a_transcript_that_was_packed_is_not_read_again_and_one_that_goes_on_is(store: Both) -> None:
+    talk.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
+    assert found(store, "word") == [("s", [1])]
+    cold.packed_now(store, "s")
+    assert found(store, "word") == [("s", [1])]
+    append(store, "s", prompt("again", at=60))
+    assert found(store, "again") == [("s", [2])]
+    assert found(store, "word") == [("s", [1])]
+
+
+def test_an_id_that_is_given_again_names_another_conversation(store: Both) -> None:
+    keep(store, "s", "first word")
+    assert found(store, "word") == [("s", [1])]
+    keep(store, "s", "second word", at=60)
+    assert [hit.session.title for hit in search(store, "word").hits] == ["second word", "first word"]
+
+
+def test_a_file_that_has_shrunk_is_read_anew(store: Both, root: Path) -> None:
+    keep(store, "s", "first", "second")
+    assert found(store, "second") == [("s", [2])]
+    path = root / "transcripts" / AGENT / f"{file_name('s')}.jsonl"
+    os.truncate(path, path.read_bytes().index(b'"second"'))
+    store.renew(None)
+    assert found(store, "second") == []
+    assert found(store, "first") == [("s", [1])]
+
+
+def test_what_is_interrupted_goes_on_with_the_next_search(
+    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "_BATCH_SIZE", 0)
+    for number in range(60):
+        keep(store, f"s{number}", f"word number {number}", at=number)
+    told: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        told.append((done, total))
+        if done == 20:
+            raise KeyboardInterrupt
+
+    sought = Sought(phrases.question(["word"]), store.agents(), limit=100)
+    with pytest.raises(KeyboardInterrupt):
+        store.search(sought, progress)
+    assert told == [(done, 60) for done in range(1, 21)]
+    told.clear()
+    assert len(store.search(sought, lambda done, total: told.append((done, total))).hits) == 60
+    assert told == [(done, 40) for done in range(1, 41)]
+
+
+@pytest.mark.parametrize("time", range(3))
+def test_who_searches_at_the_same_time_finds_the_same_and_nobody_is_locked_out(
+    store: Both, root: Path, time: int
+) -> None:
+    for number in range(60):
+        keep(store, f"s{number}", "word")
+
+    def one(_: int) -> int:
+        return len(search(Both(root), "word", limit=1000).hits)
+
+    with ThreadPoolExecutor(6) as at_once:
+        assert list(at_once.map(one, range(6))) == [60] * 6
+    assert len(found(store, "word", limit=1000)) == 60
+    assert len(tables(root)) == 16

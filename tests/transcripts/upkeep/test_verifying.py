@@ -1,0 +1,207 @@
+"""Whatever is wrong in a store is found, with what there is to do; what is well, or under way, is not."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.files.names import file_name
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.upkeep.verifying import BY_HAND, NOTHING, REPAIR, Finding
+from tests.stored import Both
+from tests.transcripts import talk
+
+AGENT = "agent"
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    before = os.umask(0o077)
+    yield tmp_path / "store"
+    os.umask(before)
+
+
+@pytest.fixture
+def store(root: Path) -> Both:
+    store = Both(root)
+    for at, session in enumerate(("a", "b")):
+        talk.keep(store, AGENT, session, at=at)
+    assert len(store.sessions()) == 2
+    return store
+
+
+def path_of(root: Path, session: str) -> Path:
+    return root / "transcripts" / AGENT / f"{file_name(session)}.jsonl"
+
+
+def kinds(found: Iterator[Finding]) -> list[tuple[str, str]]:
+    return [(one.kind, one.todo) for one in found]
+
+
+def damage(path: Path, more: bytes = b"\0" * 200 + b"\n") -> None:
+    with path.open("ab") as file:
+        file.write(more)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+
+
+def mend(store: Both) -> None:
+    for finding in list(store.verify()):
+        if finding.todo == REPAIR:
+            store.repair(finding)
+
+
+def test_a_store_that_is_well_has_nothing_to_say(store: Both) -> None:
+    store.delete(AGENT, "a")
+    assert kinds(store.verify()) == []
+
+
+def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: Both) -> None:
+    going_on = store.begin(AGENT, talk.header("a"), fresh=False)
+    store.mark(AGENT, "a")
+    going_on.append(talk.prompt("more", session="a", at=9))
+    going_on.close()
+    talk.keep(store, AGENT, "new")
+    assert kinds(store.verify()) == []
+
+
+def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Both, root: Path) -> None:
+    damage(path_of(root, "a"))
+    [found] = store.verify()
+    assert (found.path, found.agent, found.name) == (path_of(root, "a"), AGENT, file_name("a"))
+    assert (found.kind, found.todo) == ("NUL bytes", REPAIR)
+    assert list(store.verify((AGENT, file_name("a")))) == [found]
+    assert list(store.verify((AGENT, file_name("b")))) == []
+    copy = store.repair(found)
+    assert copy is not None
+    assert copy.parent == root / "backups" / AGENT
+    assert kinds(store.verify()) == []
+    assert store.repair(found) is None  # nothing left to do, and nothing to copy
+
+
+def test_a_delete_takes_the_copies_too_and_no_others(store: Both, root: Path) -> None:
+    for session in ("a", "b"):
+        damage(path_of(root, session))
+    mend(store)
+    store.delete(AGENT, "a")
+    [left] = (root / "backups" / AGENT).iterdir()
+    assert left.name.startswith(file_name("b"))
+
+
+def test_a_line_that_is_being_written_is_waited_for(store: Both, root: Path) -> None:
+    path = path_of(root, "a")
+    line = talk.said("x" * 1000, session="a")
+    with path.open("ab") as file:
+        file.write(line[:500])
+    verifying = store.verify()
+    transcript = Transcript(path)
+    transcript.append_bytes(line[500:])
+    transcript.close()
+    assert kinds(verifying) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "todo"),
+    [
+        (b"", "empty", NOTHING),
+        (b"\0" * 9, "broken header", BY_HAND),
+        (b'{"acp-transcript":2}\n', "newer format", BY_HAND),
+        (talk.said("x", session="a"), "missing header", NOTHING),
+        (talk.note("opened"), "missing header", BY_HAND),
+    ],
+)
+def test_what_a_repair_cannot_mend_says_what_to_do_else(
+    store: Both, root: Path, data: bytes, kind: str, todo: str
+) -> None:
+    path_of(root, "a").write_bytes(data)
+    os.utime(path_of(root, "a"), (LONG_AGO, LONG_AGO))
+    assert [one for one in kinds(store.verify()) if "index" not in one[0]] == [(kind, todo)]
+
+
+def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Both, root: Path) -> None:
+    folder = root / "transcripts" / AGENT
+    path_of(root, "a").unlink()
+    os.mkfifo(path_of(root, "a"))
+    (folder / "notes.txt").touch()
+    (folder / f"{file_name('b')} copy.jsonl").touch()
+    (root / "transcripts" / "file").touch()
+    (root / "mine").touch()
+    assert sorted(kinds(store.verify())) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
+
+
+def test_marks_of_what_is_not_there_are_no_damage(store: Both) -> None:
+    store.mark(AGENT, "never there")
+    assert kinds(store.verify()) == [("leftover", NOTHING)]
+
+
+def test_files_that_others_may_read_are_closed_to_them(store: Both, root: Path) -> None:
+    path_of(root, "a").chmod(0o644)
+    (root / "transcripts" / AGENT).chmod(0o755)
+    assert kinds(store.verify()) == [("mode", REPAIR)] * 2
+    mend(store)
+    assert kinds(store.verify()) == []
+    assert path_of(root, "a").stat().st_mode & 0o777 == 0o600
+    assert (root / "transcripts" / AGENT).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Both, root: Path) -> None:
+    store.delete(AGENT, "a")
+    damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
+    store.delete(AGENT, "b")
+    assert kinds(store.verify()) == [("damaged journal", REPAIR)]
+    mend(store)
+    assert kinds(store.verify()) == []
+    assert Both(root).deleted(AGENT) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("accident", "kind"),
+    [
+        (lambda path: replaced(path, None), "missing index"),
+        (lambda path: replaced(path, b"not a database" * 999), "broken index"),
+        (lambda path: changed(path, "PRAGMA user_version = 99"), "broken index"),
+        (lambda path: changed(path, "DELETE FROM transcripts WHERE name LIKE 'a-%'"), "index behind"),
+        (lambda path: changed(path, "UPDATE transcripts SET updated = '' WHERE name LIKE 'a-%'"), "index behind"),
+    ],
+)
+def test_an_index_that_is_not_what_the_transcripts_say_is_made_anew(
+    store: Both, root: Path, accident: object, kind: str
+) -> None:
+    rows = store.sessions()
+    assert callable(accident)
+    accident(root / "index.sqlite3")
+    opened = Both(root)
+    assert kinds(opened.verify()) == [(kind, REPAIR)]
+    mend(opened)
+    assert opened.sessions() == rows
+    assert kinds(opened.verify()) == []
+
+
+def replaced(path: Path, data: bytes | None) -> None:
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    if data is not None:
+        path.write_bytes(data)
+
+
+def changed(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(statement)
+
+
+def test_an_index_that_was_put_back_from_a_copy_is_behind(store: Both, root: Path) -> None:
+    old = root / "index.sqlite3"
+    changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(old, root.parent / "copy")
+    talk.keep(store, AGENT, "c", at=9)
+    assert len(store.sessions()) == 3
+    del store
+    for path in root.glob("index.sqlite3*"):
+        path.unlink()
+    shutil.copy(root.parent / "copy", old)
+    old.chmod(0o600)
+    assert kinds(Both(root).verify()) == [("index behind", REPAIR)]
