@@ -98,6 +98,10 @@ class Handovers:
 
     # --- the record
 
+    def is_undelivered(self, session: str) -> bool:
+        """Whether it goes on in a new session of the agent, which has not got the record yet."""
+        return session in self._opened
+
     def keep(self, session: str, record: str) -> None:
         if record:
             self._records[session] = record

@@ -133,6 +133,7 @@ class Life:
             case Do.ANSWER_TOLD:
                 return self._answer_told(load, said)
             case Do.SAY_CANCELLED:
+                load.is_ours = load.is_ours or load.held_here  # the client wants no more of the past
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
                 load.held.clear()

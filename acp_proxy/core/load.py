@@ -85,7 +85,7 @@ LIFE: dict[State, dict[Happens, tuple[State, tuple[Do, ...]]]] = {
         Happens.ENDED: (State.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
     State.CANCELLED: {
-        Happens.AGREED: (State.OPEN, (Do.NOTE,)),
+        Happens.AGREED: (State.OPEN, (Do.DROP, Do.NOTE)),
         Happens.REFUSED: (State.OVER, ()),
         Happens.ENDED: (State.OVER, ()),
     },
@@ -146,6 +146,11 @@ class Load:
         self.states_size = 0
         self.size = 0
         """Bytes that wait."""
+        self.was_cancelled = False
+        """The client gave up on one that passes: the agent may answer it all the same."""
+        self.is_past = False
+        """The client gave up, and a later request was answered or a whole turn has passed: the agent tells nothing for
+        this any more."""
         self.is_imported = False
         """What the agent told before its answer began the transcript."""
         self.is_handed_over = False

@@ -22,6 +22,7 @@ from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.planning import Plan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.late import InTurn
+from acp_proxy.history.once import told_last
 from acp_proxy.history.past import block_letters
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
@@ -57,9 +58,14 @@ class Loads:
                 load.told.append((line, self.under_way.follows(load)))
                 return self.life.waits(load, line)
             case State.PASSING:
-                return [*self.life.remembered(load, line, late=False), *self.life.behind_what_waits(load, line)]
-            case State.GIVEN_UP | State.CANCELLED:
+                return [
+                    *self.life.remembered(load, line, late=self.under_way.follows(load)),
+                    *self.life.behind_what_waits(load, line),
+                ]
+            case State.GIVEN_UP:
                 return []
+            case State.CANCELLED:  # perhaps it is never answered, and this is told for the next
+                return self.life.remembered(load, line, late=self.under_way.follows(load))
             case State.QUEUED | State.TELLING | State.STOPPING:
                 load.held.append((line, update))
                 return self.life.waits(load, line)
@@ -136,12 +142,17 @@ class Loads:
             effects += self.life.happens(opened, Happens.PROMPTED)
         return effects
 
+    def is_handed_over(self, session: str) -> bool:
+        return self._handovers.is_undelivered(session)
+
     def turn_ends(self, session: str) -> list[Effect]:
         """A prompt is about to be answered: what waits in the turn goes before that."""
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
 
     def turn_ended(self, session: str) -> list[Effect]:
+        for given_up in self.under_way.of_session(session):
+            given_up.is_past = given_up.state is State.CANCELLED and not self._notebook.is_live(session)
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         if load is None or self._notebook.is_live(session):
             return []
@@ -164,7 +175,10 @@ class Loads:
         except ValueError:  # nested too deeply: no load's
             return []
         load = self.under_way.get(id)
-        return self.life.happens(load, Happens.GAVE_UP) if load is not None and id not in self.life.resent else []
+        if load is None or id in self.life.resent:
+            return []
+        load.was_cancelled = load.state is State.PASSING
+        return self.life.happens(load, Happens.GAVE_UP)
 
     def stopped(self, session: str) -> list[Effect]:
         """Nothing more of it is told: it was deleted."""
@@ -175,8 +189,10 @@ class Loads:
     def answered(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to what stands for the load."""
         load.response = line.removesuffix(b"\n") + b"\n"
+        told = self.under_way.overtakes(load)
         if message.error is not None:
             return self.life.happens(load, Happens.UNKNOWN if self._can_go_on(load, message) else Happens.REFUSED)
+        load.told = told_last([*told, *load.told]) if told else load.told
         opened = acp.session_id(message.result)
         if opened not in (None, load.session) and load.plan.renames:  # older agents fork: the client keeps its id
             load.alias = opened if self._names.client_of(opened) != load.session else None

@@ -63,6 +63,8 @@ class Opening:
             return [*self._notebook.placed(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
         live = self._notebook.is_live_when_opened(session)
+        if self._loads.is_handed_over(session):
+            found = found.but(moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
         if planned is None or (not isinstance(planned, Refused) and self._loads.under_way.are_many):
             planned = Refused.TOO_MANY if is_ours else Plan(request.method, passes=True)

@@ -55,9 +55,7 @@ class UnderWay:
         known = self.in_question.get(session)
         answered = [load for load in found if load.state not in AWAITING] + ([known] if known is not None else [])
         last = max(answered, key=lambda load: load.number, default=None)
-        waiting = (load for load in found if load.state in AWAITING)
-        if last is not None:  # one that was given up before it is perhaps never answered
-            waiting = (load for load in waiting if load.state is not State.CANCELLED or load.number > last.number)
+        waiting = (load for load in found if load.state in AWAITING and not load.is_past)
         return next(waiting, last)
 
     def is_in_question(self, session: str) -> bool:
@@ -82,6 +80,16 @@ class UnderWay:
         """Whether an earlier request for its session was answered since: what is told may be behind that."""
         earlier = (other for other in self.of_session(load.session) if other.number < load.number)
         return load.follows or any(other.state not in AWAITING for other in earlier)
+
+    def overtakes(self, load: Load) -> list[tuple[bytes, bool]]:
+        """The agent answers this request, and never those before it that were given up: what it told was for this one.
+        Taken out."""
+        told: list[tuple[bytes, bool]] = []
+        for other in self.of_session(load.session):
+            if (other.state is State.CANCELLED or other.was_cancelled) and other.number < load.number:
+                other.is_past = True
+                told, other.told, other.size = told + other.told, [], 0
+        return told
 
     def answered(self, load: Load) -> None:
         """The same; what is told from here on may belong to it, or to the requests behind it."""

@@ -8,6 +8,7 @@ agent is. What follows the last known message is the ``tail``: only that can be 
 """
 
 from bisect import bisect_left, bisect_right
+from itertools import takewhile
 
 from acp_proxy.history.messages import Run, Span, Told, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
@@ -134,7 +135,8 @@ class Comparison:
         self.end_message()
         if self.is_undecided:
             return []
-        tail = [*self._first, *self.tail]
+        told_later = {told.line for told in self.tail}  # the end of another replay went before this one
+        tail = [*(told for told in self._first if told.line not in told_later), *self.tail]
         if self.past.is_empty:  # the whole replay begins the transcript
             return [told.line for told in tail]
         begins = len(tail) if self._completes else self._turn_begins(tail)
@@ -176,7 +178,8 @@ class Comparison:
         said = run.text
         span = self._find(said)
         if span is not None:
-            self._known([span])
+            if not self._is_behind_new_turn(run):
+                self._known([span])
             return True
         if len(run.pieces) > 1 and (spans := self._find_each(run)) is not None:
             self._known(spans)
@@ -191,6 +194,12 @@ class Comparison:
             told.stands_somewhere = stands
         self._unknown(*run.pieces)
         return False
+
+    def _is_behind_new_turn(self, run: Run) -> bool:
+        """Whether it was told behind the answer, and before that a turn that was made elsewhere: a warning that stands
+        in the transcript, and comes with every load."""
+        begins = self._turn_begins(self.tail)
+        return run.pieces[0].late and begins < len(self.tail) and not self.tail[begins].late
 
     def _knows_beginning(self, run: Run) -> bool:
         """Whether the first chunks are a message that is known, and the others one that follows at once."""
@@ -254,6 +263,8 @@ class Comparison:
             if other is not None:
                 self._tail_users += 1
                 self._place(other)
+            elif self._completes:
+                self._keep(*run.behind(len(begun)))
         return True
 
     def _place(self, number: int) -> None:
@@ -264,8 +275,10 @@ class Comparison:
                 self.repeats = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
                 self._last_call, self._thought_at = -1, 0
-        else:  # before the first message of the user's: a greeting, a warning
-            self._first = [told for told in self.tail if told.kind not in _NEUTRAL]
+        else:  # before the first message of the user's: a greeting, a warning, turns from before it was recorded
+            self.lacks |= self.went_on_elsewhere
+            begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self.tail)
+            self._first = [told for told in begins if told.kind not in _NEUTRAL]
             self._anchor = number
         self._is_placed = True
         self._end_tail()

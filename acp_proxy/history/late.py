@@ -122,12 +122,17 @@ class InTurn:
                 prompts.remove(echoed)
             return self._let_go(is_new=True, ends=False)
         number = self._past.next_user(self._said, self._user)
-        if number is None:
-            number = self._past.next_user(self._said, 0)
+        if number is None:  # from the beginning; or behind context
+            found = (self._past.next_user(each, 0) for each in (self._said, said))
+            number = next((each for each in found if each is not None), None)
+            forms = self._past.users[number].forms if number is not None else []
+            if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
+                prompts.remove(sent)  # what the user says again, and the agent echoes as it did before
+                return self._let_go(is_new=True, ends=False)
         if number is not None:
             self.is_running = self._is_certain = True
             self._at, self._user = self._past.users[number].start, number + 1
-            return self._let_go(is_new=False, ends=False)
+            return self._let_go(is_new=False)
         if self._is_certain:
             return []  # perhaps with context around it: what the agent says next tells
         following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]

@@ -1,5 +1,7 @@
 """What an agent tells, message by message, and where it stands among the letters that were said."""
 
+from itertools import accumulate
+
 from acp_proxy.wire.value import Value
 
 Span = tuple[int, int]
@@ -34,6 +36,11 @@ class Run:
         if self._joined is None or len(self._joined) != self.size:
             self._joined = "".join(self.said)
         return self._joined
+
+    def behind(self, size: int) -> list[Told]:
+        """The chunks that begin behind so many letters."""
+        starts = accumulate((len(said) for said in self.said), initial=0)
+        return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]
 
 
 def merged(spans: list[Span]) -> list[Span]:

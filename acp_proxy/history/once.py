@@ -27,6 +27,13 @@ def told_once(lines: list[bytes]) -> list[bytes]:
     return [*lines[:again], *comparison.new()]
 
 
+def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
+    """Of replays one behind the other, the last: from where the first message of the user's is told once more."""
+    users = [_user_letters(line) for line, _ in lines]
+    first = next(filter(None, users), None)
+    return lines[len(users) - 1 - users[::-1].index(first) :] if first is not None else lines
+
+
 def _user_letters(line: bytes) -> str:
     update = acp.update_of(line)
     return block_letters(acp.member(update, "content")) if acp.update_kind(update) == acp.USER_CHUNK else ""

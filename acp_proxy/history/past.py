@@ -159,6 +159,10 @@ class Laying:
         """Entries that go on with the message of the last one."""
         if self._run is not None and self._run[0] == acp.THOUGHT_CHUNK:
             self._think(letters(stream.text))
+        elif not self._open:  # behind a turn each is a message of its own
+            for text in stream.each_text:
+                self._past.messages.append(self._size)
+                self._speak(letters(text))
         else:
             self._speak(letters(stream.text))
 
@@ -172,6 +176,8 @@ class Laying:
             self._run = run
             if kind == acp.AGENT_CHUNK:
                 self._past.messages.append(self._size)
+        elif kind == acp.AGENT_CHUNK and not self._open:
+            self._past.messages.append(self._size)
         if kind == acp.USER_CHUNK:
             self._said.append(block_letters(update.get("content")))
             return

@@ -77,6 +77,8 @@ def _before(covered: list[Span], at: int) -> Span | None:
 
 
 def _is_explained(comparison: Comparison, turn: int) -> bool:
-    """By a command or a compaction behind it, or by a turn behind it that was made elsewhere."""
+    """By a command or a compaction behind it, or by a turn behind it that was made elsewhere: there something may have
+    been taken back, but hardly all."""
     elsewhere = any(user.is_elsewhere for user in comparison.past.users[turn - 1 :])
-    return comparison.past.taken_back_at >= turn or elsewhere or comparison.went_on_elsewhere
+    went_on = comparison.told_anything and (elsewhere or comparison.went_on_elsewhere)
+    return comparison.past.taken_back_at >= turn or went_on

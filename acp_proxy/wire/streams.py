@@ -66,6 +66,11 @@ class Stream:
         return text
 
     @property
+    def each_text(self) -> list[str]:
+        texts: list[str] = orjson.loads(b'["%b"]' % self._texts[:-1].replace(b"\n", b'","'))
+        return texts
+
+    @property
     def messages(self) -> bytes:
         """The exact messages, as lines."""
         before, after = self._pattern.before, self._pattern.after

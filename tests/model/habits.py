@@ -63,7 +63,7 @@ class Habits:
 
     @property
     def is_late(self) -> bool:
-        return self.tells in ("after", "split")
+        return {self.tells, self.tells_resumed} & {"after", "split"} != set()
 
     def __repr__(self) -> str:
         """Those that are not the usual ones, so that a failure shows what matters."""

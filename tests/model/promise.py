@@ -32,7 +32,17 @@ class Session:
     pending: list[Line] = field(default_factory=list)
     in_question: bool = False
     handed_over: bool = False
+    earlier: set[str] = field(default_factory=set)
+    """What the agent calls it too: a handover to another id was cancelled."""
     has_turn: bool = False
+    is_behind: bool = False
+    """It went on elsewhere, and was not opened since."""
+    ends_in_user: bool = False
+    """The agent's last replay ended in a message of the user's: what it says behind that may be its answer."""
+    is_deaf: bool = False
+    """A load of it was cancelled, and the agent never answers that: what it tells until the next turn is nobody's."""
+    was_cancelled: bool = False
+    """Its turn was; a load takes that turn for over from then on, although the agent may go on with it."""
     has_transcript: bool = True
     last: views.Showing | None = None
     """What the last load showed, if nothing was said since."""
@@ -69,23 +79,24 @@ class Promise:
         seen = normal(world.tokens(rest))
         plain = world.without_warnings(seen)
         late_words = views.has_foreign_words_late(before.whole, tellings)
-        ours = before.readings(session.said)
+        ours = before.readings([*session.said, *session.pending], is_between=len(openings) > 1)
         allowed = views.may_be_shown(openings, tellings, ours, handed_over=session.handed_over)
         if plain not in allowed and not late_words:
             wanted = "\nor     ".join(sorted({_in_a_line(view) for view in allowed}, key=len)[:_SHOWN])
             raise self.broken("2: a load shows what the promise says", f"seen   {_in_a_line(plain)}\nwanted {wanted}")
         if len(openings) == 1 and openings[0].kind == "load" and not openings[0].is_refused:
-            self._check_same_again(session, before, tellings, seen)
+            self._check_same_again(session, openings[0], before, tellings, seen)
 
     def _check_same_again(
-        self, session: Session, before: Before, tellings: Sequence[Telling], seen: list[Token]
+        self, session: Session, opening: Opening, before: Before, tellings: Sequence[Telling], seen: list[Token]
     ) -> None:
         told = tellings[-1] if tellings else Telling()
         ours = normal([*world.told_by_us(before.whole), *world.seen_of(world.tail_of(before.whole, told))])
         theirs = normal(world.tokens(update for update, _ in told.lines))
         unheard = told.late and world.is_explained(before.whole)
-        last, session.last = session.last, views.Showing(ours, theirs, seen, unheard)
-        if last is not None and last.should_show_the_same(session.last) and last.seen != seen:
+        now = views.Showing(ours, theirs, seen, unheard)
+        last, session.last = session.last, None if opening.in_turn else now  # in a turn it is shown as it comes
+        if last is not None and last.should_show_the_same(now) and last.seen != seen:
             raise self.broken(
                 "3: the same load shows the same", f"first {_in_a_line(last.seen)}\nnow   {_in_a_line(seen)}"
             )

@@ -102,6 +102,7 @@ class Stage:
     def cancel(self, session: Session) -> None:
         proxy = self._proxy(session)
         with self._step(proxy):
+            session.was_cancelled = True
             proxy.tell("session/cancel", sessionId=session.id)
 
     def remark(self, session: Session) -> None:
@@ -117,7 +118,7 @@ class Stage:
         plan = self._plan("s", "", "")
         self.journal.append(f"--- another client says {plan.user.text!r} to {session.agent_id}")
         self.disk.sessions[session.agent_id] += [plan.user, *plan.now]
-        session.last = None
+        session.last, session.is_behind = None, True
 
     def known_to_agent_alone(self) -> Session:
         """A session that no proxy has ever seen."""
@@ -150,7 +151,9 @@ class Stage:
         if self.habits.greets or self.habits.warns:  # whether that comes before a prompt at once is chance
             then = None
         before = Before.of(session.said, session.pending)
-        openings = [Opening("cancelled" if cancel else "load")] + [Opening("load")] * again
+        in_turn, is_kept = session.has_turn, session.has_transcript
+        opens = Opening("cancelled" if cancel else "load", in_turn, is_overtaken=again and self.habits.is_late)
+        openings = [opens, *[Opening("load", in_turn)] * again]
         session.in_question = True
         with self._step(proxy, session, openings):
             proxy.agent.holds_loads = while_told
@@ -175,8 +178,10 @@ class Stage:
                 if self.habits.is_late and tellings:
                     session.said += views.strange_lines(before.said, tellings[-1])
             proxy.settle()
+            session.is_deaf = cancel and not again and "loads" in self.habits.never_answers
             for id, opening in zip(ids, openings, strict=True):
-                opening.is_refused = "error" in proxy.answer(id)
+                is_left_open = opening.kind == "cancelled" and not is_kept and not proxy.answers.get(id)
+                opening.is_refused = is_left_open or "error" in proxy.answer(id)
             if then is None and not openings[-1].is_refused:
                 session.proxy = proxy
             if openings[-1].is_refused and openings[-1].kind == "load" and before.said and self._is_unknown(session):
@@ -230,7 +235,7 @@ class Stage:
         return [session for session in self.sessions if session.proxy is proxy]
 
     def _opened(self, id: str, proxy: Proxied) -> Session:
-        session = Session(id, id, proxy)
+        session = Session(id, id, proxy, has_transcript=False)
         self.sessions.append(session)
         return session
 
@@ -255,6 +260,7 @@ class Stage:
     def _prompted(self, session: Session, now: str, later: str, text: str) -> None:
         self._settled(session)
         session.last = None
+        session.was_cancelled = session.is_deaf = session.ends_in_user = False
         plan = self._plan(now, later, text)
         session.said.append(Line({"prompt": plan.user.text}, plan.user))
         blocks = [{"type": "text", "text": plan.user.text}]
@@ -294,10 +300,14 @@ class Stage:
         except Stuck as stuck:
             raise self._promise.broken("4: everything is answered once", str(stuck)) from stuck
         said, heard, asked = _taken(proxy.said), _taken(proxy.heard), _taken(proxy.agent.asked)
-        self._follow(session, asked)
+        self._follow(session, asked, is_cancelled=any(opening.kind == "cancelled" for opening in openings))
         tellings = [told for id, told in _taken(proxy.agent.tellings) if self._by_agent(id) is session]
+        if session is not None and tellings:
+            session.is_behind = False
+            session.ends_in_user = bool(tellings[-1].items) and tellings[-1].items[-1].kind == USER
         if session is not None and session.in_question:
-            self._note_tail(session, tellings, before, plain=len(openings) == 1 and not session.has_turn)
+            is_heard = len(openings) == 1 and openings[0].kind != "cancelled"
+            self._note_tail(session, tellings, before, plain=is_heard and not session.has_turn)
         live = self._record(said, session)
         for its in self._of(proxy):
             its.has_turn = proxy.agent.is_in_turn(its.agent_id)
@@ -314,14 +324,17 @@ class Stage:
             raise self._promise.broken("4: a client hears of its own sessions only", f"it heard of {sorted(updates)}")
         self._promise.check_transcripts()
 
-    def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]]) -> None:
+    def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]], *, is_cancelled: bool) -> None:
         """Whether the agent was asked for the session that this is to it, and what it is from here on."""
         for method, id in asked:
             its = self._by_agent(id)
+            if its is None and session is not None and id == session.id:  # asked while another load is handed over
+                its = session
             if method == RENAMED and session is not None:
                 session.agent_id = id
             elif method == "session/new":
                 if its is None and session is not None:
+                    session.earlier |= {session.agent_id} if is_cancelled else set()
                     session.agent_id, session.handed_over = id, True
             elif its is None:
                 raise self._promise.broken("the agent is asked for the id that it gave", f"{method} {id}")
@@ -334,14 +347,21 @@ class Stage:
             its = self._by_agent(each.session)
             if its is None or each.what not in (LIVE, WARNED):
                 continue
+            if each.session in its.earlier and each.session != its.agent_id and not each.in_turn:
+                continue  # of a new session that nobody wanted any more
             if each.what == LIVE or its is not opened:
                 live.setdefault(its.id, []).append(each.message["params"]["update"])
-            line = Line(each.message["params"]["update"], each.item, must=each.what == LIVE)
-            (its.pending if its.in_question and not each.in_turn else its.said).append(line)
+            is_hidden = its.ends_in_user or self.habits.rewords  # it may be how the agent tells what is known
+            is_sure = each.what == LIVE and (each.in_turn or not is_hidden)
+            line = Line(each.message["params"]["update"], each.item, must=is_sure)
+            is_new = not its.in_question or (each.in_turn and not its.was_cancelled)
+            lines = its.said if is_new else its.pending
+            begins = each.what == WARNED and self.habits.warns == "first" and not its.has_transcript
+            lines.insert(0 if begins else len(lines), line)
         return live
 
     def _by_agent(self, id: str) -> Session | None:
-        return next((session for session in self.sessions if session.agent_id == id), None)
+        return next((session for session in self.sessions if id in {session.agent_id, *session.earlier}), None)
 
 
 def _by_session(heard: Iterable[Message]) -> dict[str, list[Update]]:

@@ -259,3 +259,91 @@ def test_a_session_of_the_agents_begins_its_transcript_once(tmp_path: Path, tell
     with _talk(tmp_path, Habits(tells=tells)) as (stage, _):
         session = stage.known_to_agent_alone()
         _loaded_in_new_processes(stage, session, kill=True)
+
+
+def test_a_session_that_was_handed_over_and_is_loaded_again_before_its_next_prompt_is_shown(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(refuses="not found")) as (stage, session):
+        proxy = stage.start()
+        for _ in range(_TIMES):
+            stage.load(session, proxy)
+
+
+def test_a_session_with_turns_from_elsewhere_is_shown_when_it_was_handed_over_and_is_loaded_again(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path / "store", Habits(refuses="not found"))
+    try:
+        proxy = stage.start()
+        session = stage.known_to_agent_alone()
+        proxy.agent._open.add(session.agent_id)
+        stage.load(session, proxy)
+        stage.end(proxy)
+        proxy = stage.start()
+        for _ in range(_TIMES):
+            stage.load(session, proxy)
+    finally:
+        stage.close_all()
+
+
+def test_what_is_told_for_a_load_that_was_cancelled_and_is_never_answered_is_the_next_one_s(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(never_answers=frozenset({"loads"}))) as (stage, session):
+        proxy = stage.start()
+        stage.load(session, proxy)
+        stage.elsewhere(session)
+        stage.load(session, proxy)
+        stage.load(session, proxy, cancel=True, again=True, while_told=True)
+        stage.load(session, proxy)
+
+
+def test_a_turn_made_elsewhere_is_written_down_although_a_known_warning_follows_it(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(warns="after")) as (stage, session):
+        proxy = stage.start()
+        for _ in range(_TIMES):
+            stage.elsewhere(session)
+            stage.load(session, proxy)
+            stage.load(session, proxy)
+            stage.prompt(session)
+
+
+def test_short_remarks_between_turns_are_known_again_one_by_one(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(warns="after", remembers_remarks=True)) as (stage, session):
+        proxy = stage.start()
+        for _ in range(_TIMES):
+            stage.load(session, proxy)
+            stage.remark(session)
+            stage.remark(session)
+
+
+def test_a_turn_made_elsewhere_behind_a_prompt_without_an_answer_is_written_down_with_its_prompt(
+    tmp_path: Path,
+) -> None:
+    with _talk(tmp_path, Habits()) as (stage, session):
+        proxy = stage.start()
+        stage.load(session, proxy)
+        stage.prompt(session, "", "s")
+        stage.cancel(session)
+        stage.elsewhere(session)
+        stage.load(session, proxy)
+        stage.prompt(session)
+
+
+def test_turns_from_before_the_session_was_recorded_are_shown_although_the_agent_lost_others(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "store", Habits(forgets=frozenset({"calls"})))
+    try:
+        proxy = stage.start()
+        session = stage.new(proxy)
+        stage.elsewhere(session)
+        stage.prompt(session, "scs")
+        stage.end(proxy)
+        stage.load(session, stage.start())
+    finally:
+        stage.close_all()
+
+
+def test_what_is_said_a_whole_turn_behind_a_cancelled_load_is_heard(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(never_answers=frozenset({"loads"}))) as (stage, session):
+        proxy = stage.start()
+        stage.load(session, proxy)
+        stage.load(session, proxy, cancel=True)
+        stage.prompt(session)
+        stage.remark(session)

@@ -13,9 +13,15 @@ Views = list[list[Token]]
 
 @dataclass
 class Opening:
-    """One request of the client's to open a session. ``kind``: load, resume, fork, or cancelled (a load)."""
+    """One request of the client's to open a session. ``kind``: load, resume, fork, or cancelled (a load).
+
+    ``in_turn``: a turn is under way; what the agent tells then goes out as it comes. ``is_overtaken``: the next was
+    sent before what is told behind its answer: that is told for the next.
+    """
 
     kind: str
+    in_turn: bool = False
+    is_overtaken: bool = False
     is_refused: bool = False
 
 
@@ -34,10 +40,15 @@ class Before:
     def whole(self) -> tuple[Line, ...]:
         return *self.said, *self.pending
 
-    def readings(self, after: Sequence[Line]) -> list[tuple[Line, ...]]:
-        """All that ours may have been: what waits may have been written down first, or only what must be."""
+    def readings(self, after: Sequence[Line], *, is_between: bool) -> list[tuple[Line, ...]]:
+        """All that ours may have been: what waits may have been written down first, or only what must be.
+
+        ``is_between``: of several requests the later find what was written down since the first.
+        """
         sure = tuple(line for line in self.pending if line.must)
-        return [self.said, (*self.said, *sure), self.whole, tuple(after)]
+        first = len(self.said) if is_between else len(after)
+        grown = [tuple(after[:end]) for end in range(first, len(after) + 1)]
+        return [self.said, (*self.said, *sure), self.whole, *grown]
 
 
 @dataclass(frozen=True)
@@ -98,13 +109,15 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
     mine = [*world.told_by_us(ours), *world.seen_of(world.tail_of(ours, told))]
     if opening.is_refused and opening.kind != "cancelled":
         return [[]]
-    if opening.kind == "cancelled":
-        return [*_beginnings(theirs * told.times), *_beginnings(mine)]
+    if opening.kind == "cancelled" or opening.is_overtaken:
+        tail = world.seen_of(world.tail_of(ours, told))  # what is new goes out also behind that
+        shown = _beginnings(world.told_by_us(ours))
+        return [*_beginnings(theirs * told.times), *_beginnings(mine), *([*view, *tail] for view in shown)]
     if opening.kind == "resume":
         return [[], theirs * told.times]
     whose = world.whose(ours, told, handed_over=handed_over)
     views: Views = []
-    if AGENTS in whose:
+    if AGENTS in whose or opening.in_turn:
         views += [theirs, theirs * told.times]
     if OURS in whose:
         views.append(mine)

@@ -207,7 +207,7 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
     mine = [line.item for line in ours if line.item is not None]
     known = {item.number for item in mine}
     told = {item.number for item in theirs.items}
-    body, _ = parted(theirs, known)
+    body, tail = parted(theirs, known)
     if any(item.kind == COMPACTION for item in theirs.items):
         return frozenset({AGENTS})
     if any(item.is_answer and item.number not in known for item in body):
@@ -215,7 +215,7 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
         return EITHER if theirs.late else frozenset({AGENTS})
     turns = [turn for turn in turns_of(mine) if not is_command(turn)]
     missing = [turn for turn in turns if _is_missing(turn, told)]
-    explained = is_explained(ours)
+    explained = is_explained(ours) or any(item.kind == USER and item.number not in known for item in tail)
     lost = any(_has_lost(turn, told) for turn in turns) or _lost_thoughts(turns, told)
     if missing and explained:
         taken_back = any(is_command(turn) for turn in turns_of(mine))
@@ -228,8 +228,11 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
 
 
 def parted(theirs: Telling, known: set[int]) -> tuple[list[Item], list[Item]]:
-    """What an agent tells up to the last of its words and calls that is known, and the rest: its tail."""
-    last = max((at for at, item in enumerate(theirs.items) if item.is_answer and item.number in known), default=-1)
+    """What an agent tells up to the last message or call that is known, and the rest: its tail."""
+    placed = [
+        at for at, item in enumerate(theirs.items) if (item.is_answer or item.kind == USER) and item.number in known
+    ]
+    last = max(placed, default=-1)
     return theirs.items[: last + 1], theirs.items[last + 1 :]
 
 

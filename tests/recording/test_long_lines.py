@@ -110,7 +110,7 @@ def test_a_long_line_that_lacks_a_part_is_a_gap_and_nothing_of_it_stands_behind_
     notes = Notes(store, mask=mask)
     notes.begin()
     notes.put(Begin("t", "/project", [], "recorded"), said("0", "t"))
-    first, second, third = pieces(update("l" + "o" * PATIENCE_BYTES * 3 + "ng"))
+    first, second, third = pieces(update("l" + "o" * PATIENCE_BYTES * 3 + " end of it"))
     notes.put(first)
     stuck = hang(notes, store, said("stuck", "t"))
     notes.put(second)  # too much, while the store hangs
@@ -118,7 +118,7 @@ def test_a_long_line_that_lacks_a_part_is_a_gap_and_nothing_of_it_stands_behind_
     notes.put(said("of another", "t"))
     notes.put(third, said("1"))
     assert notes.said() == ["gap", "1"]
-    assert b"ng" not in notes.path().read_bytes()
+    assert b"end of it" not in notes.path().read_bytes()
     assert notes.is_recording()
 
 

@@ -1,8 +1,8 @@
 """The promise, held to random conversations: any agent, any editor, several proxies over one store.
 
-    MODEL_EXAMPLES=5000 pytest tests/model/machine.py      # long, and other conversations each time
-    MODEL_ONLY=tells,kill pytest tests/model/machine.py    # plain agents and editors, but for these features
-    MODEL_WITHOUT=echoes pytest tests/model/machine.py     # everything but these
+    MODEL_EXAMPLES=5000 pytest tests/model/test_conversations.py      # long, and other conversations each time
+    MODEL_ONLY=tells,kill pytest tests/model/test_conversations.py    # plain agents and editors, but for these features
+    MODEL_WITHOUT=echoes pytest tests/model/test_conversations.py     # everything but these
 
 A feature is a habit of agents (a field of ``Habits``) or a rule of ``Conversations`` that is marked as one. A failure
 shows the conversation, the transcripts, and what was broken.
@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.model.habits import REFUSALS, Habits
 from tests.model.promise import Session
 from tests.model.proxies import Proxied
 from tests.model.stage import Stage
+from tests.model.world import USER
 
 _EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
 _USUAL_EXAMPLES = 200
@@ -79,7 +81,20 @@ def _habits(draw: st.DrawFn) -> Habits:
     """Some of the habits are odd, so that what each does alone is seen."""
     names = [name for name in sorted(_HABITS) if _is_on(name)]
     odd = draw(st.lists(st.sampled_from(names), min_size=1, max_size=_ODD, unique=True)) if names else []
-    return Habits(**{name: draw(_HABITS[name]) for name in sorted(odd)})
+    habits = Habits(**{name: draw(_HABITS[name]) for name in sorted(odd)})
+    if habits.equal and habits.echoes == "expanded":  # nobody can tell such an echo from a replay that begins again
+        habits = replace(habits, echoes="plain")
+    if habits.is_late:  # what it tells in other words comes when it is decided whose replay is shown
+        habits = replace(habits, rewords=False)
+    if habits.greets:  # what it greets with is told again like an answer
+        habits = replace(habits, remembers_remarks=False)
+    if "load" not in habits.offers:  # resume tells nothing, so nobody knows what was taken back
+        habits = replace(habits, commands=False)
+    if habits.renames:  # what it tells under an id that nobody knows yet passes
+        habits = replace(habits, tells_resumed="never", warns="never")
+    if habits.injects:  # messages of the user's are counted, not read
+        habits = replace(habits, forgets=frozenset())
+    return habits
 
 
 _turns = st.sampled_from(["s", "s", "scs", "tsc", "c", "ss", ""])
@@ -136,12 +151,15 @@ class Conversations(RuleBasedStateMachine):
     @rule(which=_which, turn=_turns)
     def prompt(self, which: int, turn: str) -> None:
         if session := self._pick(which, _is_open, _is_quiet):
-            self.stage.prompt(session, turn)
+            habits = self.stage.habits  # a prompt without an answer goes with what is told, or said, behind it
+            self.stage.prompt(session, turn or "s" * (habits.is_late or habits.equal))
 
+    @precondition(lambda self: not self.stage.habits.equal)  # what equals the past waits for what comes next
     @rule(which=_which, turn=_turns, later=_turns)
     def prompt_of_a_long_turn(self, which: int, turn: str, later: str) -> None:
         """One that goes on later; during a turn it is queued."""
-        if session := self._pick(which, _is_open):
+        is_late = self.stage.habits.is_late  # the order of such turns in the transcript is not the agent's
+        if (session := self._pick(which, _is_open)) and not (is_late and session.has_turn):
             self.stage.prompt(session, turn, later or "s")
 
     @rule(which=_which)
@@ -163,13 +181,17 @@ class Conversations(RuleBasedStateMachine):
     @feature("remark")
     @rule(which=_which)
     def remark(self, which: int) -> None:
-        if session := self._pick(which, _is_open, _is_quiet):
+        """Not where it is not heard, or stands elsewhere in what the agent remembers."""
+        heard = self._pick(which, lambda session: not (session.is_deaf or session.earlier or session.is_behind))
+        if (session := heard) and _is_open(session) and _is_quiet(session):
             self.stage.remark(session)
 
     @feature("elsewhere")
+    @precondition(lambda self: not self.stage.habits.equal)  # nobody can tell an equal turn from one told twice
+    @precondition(lambda self: not self.stage.habits.injects)  # what begins such a turn
     @rule(which=_which)
     def elsewhere(self, which: int) -> None:
-        if session := self._pick(which, _is_quiet, lambda session: not session.handed_over):
+        if session := self._pick(which, _is_quiet, _is_answered, lambda session: not session.handed_over):
             self.stage.elsewhere(session)
 
     # --- rules: the past
@@ -189,14 +211,20 @@ class Conversations(RuleBasedStateMachine):
     @feature("loads at once")
     @rule(which=_which, at=_which, while_told=st.booleans())
     def two_loads_at_once(self, which: int, at: int, while_told: bool) -> None:
-        if found := self._loadable(which, at):
+        """Not where late words, or new ones, may stand between the two: nobody can tell to which they belong."""
+        habits = self.stage.habits
+        is_mixed = habits.is_late or habits.greets or habits.warns != "never"
+        if (found := self._loadable(which, at)) and not is_mixed:
             self.stage.load(*found, again=True, while_told=while_told)
 
     @feature("cancelled loads")
     @rule(which=_which, at=_which, while_told=st.booleans(), again=st.booleans())
     def cancel_a_load(self, which: int, at: int, while_told: bool, again: bool) -> None:
-        if found := self._loadable(which, at):
-            self.stage.load(*found, cancel=True, again=again, while_told=while_told)
+        """Not where a new session greets that perhaps nobody wants any more."""
+        habits = self.stage.habits
+        hands_over = "load" not in habits.offers or habits.refuses or habits.refuses_prompt
+        if (found := self._loadable(which, at)) and not (habits.greets and hands_over):
+            self.stage.load(*found, cancel=True, again=again and not habits.is_late, while_told=while_told)
 
     @feature("prompt at once")
     @rule(which=_which, at=_which, turn=_turns, come=st.integers(0, 3))
@@ -205,9 +233,14 @@ class Conversations(RuleBasedStateMachine):
             self.stage.load(*found, then=turn, told_until_then=come)
 
     @feature("load in a turn")
+    @precondition(lambda self: not (self.stage.habits.injects or self.stage.habits.commands))
+    @precondition(lambda self: "users" not in self.stage.habits.forgets)
     @rule(which=_which)
     def load_in_a_turn(self, which: int) -> None:
-        if (session := self._pick(which, _is_open, _is_busy)) and not self.stage.habits.equal:
+        """In a turn all is new but a replay, which begins with the first prompt. So not with agents that tell no
+        prompts or something before them, and not of a session that went on elsewhere."""
+        session = self._pick(which, _is_open, _is_busy, lambda session: not session.is_behind)
+        if session and not self.stage.habits.equal:
             self.stage.load(session)
 
     @feature("resume")
@@ -268,6 +301,12 @@ def _is_busy(session: Session) -> bool:
     return session.has_turn
 
 
+def _is_answered(session: Session) -> bool:
+    """Else nobody can tell an echo from a message of another client."""
+    items = [line.item for line in session.said if line.item is not None]
+    return not items or items[-1].kind != USER
+
+
 def _is_quiet(session: Session) -> bool:
     return not session.has_turn
 
@@ -278,7 +317,7 @@ Conversations.TestCase.settings = settings(
     derandomize=not _EXAMPLES,
     deadline=None,
     print_blob=False,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+    phases=[Phase.generate, *([Phase.reuse, Phase.shrink] if _EXAMPLES else [])],  # which takes minutes
     suppress_health_check=list(HealthCheck),
 )
 TestConversations = Conversations.TestCase
