@@ -1,31 +1,63 @@
 """Writes docs/cli.md from the commands' own help: `make docs`.
 
 The text depends on nothing but the commands: plain help of one width, without colour or boxes, whatever the terminal.
+What many commands share is explained once, above them.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
+from typing import TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
+P = TypeVar("P")
+SHARED = ("--store", "--agent", "--json")
+"""Options that mean the same in every command that has them."""
 INTRODUCTION = """\
-# The command line
+# Which commands and options are there?
 
-Made from the commands' own help by `make docs`.
+Generated from the commands' help by `make docs`. Options that mean the same everywhere are only named, under "Also":
+
+- `--store DIR`: the store to use. Default: your user data directory. Variable: `ACP_PROXY_STORE`.
+- `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
+- `--json`: print [JSON](json.md).
+
+Every command takes `-h` and `--help`. An option of `run` can also be set by a variable: `--delete-mode` by
+`ACP_PROXY_DELETE_MODE`.
 """
 
 
 def page() -> str:
-    sections = (
-        f"## {context.command_path}\n\n```text\n{context.command.get_help(context)}\n```\n" for context in contexts()
-    )
+    sections = (f"## {context.command_path}\n\n```text\n{told(context)}\n```\n" for context in contexts())
     return "\n".join([INTRODUCTION, *sections])
+
+
+def told(context: typer.Context) -> str:
+    """The command's help, without what the introduction explains."""
+    command = context.command
+    params = command.params
+    shared = {param.opts[0]: param for param in params if param.opts[0] in SHARED}
+    command.params = [without_variable(param) for param in params if param not in shared.values()]
+    command.add_help_option = False
+    try:
+        text = command.get_help(context)
+    finally:
+        command.params, command.add_help_option = params, True
+    return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
+
+
+def without_variable(param: P) -> P:
+    without = copy(param)
+    if isinstance(without, TyperOption):
+        without.show_envvar = False
+    return without
 
 
 def contexts() -> Iterator[typer.Context]:
