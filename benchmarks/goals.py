@@ -21,7 +21,7 @@ class Goal:
     def limited(self, row: Row | None) -> str:
         sign = "≥" if self.more else "≤"
         if self.of == "ratio":
-            return f"{sign} {digits(self.limit)} x {row.against}" if row else f"{sign} {digits(self.limit)} x"
+            return f"{sign} {digits(self.limit)}x {row.against}" if row else f"{sign} {digits(self.limit)}x"
         return f"{sign} {written(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
 
     def reached(self, row: Row) -> float | None:
@@ -34,7 +34,7 @@ class Goal:
         found = self.reached(row)
         if found is None:
             return "not measured"
-        return f"{digits(found)} x" if self.of == "ratio" else written(found, row.unit)
+        return f"{digits(found)}x" if self.of == "ratio" else written(found, row.unit)
 
     def is_met(self, row: Row) -> bool | None:
         found = self.reached(row)

@@ -1,4 +1,4 @@
-"""docs/performance.md and its pictures, made from the figures that are kept."""
+"""docs/performance.md, docs/performance-figures.md and its pictures, made from the figures that are kept."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from benchmarks.subjects import PROXY
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
+TABLES = ROOT / "docs" / "performance-figures.md"
 PICTURES = ROOT / "docs" / "pictures"
 GOALS_BEGIN, GOALS_END = "<!-- goals: made by `make bench` -->\n", "<!-- end of the goals -->\n"
 BEGIN, END = "<!-- figures: made by `make bench` -->\n", "<!-- end of the figures -->\n"
@@ -16,11 +17,11 @@ _FIRST = {"replay": "compact", "start": PROXY, "store": "recorder"}
 """The subject that a picture tells in words, where it is not the proxy."""
 
 
-def make(figures: Figures, page: Path = PAGE, pictures: Path = PICTURES) -> None:
-    text = page.read_text(encoding="utf-8")
-    text = between(text, GOALS_BEGIN, GOALS_END, goals_table(figures))
-    text = between(text, BEGIN, END, "\n".join(section(name, figures) for name in ordered(figures)))
+def make(figures: Figures, page: Path = PAGE, tables: Path = TABLES, pictures: Path = PICTURES) -> None:
+    text = between(page.read_text(encoding="utf-8"), GOALS_BEGIN, GOALS_END, goals_table(figures))
     page.write_text(text, encoding="utf-8")
+    sections = "\n".join(section(name, figures) for name in ordered(figures))
+    tables.write_text(between(tables.read_text(encoding="utf-8"), BEGIN, END, sections), encoding="utf-8")
     pictures.mkdir(parents=True, exist_ok=True)
     for name in ordered(figures):
         if drawn := picture(name, figures):
@@ -38,12 +39,12 @@ def between(text: str, begin: str, end: str, made: str) -> str:
 
 
 def goals_table(figures: Figures) -> str:
-    out = ["| what | goal | measured | |", "|---|---|---|---|"]
+    out = ["|what|goal|measured||", "|-|-|-|-|"]
     for goal, row in goals.rows(figures):
         met = goal.is_met(row) if row is not None else None
         sign = {True: "reached", False: "**not reached**", None: ""}[met]
         told = goal.told(row) if row is not None else "not measured"
-        out.append(f"| {goal.what} | {goal.limited(row)} | {told} | {sign} |")
+        out.append(f"|{goal.what}|{goal.limited(row)}|{told}|{sign}|")
     return "\n".join(out) + "\n"
 
 
@@ -52,7 +53,7 @@ def section(name: str, figures: Figures) -> str:
     picture_line = f"![{name}](pictures/{name}.svg)\n\n" if picture(name, figures) else ""
     tables = "\n".join(table([row for row in rows if row.sized == sized]) for sized in (False, True))
     about = figures.about[name]
-    head = f"### {name}\n\n{about}\n\n`make bench CASE={name}`: {figures.machines[name]}.\n\n"
+    head = f"## {name}\n\n{about}\n\nMeasured in {figures.machines[name]}.\n\n"
     return f"{head}{picture_line}{tables}".rstrip() + "\n"
 
 
@@ -63,14 +64,14 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         if list(row.samples) != subjects:
             subjects = list(row.samples)
-            out += [*([""] if out else []), f"| | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
-        out.append(f"| {row.what} | {' | '.join(cell(row, subject) for subject in subjects)} |")
+            out += [*([""] if out else []), f"||{'|'.join(subjects)}|", f"|-|{'-|' * len(subjects)}"]
+        out.append(f"|{row.what}|{'|'.join(cell(row, subject) for subject in subjects)}|")
     return "\n".join(out) + "\n"
 
 
 def cell(row: Row, subject: str) -> str:
     ratio = row.ratio(subject)
-    return written(row.value(subject), row.unit) + (f" ({digits(ratio)} x)" if ratio is not None else "")
+    return written(row.value(subject), row.unit) + (f" ({digits(ratio)}x)" if ratio is not None else "")
 
 
 def picture(name: str, figures: Figures) -> str:

@@ -4,6 +4,7 @@ The text depends on nothing but the commands: plain help of one width, without c
 What many commands share is explained once, above them.
 """
 
+import re
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
@@ -20,6 +21,8 @@ WIDTH = 100
 P = TypeVar("P")
 SHARED = ("--store", "--agent", "--json")
 """Options that mean the same in every command that has them."""
+NOISE = re.compile(r" <(?:list\[str\]|str|int range)>|  \[required\]")
+"""Types that say nothing to a user. What is required stands in braces in the usage."""
 INTRODUCTION = """\
 # Which commands and options are there?
 
@@ -29,7 +32,7 @@ Generated from the commands' help by `make docs`. Options that mean the same eve
 - `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
 - `--json`: print [JSON](json.md).
 
-Every command takes `-h` and `--help`. An option of `run` can also be set by a variable: `--delete-mode` by
+In a usage line, braces mean required. Every command takes `-h` and `--help`. An option of `run` can also be set by a variable: `--delete-mode` by
 `ACP_PROXY_DELETE_MODE`.
 """
 
@@ -50,6 +53,7 @@ def told(context: typer.Context) -> str:
         text = command.get_help(context)
     finally:
         command.params, command.add_help_option = params, True
+    text = NOISE.sub("", text.partition("\n\nCommands:\n")[0])
     return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
 
 

@@ -1,9 +1,8 @@
-"""Passing messages on: how long they take, how many pass, what that costs.
+"""Passing messages on: latency, throughput and cost.
 
-A client and an agent in C, after a real opening, with the transcript on. C is a relay that only polls, reads and
-writes: the least that one more process costs. `cat` is `cat | agent | cat`. Two threads are the least that a proxy in
-Python costs: they read and write, append what the agent says to a file, and look at nothing. Wide ones make pipes hold
-half a megabyte, as the proxy does for long lines.
+Client and agent are C programs; the transcript is on. `C` is a relay that only polls, reads and writes: the minimum for
+one more process. `cat` is `cat | agent | cat`. `two threads` is the minimum for a proxy in Python: it reads, writes and
+appends what the agent says to a file. `wide` gives it pipes of half a megabyte, as the proxy has for long lines.
 """
 
 from collections.abc import Iterator
