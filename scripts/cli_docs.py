@@ -32,8 +32,8 @@ Generated from the commands' help by `make docs`. Options that mean the same eve
 - `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
 - `--json`: print [JSON](json.md).
 
-In a usage line, braces mean required. Every command takes `-h` and `--help`. An option of `run` can also be set by a variable: `--delete-mode` by
-`ACP_PROXY_DELETE_MODE`.
+In a usage line, braces mean required. Every command takes `-h` and `--help`. A variable can set an option of `run`:
+`ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
 """
 
 
