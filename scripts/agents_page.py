@@ -25,8 +25,8 @@ What agents show of an old conversation, alone and with acp-proxy {version}. Mad
 offline against a stand-in for its model.
 
 A client says "{first}", which makes the model think and use a tool, then "{second}". Agent and acp-proxy
-are killed. In new processes the client lists and loads the session and prompts again. "All": the load shows what was shown
-live. gemini is tried twice, because it refuses to load a session in the minute in which it was made.
+are killed. In new processes the client lists and loads the session and prompts again. "All": the load shows what was
+shown live. gemini is tried twice, because it refuses to load a session in the minute in which it was made.
 """
 ALL = "all"
 LOADED = "loads"
