@@ -1,5 +1,7 @@
 """docs/performance.md, docs/performance-figures.md and its pictures, made from the figures that are kept."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 from benchmarks import chart, goals
@@ -20,7 +22,10 @@ _FIRST = {"replay": "compact", "start": PROXY, "store": "recorder"}
 def make(figures: Figures, page: Path = PAGE, tables: Path = TABLES, pictures: Path = PICTURES) -> None:
     text = between(page.read_text(encoding="utf-8"), GOALS_BEGIN, GOALS_END, goals_table(figures))
     page.write_text(text, encoding="utf-8")
-    sections = "\n".join(section(name, figures) for name in ordered(figures))
+    common = Counter(ran_on(figures.machines[name])[1] for name in ordered(figures)).most_common(1)
+    told = common[0][0] if common else ""
+    tables_of = [section(name, figures, told) for name in ordered(figures)]
+    sections = "\n".join([f"Ran on {told}.\n", *tables_of] if told else tables_of)
     tables.write_text(between(tables.read_text(encoding="utf-8"), BEGIN, END, sections), encoding="utf-8")
     pictures.mkdir(parents=True, exist_ok=True)
     for name in ordered(figures):
@@ -48,12 +53,20 @@ def goals_table(figures: Figures) -> str:
     return "\n".join(out) + "\n"
 
 
-def section(name: str, figures: Figures) -> str:
+def ran_on(machine: str) -> tuple[str, str]:
+    """How long it took, with what else the machine did; and the machine, which is told once for most groups."""
+    found = re.fullmatch(r"(.+?) on (.+?) \((load .+? before)\), (.+)", machine)
+    return (f"{found[1]}, {found[3]}", f"{found[2]}, {found[4]}") if found else (machine, "")
+
+
+def section(name: str, figures: Figures, common: str = "") -> str:
     rows = figures.groups[name]
     picture_line = f"![{name}](pictures/{name}.svg)\n\n" if picture(name, figures) else ""
     tables = "\n".join(table([row for row in rows if row.sized == sized]) for sized in (False, True))
     about = figures.about[name]
-    head = f"## {name}\n\n{about}\n\nMeasured in {figures.machines[name]}.\n\n"
+    effort, machine = ran_on(figures.machines[name])
+    where = f" on {machine}" if machine not in ("", common) else ""
+    head = f"## {name}\n\n{about} Measured in {effort}{where}.\n\n"
     return f"{head}{picture_line}{tables}".rstrip() + "\n"
 
 

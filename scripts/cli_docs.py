@@ -19,10 +19,27 @@ from acp_proxy.cli.app import app
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
 P = TypeVar("P")
+BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
+"""A paragraph behind the first one, but for the example."""
 SHARED = ("--store", "--agent", "--json")
 """Options that mean the same in every command that has them."""
-NOISE = re.compile(r" <(?:list\[str\]|str|int range)>|  \[required\]")
-"""Types that say nothing to a user. What is required stands in braces in the usage."""
+USAGE = re.compile(r"^Usage: .*\n+")
+TYPE = re.compile(r"(?<=\S) <(?:list\[str\]|str|int range)>")
+"""What says nothing to a user; what is behind it stays in its column."""
+MORE = {
+    "search": "search.md",
+    "stats": "usage.md",
+    "restore": "store.md#deletes-and-titles",
+    "export": "export.md",
+    "import": "export.md#import",
+    "verify": "store.md#check-and-repair",
+    "repair": "store.md#check-and-repair",
+    "redact": "redaction.md",
+    "compact": "store.md#compression",
+    "compress": "store.md#compression",
+    "mock-agent": "mock-agent.md",
+}
+"""Pages that say all that the help of a command says, but for its options."""
 INTRODUCTION = """\
 # Which commands and options are there?
 
@@ -32,14 +49,21 @@ Generated from the commands' help by `make docs`. Options that mean the same eve
 - `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
 - `--json`: print [JSON](json.md).
 
-In a usage line, braces mean required. Every command takes `-h` and `--help`. A variable can set an option of `run`:
+Every command takes `-h` and `--help`. A variable can set an option of `run`:
 `ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
 """
 
 
 def page() -> str:
-    sections = (f"## {context.command_path}\n\n```text\n{told(context)}\n```\n" for context in contexts())
-    return "\n".join([INTRODUCTION, *sections])
+    return "\n".join([INTRODUCTION, *(section(context) for context in contexts())])
+
+
+def section(context: typer.Context) -> str:
+    text, more = told(context), MORE.get(str(context.info_name))
+    if more:
+        text = BODY.sub("", text)
+    link = f"\n[More]({more})\n" if more else ""
+    return f"## {context.command_path}\n\n```text\n{text}\n```\n{link}"
 
 
 def told(context: typer.Context) -> str:
@@ -53,7 +77,8 @@ def told(context: typer.Context) -> str:
         text = command.get_help(context)
     finally:
         command.params, command.add_help_option = params, True
-    text = NOISE.sub("", text.partition("\n\nCommands:\n")[0])
+    text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])
+    text = TYPE.sub(lambda found: " " * len(found[0]), text)
     return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
 
 

@@ -26,7 +26,6 @@ INTRODUCTION = """\
 Made by `make torture`. [Reliability](reliability.md) says what is promised. "Checked" counts what was examined after
 the fault, "lost" what was wrong, "left" the processes still running.
 """
-HEADER = "|fault|times|checked|lost|left|notes|\n|-|-|-|-|-|-|\n"
 
 
 def main() -> int:
@@ -98,12 +97,15 @@ def ran_on(figures: dict[str, Any]) -> str:
 
 def table(case: str, figures: dict[str, Any], common: str) -> str:
     other = "" if ran_on(figures) == common else f"; {ran_on(figures)}"
+    units = {one["what"] for one in figures["outcomes"]}
+    unit = f" ({units.pop()})" if len(units) == 1 else ""
     rows = [
-        f"|{one['fault']}|{one['tried']:,}|{one['checked']:,} {one['what']}|{one['lost']:,}|{one['left']:,}"
-        f"|{one['also']}|\n"
+        f"|{one['fault']}|{one['tried']:,}|{one['checked']:,}{'' if unit else ' ' + one['what']}"
+        f"|{one['lost']:,}|{one['left']:,}|{one['also']}|\n"
         for one in figures["outcomes"]
     ]
-    return f"## {case}\n\n{figures['about']} ({figures['seconds']:,} s{other}).\n\n{HEADER}{''.join(rows)}"
+    header = f"|fault|times|{'checked' + unit}|lost|left|notes|\n|-|-|-|-|-|-|\n"
+    return f"## {case}\n\n{figures['about']} ({figures['seconds']:,} s{other}).\n\n{header}{''.join(rows)}"
 
 
 if __name__ == "__main__":

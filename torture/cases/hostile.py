@@ -365,7 +365,7 @@ ATTACKS = [
     Planned("answers to requests never sent", answers_without_questions, 100_000, 3_000),
     Planned("requests with an id in use", one_id_over_and_over, 100_000, 3_000),
     Planned("parameters of the wrong type", wrong_types, 3_000, 100),
-    Planned("lines nested 100,000 levels deep", deep, 20, 1),
+    Planned("19 lines nested 100,000 levels deep", deep, 20, 1),
     Planned("MB of a line that does not end", a_line_without_end, 256, 4, megabytes=2400),
     Planned("messages in one batch", large_batches, 200_000, 3_000, megabytes=1000),
     Planned("loads, cancelled at once", loads_and_cancels, 20_000, 300),
