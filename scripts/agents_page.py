@@ -21,12 +21,12 @@ MUST_COME_BACK = ("user", "agent")
 INTRODUCTION = """\
 # What do real agents lack?
 
-What agents show of an old conversation, alone and with acp-proxy {version}. Made by `make agents`; each agent runs
-offline against a stand-in for its model.
+What agents show of an old conversation, alone and with acp-proxy {version}. Made by `make agents`, offline, against a
+stand-in for a model.
 
-A client says "{first}", which makes the model think and use a tool, then "{second}". Agent and acp-proxy
-are killed. In new processes the client lists and loads the session and prompts again. "All": the load shows what was
-shown live. gemini is tried twice, because it refuses to load a session in the minute in which it was made.
+A client says "{first}", which makes the model think and use a tool, then "{second}". Everyone is killed.
+In new processes the client lists and loads the session and prompts again. "All" is what was shown live. gemini is tried
+twice: it refuses to load a session in the minute in which it was made.
 """
 ALL = "all"
 LOADED = "loads"
@@ -186,10 +186,11 @@ def page(rows: Sequence[Row], found: Found) -> str:
     introduction = INTRODUCTION.format(version=__version__, first=PROMPTS[0], second=PROMPTS[1])
     table = [HEADER, ("-",) * len(HEADER), *(cells(row, found) for row in rows)]
     sections = [
-        f"### {titled(row)}\n\n" + "".join(f"- {note}\n" for note in dict.fromkeys(found)) for row, found in noted(rows)
+        f"- **{titled(row)}**: " + " ".join(capital(note) for note in dict.fromkeys(found))
+        for row, found in noted(rows)
     ]
     return "\n".join(
-        [introduction, *(f"|{'|'.join(line)}|" for line in table), *histories(found), "", "## Notes", "", *sections]
+        [introduction, *(f"|{'|'.join(line)}|" for line in table), *histories(found), "", "## Notes", "", *sections, ""]
     )
 
 
@@ -213,6 +214,10 @@ def what(check: str) -> str:
 
 def history(name: str, found: Found) -> tuple[str, ...]:
     return name, *(verdict(found[name][check]) if check in found[name] else "" for check in CHECKS)
+
+
+def capital(note: str) -> str:
+    return note[:1].upper() + note[1:]
 
 
 def titled(row: Row) -> str:

@@ -43,7 +43,7 @@ MORE = {
 INTRODUCTION = """\
 # Which commands and options are there?
 
-Generated from the commands' help by `make docs`. Options that mean the same everywhere are only named, under "Also":
+Made from the commands' help by `make docs`. "Also" names options that mean the same everywhere:
 
 - `--store DIR`: the store to use. Default: your user data directory. Variable: `ACP_PROXY_STORE`.
 - `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
@@ -55,7 +55,8 @@ Every command takes `-h` and `--help`. A variable can set an option of `run`:
 
 
 def page() -> str:
-    return "\n".join([INTRODUCTION, *(section(context) for context in contexts())])
+    shown = [context for context in contexts() if context.command.params]  # a group without options says nothing more
+    return "\n".join([INTRODUCTION, *map(section, shown)])
 
 
 def section(context: typer.Context) -> str:
@@ -78,7 +79,7 @@ def told(context: typer.Context) -> str:
     finally:
         command.params, command.add_help_option = params, True
     text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])
-    text = TYPE.sub(lambda found: " " * len(found[0]), text)
+    text = TYPE.sub(lambda found: (" N" if "int" in found[0] else "").ljust(len(found[0])), text)
     return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
 
 

@@ -23,8 +23,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "reliability-figures.md"
 INTRODUCTION = """\
 # How often was each fault tried?
 
-Made by `make torture`. [Reliability](reliability.md) says what is promised. "Checked" counts what was examined after
-the fault, "lost" what was wrong, "left" the processes still running.
+Made by `make torture`; [reliability](reliability.md) says what is promised. Checked: examined after the fault. Lost:
+wrong. Left: processes still running.
 """
 
 

@@ -1,6 +1,6 @@
 """Beside others: the same talk through other programs.
 
-The official SDKs (a client and an agent back to back) and Node with two `pipe()`s. None of them records anything.
+The official SDKs (client and agent back to back) and Node with two `pipe()`s. None of them records.
 """
 
 from collections.abc import Iterator

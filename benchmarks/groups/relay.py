@@ -1,8 +1,7 @@
 """Passing messages on: latency, throughput and cost.
 
-Client and agent are C programs; the transcript is on. `C` is a relay that only polls, reads and writes: the minimum for
-one more process. `cat` is `cat | agent | cat`. `two threads` is the minimum for a proxy in Python: it reads, writes and
-appends what the agent says to a file. `wide` gives it pipes of half a megabyte, as the proxy has for long lines.
+`C` is a relay that only polls, reads and writes. `cat` is `cat | agent | cat`. `two threads` are Python threads that
+read, write and append to a file; `wide`: with pipes of half a megabyte, as the proxy has for long lines.
 """
 
 from collections.abc import Iterator

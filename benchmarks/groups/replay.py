@@ -1,7 +1,7 @@
 """Loading a session: first and last update, bytes sent, and memory.
 
-The agent, in C, answers a resume first. Times count from the request; `first update` counts from the agent's answer.
-`copy` copies the transcript's file: the minimum. `cat` sends the file through a pipe.
+Times count from the request, `first update` from the agent's answer. `copy` copies the transcript's file; `cat` sends
+it through a pipe.
 """
 
 import shutil

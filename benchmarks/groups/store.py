@@ -1,6 +1,6 @@
 """The store: the cost of recording, of finding, and of disk space.
 
-Within one process, with a warm page cache. Lists use an index that is up to date; a search first checks its tables.
+In one process, with a warm page cache. A search first checks whether its tables are up to date.
 """
 
 import os
