@@ -46,7 +46,7 @@ docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
 	.venv/bin/python -m scripts.redaction_docs
 
-# Makes the README's pictures: a list, a search, an exported page in both colour schemes.
+# Makes the README's pictures: the demo as it runs, a list, a search, an exported page in both colour schemes.
 pictures: $(VENV) browser
 	@.venv/bin/python -m scripts.pictures
 

@@ -21,7 +21,7 @@ class Goal:
     def limited(self, row: Row | None) -> str:
         sign = "≥" if self.more else "≤"
         if self.of == "ratio":
-            return f"{sign} {digits(self.limit)} x {row.against}" if row else f"{sign} {digits(self.limit)} x"
+            return f"{sign} {digits(self.limit)}x {row.against}" if row else f"{sign} {digits(self.limit)}x"
         return f"{sign} {written(self.limit, row.unit)}" if row else f"{sign} {self.limit:g}"
 
     def reached(self, row: Row) -> float | None:
@@ -32,7 +32,7 @@ class Goal:
         found = self.reached(row)
         if found is None:
             return "not measured"
-        return f"{digits(found)} x" if self.of == "ratio" else written(found, row.unit)
+        return f"{digits(found)}x" if self.of == "ratio" else written(found, row.unit)
 
     def is_met(self, row: Row) -> bool | None:
         found = self.reached(row)
@@ -45,14 +45,14 @@ GOALS = (
     Goal("round trip of a 200 B message, p50", "relay", "round trip, p50", _US, 1.4),
     Goal("round trip of a 200 B message, p99", "relay", "round trip, p99", _US, 1.5),
     Goal("CPU per message that arrives alone", "relay", "CPU per update that arrives alone", _US, 1.7),
-    Goal("flood, the agent writes batches of 64 KiB", "relay", "flood, batches of 64 KiB", _US, 0.35, more=True),
-    Goal("flood, the agent writes message by message", "relay", "flood, message by message", _US, 1.0, more=True),
+    Goal("flood, batches of 64 KiB", "relay", "flood, batches of 64 KiB", _US, 0.35, more=True),
+    Goal("flood, message by message", "relay", "flood, message by message", _US, 1.0, more=True),
     Goal("a 50 MB update", "relay", "50 MB lines to the client", _US, 0.75, more=True),
     Goal("a 50 MB update: memory", "relay", "50 MB lines to the client: memory growth", _US, _LITTLE, of="figure"),
     Goal("a 50 MB prompt", "relay", "50 MB prompt", _US, 0.75, more=True),
     Goal("a 50 MB prompt: memory", "relay", "50 MB prompt: memory growth", _US, _LITTLE, of="figure"),
     Goal(
-        "client stalled with 200 MB pending: memory",
+        "client stalled, 200 MB pending: memory",
         "relay",
         "client that does not read, 200 MB pending: memory growth",
         _US,

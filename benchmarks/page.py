@@ -1,5 +1,7 @@
-"""docs/performance.md, made from the figures that are kept."""
+"""docs/performance.md, docs/performance-figures.md, made from the figures that are kept."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 from benchmarks import goals
@@ -7,16 +9,20 @@ from benchmarks.figures import Figures, Row, digits, written
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
+TABLES = ROOT / "docs" / "performance-figures.md"
 GOALS_BEGIN, GOALS_END = "<!-- goals: made by `make bench` -->\n", "<!-- end of the goals -->\n"
 BEGIN, END = "<!-- figures: made by `make bench` -->\n", "<!-- end of the figures -->\n"
 _ORDER = ("relay", "start", "store", "replay", "scale", "peers")
 
 
-def make(figures: Figures, page: Path = PAGE) -> None:
-    text = page.read_text(encoding="utf-8")
-    text = between(text, GOALS_BEGIN, GOALS_END, goals_table(figures))
-    text = between(text, BEGIN, END, "\n".join(section(name, figures) for name in ordered(figures)))
+def make(figures: Figures, page: Path = PAGE, tables: Path = TABLES) -> None:
+    text = between(page.read_text(encoding="utf-8"), GOALS_BEGIN, GOALS_END, goals_table(figures))
     page.write_text(text, encoding="utf-8")
+    common = Counter(ran_on(figures.machines[name])[1] for name in ordered(figures)).most_common(1)
+    told = common[0][0] if common else ""
+    tables_of = [section(name, figures, told) for name in ordered(figures)]
+    sections = "\n".join([f"Ran on {told}.\n", *tables_of] if told else tables_of)
+    tables.write_text(between(tables.read_text(encoding="utf-8"), BEGIN, END, sections), encoding="utf-8")
 
 
 def ordered(figures: Figures) -> list[str]:
@@ -30,20 +36,28 @@ def between(text: str, begin: str, end: str, made: str) -> str:
 
 
 def goals_table(figures: Figures) -> str:
-    out = ["| what | goal | measured | |", "|---|---|---|---|"]
+    out = ["|what|goal|measured||", "|-|-|-|-|"]
     for goal, row in goals.rows(figures):
         met = goal.is_met(row) if row is not None else None
         sign = {True: "reached", False: "**not reached**", None: ""}[met]
         told = goal.told(row) if row is not None else "not measured"
-        out.append(f"| {goal.what} | {goal.limited(row)} | {told} | {sign} |")
+        out.append(f"|{goal.what}|{goal.limited(row)}|{told}|{sign}|")
     return "\n".join(out) + "\n"
 
 
-def section(name: str, figures: Figures) -> str:
+def ran_on(machine: str) -> tuple[str, str]:
+    """How long it took, with what else the machine did; and the machine, which is told once for most groups."""
+    found = re.fullmatch(r"(.+?) on (.+?) \((load .+? before)\), (.+)", machine)
+    return (f"{found[1]}, {found[3]}", f"{found[2]}, {found[4]}") if found else (machine, "")
+
+
+def section(name: str, figures: Figures, common: str = "") -> str:
     rows = figures.groups[name]
     tables = "\n".join(table([row for row in rows if row.sized == sized]) for sized in (False, True))
     about = figures.about[name]
-    head = f"### {name}\n\n{about}\n\n`make bench CASE={name}`: {figures.machines[name]}.\n\n"
+    effort, machine = ran_on(figures.machines[name])
+    where = f" on {machine}" if machine not in ("", common) else ""
+    head = f"## {name}\n\n{about} Measured in {effort}{where}.\n\n"
     return f"{head}{tables}".rstrip() + "\n"
 
 
@@ -54,11 +68,11 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         if list(row.values) != subjects:
             subjects = list(row.values)
-            out += [*([""] if out else []), f"| | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
-        out.append(f"| {row.what} | {' | '.join(cell(row, subject) for subject in subjects)} |")
+            out += [*([""] if out else []), f"||{'|'.join(subjects)}|", f"|-|{'-|' * len(subjects)}"]
+        out.append(f"|{row.what}|{'|'.join(cell(row, subject) for subject in subjects)}|")
     return "\n".join(out) + "\n"
 
 
 def cell(row: Row, subject: str) -> str:
     ratio = row.ratios.get(subject)
-    return written(row.values[subject], row.unit) + (f" ({digits(ratio)} x)" if ratio is not None else "")
+    return written(row.values[subject], row.unit) + (f" ({digits(ratio)}x)" if ratio is not None else "")

@@ -19,31 +19,27 @@ WORDS = {"user": "the user's words", "agent": "the agent's words", "thoughts": "
 MUST_COME_BACK = ("user", "agent")
 
 INTRODUCTION = """\
-# Real agents, and what a load shows
+# What do real agents lack?
 
-What some agents show of an old conversation, without acp-proxy and behind it ({version}). Made by `make agents`, with
-every agent offline against a stand-in for its model.
+What agents show of an old conversation, alone and with acp-proxy {version}. Made by `make agents`, offline, against a
+stand-in for a model.
 
-A client opens a session and says "{first}", which makes the model think and use a tool; then
-"{second}". Permissions are granted. Then the agent is killed with SIGKILL, and so is acp-proxy where it is in front.
-In new processes the client asks for the list and loads the session, where that is offered, and says one thing more.
-
-"user", "agent" and "thoughts" are all the words of that speaker. A tool call has the last status that was shown of it.
-What was loaded goes on; where it does not, the notes say so. gemini is asked twice, since it refuses to load a session
-in the minute in which it was made.
+A client says "{first}", which makes the model think and use a tool, then "{second}". Everyone is killed.
+In new processes the client lists and loads the session and prompts again. "All" is what was shown live. gemini is tried
+twice: it refuses to load a session in the minute in which it was made.
 """
+ALL = "all"
 LOADED = "loads"
 HEADER = (
-    *("agent", "version", "it offers", "we add", "shown live", "a load without us", "a load behind us"),
-    f"{LOADS} loads behind us",
+    *("agent", "version", "offers", "added", "shown live", "its own load", "with acp-proxy"),
+    f"{LOADS} loads",
 )
 HISTORIES = """
-## The same history, however it is opened
+## Is the history always the same?
 
-Behind acp-proxy with its default options. Each time a conversation is held, everyone is killed, and the session is
-opened again in new processes. "ok" where every prompt's words, every answer's words and every tool call are shown once
-and in their place, and opening changed nothing in the transcript. What is wrong is told below. "{loads}" is {number}
-loads, each in a new process. The other columns:
+With acp-proxy's default options. Each time everyone is killed and the session is opened again in new processes. "ok":
+every prompt, answer and tool call is shown once and in place, and the transcript did not change. "{loads}" is {number}
+loads in new processes. The other columns:
 
 {others}
 """
@@ -83,7 +79,8 @@ def loaded(attempt: Attempt) -> str:
     if found.shown is None:
         return "no load"
     if found.error is None:
-        return told(found.shown, lived.shown)
+        shown, live = told(found.shown, lived.shown), told(lived.shown, lived.shown)
+        return ALL if shown == live else shown
     before = told(found.shown, lived.shown)
     return f"error {found.error.code}" + (f", after {before}" if before != "nothing" else "")
 
@@ -105,16 +102,16 @@ def notes(row: Row) -> Iterator[str]:
     if row.alone.lived:
         yield from notes_of_the_talk(row.alone.lived)
     alone, behind = list(notes_of_the_return(row.alone)), list(notes_of_the_return(row.behind))
-    yield from (f"Without us{' and behind us' if note in behind else ''}: {note}" for note in alone)
-    yield from (f"Behind us: {note}" for note in behind if note not in alone)
+    yield from (f"{'Both' if note in behind else 'Alone'}: {note}" for note in alone)
+    yield from (f"With acp-proxy: {note}" for note in behind if note not in alone)
 
 
 def notes_of_the_talk(lived: Lived) -> Iterator[str]:
     if not lived.initialized.get("agentInfo"):
-        yield "Says neither name nor version in `initialize`; the version is its package's."
+        yield "Tells no name or version; the version is its package's."
     opened = next(at for at, one in enumerate(lived.messages) if session_of_answer(one) == lived.session)
     if early := kinds(updates(lived.messages[:opened], lived.session)):
-        yield f"Sends updates before the answer to `session/new`: {early}."
+        yield f"Sends before the answer to `session/new`: {early}."
     if any(update.get("sessionUpdate") == "user_message_chunk" for update in updates(lived.messages, lived.session)):
         yield "Echoes the prompt as `user_message_chunk`."
     yield from notes_of_permissions(lived)
@@ -136,11 +133,11 @@ def notes_of_permissions(lived: Lived) -> Iterator[str]:
         yield "Asks for no permission."
     for seen in beginnings.values():
         if set(seen) == {"permission"}:
-            yield "Asks for the permission by a tool call of its own, which never ends."
+            yield "Asks for permission by a separate tool call, which never ends."
         elif seen[0] == "permission":
-            yield "Asks for the permission before it shows the tool call."
+            yield "Asks for permission before it shows the tool call."
         if "tool_call" not in seen and len(set(seen)) > 1:
-            yield "Shows a tool call by `tool_call_update` only."
+            yield "Shows tool calls by `tool_call_update` only."
 
 
 def notes_of_the_return(attempt: Attempt) -> Iterator[str]:
@@ -148,18 +145,18 @@ def notes_of_the_return(attempt: Attempt) -> Iterator[str]:
     if lived is None or found is None:
         return
     if found.listed is False:
-        yield "the session is not in the list of a new process."
+        yield "a new process does not list the session."
     if found.error:
-        yield f"the load is answered {found.error.code} `{found.error.message}`."
+        yield f"the load fails with {found.error.code} `{found.error.message}`."
     if handed_over(found):
-        yield "by handover: a new session of the agent, which is given the record; a last message of ours says so."
+        yield "by [handover](transparency.md#handover)."
     if found.shown:
         more = [WORDS[name] for name in SPEAKERS if found.shown.compared(name, lived.shown).has_more]
         more += ["tool calls"] if len(found.shown.tools) > len(lived.shown.tools) else []
         if more:
-            yield f"the load shows what the conversation did not, of: {', '.join(more)}."
+            yield f"the load shows more than live: {', '.join(more)}."
     if found.next_error:
-        yield f"the load is answered, and then the next prompt refused: {found.next_error.code}."
+        yield f"the load succeeds, then the next prompt fails: {found.next_error.code}."
     elif found.next_turn and not found.next_turn.words("agent"):
         yield "the next prompt is answered without words."
 
@@ -187,12 +184,13 @@ def kinds(found: Iterator[Mapping[str, Any]]) -> str:
 
 def page(rows: Sequence[Row], found: Found) -> str:
     introduction = INTRODUCTION.format(version=__version__, first=PROMPTS[0], second=PROMPTS[1])
-    table = [HEADER, ("---",) * len(HEADER), *(cells(row, found) for row in rows)]
+    table = [HEADER, ("-",) * len(HEADER), *(cells(row, found) for row in rows)]
     sections = [
-        f"### {titled(row)}\n\n" + "".join(f"- {note}\n" for note in dict.fromkeys(found)) for row, found in noted(rows)
+        f"- **{titled(row)}**: " + " ".join(capital(note) for note in dict.fromkeys(found))
+        for row, found in noted(rows)
     ]
     return "\n".join(
-        [introduction, *(f"| {' | '.join(line)} |" for line in table), *histories(found), "", "## Notes", "", *sections]
+        [introduction, *(f"|{'|'.join(line)}|" for line in table), *histories(found), "", "## Notes", "", *sections, ""]
     )
 
 
@@ -200,8 +198,8 @@ def histories(found: Found) -> Iterator[str]:
     """What each check found, as a table of all agents."""
     others = (f"- {name}: {what(name)}" for name in CHECKS if name != LOADED)
     yield HISTORIES.format(loads=LOADED, number=LOADS, others="\n".join(others))
-    for line in (("agent", *CHECKS), ("---",) * (1 + len(CHECKS)), *(history(name, found) for name in found)):
-        yield f"| {' | '.join(line)} |"
+    for line in (("agent", *CHECKS), ("-",) * (1 + len(CHECKS)), *(history(name, found) for name in found)):
+        yield f"|{'|'.join(line)}|"
     for name, checks in found.items():
         for check, findings in checks.items():
             if not is_well(findings):
@@ -216,6 +214,10 @@ def what(check: str) -> str:
 
 def history(name: str, found: Found) -> tuple[str, ...]:
     return name, *(verdict(found[name][check]) if check in found[name] else "" for check in CHECKS)
+
+
+def capital(note: str) -> str:
+    return note[:1].upper() + note[1:]
 
 
 def titled(row: Row) -> str:

@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         print(json.dumps({"version": __version__, "agents": [summary(row, found) for row in rows]}, indent=2))
     short = {titled(row): less for row in rows if not row.untried and (less := lost(row.behind))}
     for name, less in short.items():
-        print(f"{name}: a load behind us shows less than was said: {', '.join(less)}", file=sys.stderr)
+        print(f"{name}: a load with acp-proxy shows less than was said: {', '.join(less)}", file=sys.stderr)
     return 0 if well and not short else 1
 
 

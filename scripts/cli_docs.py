@@ -1,13 +1,17 @@
 """Writes docs/cli.md from the commands' own help: `make docs`.
 
 The text depends on nothing but the commands: plain help of one width, without colour or boxes, whatever the terminal.
+What many commands share is explained once, above them.
 """
 
+import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
+from typing import TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from acp_proxy.cli.app import app
@@ -15,16 +19,75 @@ from acp_proxy.cli.in_front import full_help
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
+P = TypeVar("P")
+BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
+"""A paragraph behind the first one, but for the example."""
+SHARED = ("--store", "--agent", "--json")
+"""Options that mean the same in every command that has them."""
+USAGE = re.compile(r"^Usage: .*\n+")
+TYPE = re.compile(r"(?<=\S) <(?:list\[str\]|str|int range)>")
+"""What says nothing to a user; what is behind it stays in its column."""
+MORE = {
+    "search": "search.md",
+    "stats": "usage.md",
+    "restore": "store.md#deletes-and-titles",
+    "export": "export.md",
+    "import": "export.md#import",
+    "verify": "store.md#check-and-repair",
+    "repair": "store.md#check-and-repair",
+    "redact": "redaction.md",
+    "compress": "store.md#compression",
+    "mock-agent": "mock-agent.md",
+}
+"""Pages that say all that the help of a command says, but for its options."""
 INTRODUCTION = """\
-# The command line
+# Which commands and options are there?
 
-Made from the commands' own help by `make docs`.
+Made from the commands' help by `make docs`. "Also" names options that mean the same everywhere:
+
+- `--store DIR`: the store to use. Default: your user data directory. Variable: `ACP_PROXY_STORE`.
+- `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
+- `--json`: print [JSON](json.md).
+
+Every command takes `-h` and `--help`. A variable can set an option of `run`:
+`ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
 """
 
 
 def page() -> str:
-    sections = (f"## {context.command_path}\n\n```text\n{full_help(context)}\n```\n" for context in contexts())
-    return "\n".join([INTRODUCTION, *sections])
+    shown = [context for context in contexts() if context.command.params]  # a group without options says nothing more
+    return "\n".join([INTRODUCTION, *map(section, shown)])
+
+
+def section(context: typer.Context) -> str:
+    text, more = told(context), MORE.get(str(context.info_name))
+    if more:
+        text = BODY.sub("", text)
+    link = f"\n[More]({more})\n" if more else ""
+    return f"## {context.command_path}\n\n```text\n{text}\n```\n{link}"
+
+
+def told(context: typer.Context) -> str:
+    """The command's help, without what the introduction explains."""
+    command = context.command
+    params = command.params
+    shared = {param.opts[0]: param for param in params if param.opts[0] in SHARED}
+    command.params = [without_variable(param) for param in params if param not in shared.values()]
+    command.add_help_option = False
+    try:
+        text = full_help(context)
+    finally:
+        command.params, command.add_help_option = params, True
+    text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])
+    text = TYPE.sub(lambda found: (" N" if "int" in found[0] else "").ljust(len(found[0])), text)
+    return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
+
+
+def without_variable(param: P) -> P:
+    without = copy(param)
+    if isinstance(without, TyperOption):
+        without.show_envvar = False
+    return without
 
 
 def contexts() -> Iterator[typer.Context]:

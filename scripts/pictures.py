@@ -1,4 +1,4 @@
-"""Makes the README's pictures of the terminal and of an exported page, from a bundled conversation: `make pictures`.
+"""Makes the README's pictures: the demo, the terminal, an exported page of a bundled conversation. `make pictures`.
 
 The page is exported by the command that users have, and photographed in both schemes by the browser of this machine.
 """
@@ -14,7 +14,7 @@ from playwright.sync_api import ViewportSize
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from scripts import browser, screens
+from scripts import animation, browser, screens
 
 ROOT = Path(__file__).parent.parent
 CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
@@ -54,6 +54,9 @@ def main() -> int:
             path = PICTURES / f"{name}.svg"
             path.write_text(svg, encoding="utf-8")
             print(f"{path.relative_to(ROOT)}: {len(svg) // 1024} KiB")
+    path = PICTURES / "demo.svg"
+    path.write_text(animation.demo(), encoding="utf-8")
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} KiB")
     executable = browser.installed()
     if executable is None:
         print("pictures: there is no Chromium here. Run: make browser", file=sys.stderr)

@@ -12,8 +12,8 @@ def page(text: str) -> str:
     """The page, with its table made again."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    rows = (f"| {rule.name} | {', '.join(f'`{literal.strip()}`' for literal in rule.literals)} |\n" for rule in RULES)
-    return f"{before}{BEGIN}\n| what | it is looked for where this stands |\n|---|---|\n{''.join(rows)}\n{END}{after}"
+    rows = (f"|{rule.name}|{', '.join(f'`{literal.strip()}`' for literal in rule.literals)}|\n" for rule in RULES)
+    return f"{before}{BEGIN}\n|key|recognised by|\n|-|-|\n{''.join(rows)}\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """What the documents say about the command line is true of the commands."""
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from scripts import cli_docs, redaction_docs
+from torture import __main__ as torture_page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -112,5 +115,29 @@ def test_the_command_line_page_is_what_the_help_says() -> None:
 
 def test_the_table_of_what_is_redacted_is_that_of_the_rules() -> None:
     text = redaction_docs.PAGE.read_text(encoding="utf-8")
-    assert text.count("\n| ") > 20
+    assert text.count("\n|") > 20
     assert text == redaction_docs.page(text), "run: make docs"
+
+
+def test_the_page_of_faults_is_the_one_that_the_kept_figures_make() -> None:
+    text = torture_page.PAGE.read_text(encoding="utf-8")
+    assert text == torture_page.page(torture_page.kept()), "run: python -m torture --page"
+
+
+def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
+    """In their order, in a clone, by a user who has nothing yet."""
+    shutil.copytree(ROOT / "fixtures" / "conversations", tmp_path / "fixtures" / "conversations")
+    environment = os.environ | {"HOME": str(tmp_path / "home"), "ACP_PROXY_STORE": str(tmp_path / "store")}
+    commands = list(documented((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))
+    assert len(commands) > 15
+    for words in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "acp_proxy", *words[1:]],
+            cwd=tmp_path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, (words, done.stdout, done.stderr)

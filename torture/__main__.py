@@ -1,7 +1,7 @@
 """`make torture [CASE=crash] [SHORT=1] [SEED=7]`: run the cases, print what came of them, keep the figures.
 
-The figures of a whole run go to torture/results.json, case by case, and the tables of docs/reliability.md are made from
-that. Ends with 1 if anything was lost or left.
+The figures of a whole run go to torture/results.json, case by case, and docs/reliability-figures.md is made from that.
+Ends with 1 if anything was lost or left.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,13 @@ from acp_proxy import __version__
 from torture.outcome import Outcome, Scale, about, names, run
 
 RESULTS = Path(__file__).with_name("results.json")
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-BEGIN, END = "<!-- figures: made by `make torture` -->\n", "<!-- end of the figures -->\n"
+PAGE = Path(__file__).parent.parent / "docs" / "reliability-figures.md"
+INTRODUCTION = """\
+# How often was each fault tried?
+
+Made by `make torture`; [reliability](reliability.md) says what is promised. Checked: examined after the fault. Lost:
+wrong. Left: processes still running.
+"""
 
 
 def main() -> int:
@@ -27,7 +33,7 @@ def main() -> int:
     asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; all of them where none is named")
     asked.add_argument("--short", action="store_true", help="the form that `make test` runs; the figures are not kept")
     asked.add_argument("--seed", type=int, default=0, help="another course of chance")
-    asked.add_argument("--page", action="store_true", help="only make the page's tables again from the figures kept")
+    asked.add_argument("--page", action="store_true", help="only make the page again from the figures kept")
     given = asked.parse_args()
     if unknown := set(given.case) - set(names()):
         asked.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(names())}")
@@ -44,8 +50,8 @@ def main() -> int:
         well = well and all(outcome.is_well for outcome in outcomes)
         if not given.short:
             keep(case, outcomes, time.monotonic() - began, given.seed)
-    if not given.short and PAGE.exists():
-        PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), kept()), encoding="utf-8")
+    if not given.short:
+        PAGE.write_text(page(kept()), encoding="utf-8")
     return 0 if well else 1
 
 
@@ -76,28 +82,30 @@ def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
     RESULTS.write_text(json.dumps(dict(sorted(figures.items())), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def with_figures(page: str, figures: dict[str, Any]) -> str:
-    """The page, with its tables made again."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return (
-        before + BEGIN + "\n" + "\n".join(table(case, figures[case]) for case in sorted(figures)) + "\n" + END + after
+def page(figures: dict[str, Any]) -> str:
+    """The page. What most cases ran on is told once."""
+    most = Counter(ran_on(one) for one in figures.values()).most_common(1)
+    common = most[0][0] if most else ""
+    return "\n".join(
+        [f"{INTRODUCTION}\nRan on {common}.\n", *(table(case, figures[case], common) for case in sorted(figures))]
     )
 
 
-def table(case: str, figures: dict[str, Any]) -> str:
+def ran_on(figures: dict[str, Any]) -> str:
+    return f"{figures['machine']}, acp-proxy {figures['version']}, seed {figures['seed']}"
+
+
+def table(case: str, figures: dict[str, Any], common: str) -> str:
+    other = "" if ran_on(figures) == common else f"; {ran_on(figures)}"
+    units = {one["what"] for one in figures["outcomes"]}
+    unit = f" ({units.pop()})" if len(units) == 1 else ""
     rows = [
-        f"| {one['fault']} | {one['tried']:,} | {one['checked']:,} {one['what']} | {one['lost']:,} | {one['left']:,} "
-        f"| {one['also']} |\n"
+        f"|{one['fault']}|{one['tried']:,}|{one['checked']:,}{'' if unit else ' ' + one['what']}"
+        f"|{one['lost']:,}|{one['left']:,}|{one['also']}|\n"
         for one in figures["outcomes"]
     ]
-    return (
-        f"### {case}: {figures['about']}\n\n"
-        f"`make torture CASE={case}`, {figures['seconds']:,} s; {figures['machine']}, "
-        f"acp-proxy {figures['version']}, seed {figures['seed']}.\n\n"
-        "| what was done | how often | looked at | lost | processes left | also |\n|---|---|---|---|---|---|\n"
-        + "".join(rows)
-    )
+    header = f"|fault|times|{'checked' + unit}|lost|left|notes|\n|-|-|-|-|-|-|\n"
+    return f"## {case}\n\n{figures['about']} ({figures['seconds']:,} s{other}).\n\n{header}{''.join(rows)}"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One fault, and what came of it: a row of docs/reliability.md.
+    """One fault, and what came of it: a row of docs/reliability-figures.md.
 
     ``fault`` is what was done and ``tried`` how often; ``checked`` of ``what`` were looked at afterwards, ``lost`` of
     them were not as they should be, and ``left`` processes were still there. ``also`` has figures worth reading.

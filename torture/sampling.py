@@ -32,13 +32,13 @@ def judged(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, in
             trouble.append(f"{what} at rest: {first}, then {last}; at most {most} while talking")
     memory = [each.memory for each in samples]
     return Outcome(
-        "looked at the proxy's memory, open files and threads meanwhile",
+        "samples of memory, open files and threads",
         tried=len(samples),
         checked=3 * len(samples),
         what="figures",
         lost=len(trouble),
-        also=f"memory first {megabytes(memory[0])}, last {megabytes(memory[-1])}, at most {megabytes(max(memory))}, "
-        f"grown by {megabytes(grown['while talking'])} (least squares); at rest, after the warm-up and at the end: "
+        also=f"memory from {megabytes(memory[0])} to {megabytes(memory[-1])}, at most {megabytes(max(memory))}, "
+        f"trend {megabytes(grown['while talking'])}; at rest after the warm-up and at the end: "
         f"memory {megabytes(quiet.memory)} and {megabytes(end.memory)}, files {quiet.files} and {end.files}, "
         f"threads {quiet.threads} and {end.threads}",
         trouble=tuple(trouble),

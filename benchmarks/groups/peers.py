@@ -1,7 +1,6 @@
-"""Beside others: the same talk through what else could stand there.
+"""Beside others: the same talk through other programs.
 
-The official SDKs as a pass-through (a client and an agent of theirs, back to back), and Node with two `pipe()`s. None
-of them records anything; acp-proxy does.
+The official SDKs (client and agent back to back) and Node with two `pipe()`s. None of them records.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,7 @@
-"""Passing messages on: how long they take, how many pass, what that costs.
+"""Passing messages on: latency, throughput and cost.
 
-A client and an agent in C, after a real opening, with the transcript on. C is a relay that only polls, reads and
-writes: the least that one more process costs. `cat` is `cat | agent | cat`. Two threads are the least that a proxy in
-Python costs: they read and write, append what the agent says to a file, and look at nothing. Wide ones make pipes hold
-half a megabyte, as the proxy does for long lines.
+`C` is a relay that only polls, reads and writes. `cat` is `cat | agent | cat`. `two threads` are Python threads that
+read, write and append to a file; `wide`: with pipes of half a megabyte, as the proxy has for long lines.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
-"""Loading a session: when its first and its last update come, how much is sent, how much memory it takes.
+"""Loading a session: first and last update, bytes sent, and memory.
 
-The agent, in C, is asked to resume first, once all are at rest. Seconds count from the request, but for the first
-update: from the agent's answer, before which none may come, and from the request too. Copying the transcript's file is
-what is least to be done; `cat` is the file through a pipe, as it lies there.
+Times count from the request, `first update` from the agent's answer. `copy` copies the transcript's file; `cat` sends
+it through a pipe.
 """
 
 import shutil

@@ -1,6 +1,6 @@
-"""As the store grows: what a user meets every day, by the number of sessions kept, and a load by its length.
+"""As the store grows: daily work by the number of sessions, and a load by its length.
 
-The lists and deletes of the store's own group stand in the picture beside these.
+The picture also shows the lists and deletes of `store`.
 """
 
 from collections.abc import Iterator

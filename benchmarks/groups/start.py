@@ -1,4 +1,4 @@
-"""The start: when the agent runs, when it has answered, and how long a person waits for a command."""
+"""The start: until the agent runs, until its first answer, until a command ends."""
 
 from collections.abc import Iterator
 from functools import partial

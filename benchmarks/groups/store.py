@@ -1,7 +1,6 @@
-"""The store: what keeping costs, what finding costs, what stays on the disk.
+"""The store: the cost of recording, of finding, and of disk space.
 
-Within this process, with the page cache warm: no proxy, no client. The lists are asked as a relay asks, through an
-index that is up to date; a search first looks whether it is.
+In one process, with a warm page cache. A search first checks whether its tables are up to date.
 """
 
 import os

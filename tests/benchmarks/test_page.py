@@ -5,10 +5,8 @@ from pathlib import Path
 from benchmarks import goals, page
 from benchmarks.figures import BYTES, SECONDS, Figures, load, measured, save
 
-BEFORE = (
-    f"# Title\n\n{page.GOALS_BEGIN}old goals\n{page.GOALS_END}\nBetween.\n\n"
-    f"{page.BEGIN}old figures\n{page.END}\nAfter.\n"
-)
+GOALS_BEFORE = f"# Title\n\n{page.GOALS_BEGIN}old goals\n{page.GOALS_END}\nAfter.\n"
+TABLES_BEFORE = f"# Tables\n\n{page.BEGIN}old figures\n{page.END}\nAfter.\n"
 
 
 def figures(proxy: float = 0.000013) -> Figures:
@@ -20,39 +18,39 @@ def figures(proxy: float = 0.000013) -> Figures:
     return Figures({"scale": [grows], "relay": [trip, growth]}, about, machines)
 
 
-def made(found: Figures, folder: Path) -> str:
-    path = folder / "performance.md"
-    path.write_text(BEFORE, encoding="utf-8")
-    page.make(found, path)
-    return path.read_text(encoding="utf-8")
+def made(found: Figures, folder: Path) -> tuple[str, str]:
+    """The page with the goals, and the one with all figures."""
+    goals_page, tables = folder / "performance.md", folder / "performance-figures.md"
+    if not goals_page.exists():
+        goals_page.write_text(GOALS_BEFORE, encoding="utf-8")
+        tables.write_text(TABLES_BEFORE, encoding="utf-8")
+    page.make(found, goals_page, tables)
+    return goals_page.read_text(encoding="utf-8"), tables.read_text(encoding="utf-8")
 
 
 def test_tables_stand_between_the_marks_and_the_rest_stays(tmp_path: Path) -> None:
-    text = made(figures(), tmp_path)
+    goals_page, tables = made(figures(), tmp_path)
 
-    assert text.startswith("# Title\n\n")
-    assert "\nBetween.\n" in text
-    assert text.endswith("\nAfter.\n")
-    assert "old" not in text
-    assert "| round trip, p50 | 7.00 µs (0.70 x) | 10.0 µs | 13.0 µs (1.30 x) |" in text
-    assert "`make bench CASE=relay`: 3 s on a machine." in text
-    assert text.index("### relay") < text.index("### scale")
+    assert goals_page.startswith("# Title\n\n")
+    assert tables.startswith("# Tables\n\n")
+    for text in (goals_page, tables):
+        assert text.endswith("\nAfter.\n")
+        assert "old" not in text
+    assert "|round trip, p50|7.00 µs (0.70x)|10.0 µs|13.0 µs (1.30x)|" in tables
+    assert "Measured in 3 s on a machine." in tables
+    assert tables.index("## relay") < tables.index("## scale")
 
 
-def test_making_the_page_again_changes_nothing(tmp_path: Path) -> None:
-    first = made(figures(), tmp_path)
-
-    page.make(figures(), tmp_path / "performance.md")
-
-    assert (tmp_path / "performance.md").read_text(encoding="utf-8") == first
+def test_making_the_pages_again_changes_nothing(tmp_path: Path) -> None:
+    assert made(figures(), tmp_path) == made(figures(), tmp_path)
 
 
 def test_a_goal_stands_beside_what_was_measured(tmp_path: Path) -> None:
-    assert "| round trip of a 200 B message, p50 | ≤ 1.40 x C | 1.30 x | reached |" in made(figures(), tmp_path)
-    text = made(figures(proxy=0.00002), tmp_path)
-    assert "| round trip of a 200 B message, p50 | ≤ 1.40 x C | 2.00 x | **not reached** |" in text
-    assert "| a 50 MB prompt: memory | ≤ 2.00 MB | 300 MB | **not reached** |" in text
-    assert "| agent started | ≤ 1.45 x | not measured |  |" in text
+    assert "|round trip of a 200 B message, p50|≤ 1.40x C|1.30x|reached|" in made(figures(), tmp_path)[0]
+    text, _ = made(figures(proxy=0.00002), tmp_path)
+    assert "|round trip of a 200 B message, p50|≤ 1.40x C|2.00x|**not reached**|" in text
+    assert "|a 50 MB prompt: memory|≤ 2.00 MB|300 MB|**not reached**|" in text
+    assert "|agent started|≤ 1.45x|not measured||" in text
 
 
 def test_what_is_kept_is_what_was_measured(tmp_path: Path) -> None:
@@ -67,11 +65,9 @@ def test_every_goal_is_about_a_row_that_is_measured() -> None:
         assert goal.reached(row) is not None, goal
 
 
-def test_the_page_is_the_one_that_the_kept_figures_make(tmp_path: Path) -> None:
-    text = page.PAGE.read_text(encoding="utf-8")
-    path = tmp_path / "performance.md"
-    path.write_text(text, encoding="utf-8")
+def test_the_pages_are_those_that_the_kept_figures_make(tmp_path: Path) -> None:
+    goals_page, tables = (kept.read_text(encoding="utf-8") for kept in (page.PAGE, page.TABLES))
+    (tmp_path / page.PAGE.name).write_text(goals_page, encoding="utf-8")
+    (tmp_path / page.TABLES.name).write_text(tables, encoding="utf-8")
 
-    page.make(load(), path)
-
-    assert path.read_text(encoding="utf-8") == text, "run: python -m benchmarks page"
+    assert made(load(), tmp_path) == (goals_page, tables), "run: python -m benchmarks page"

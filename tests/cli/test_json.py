@@ -12,7 +12,7 @@ from tests.cli.commands import printed, run, told
 from tests.stored import EPOCH, chunk, store_session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `([^`]+)` \|(.*)\|$", re.MULTILINE)
+ROW = re.compile(r"^\|`([^`]+)`\|(.*)\|$", re.MULTILINE)
 OF_A_SESSION, BY_COMMAND = (ROW.findall(part) for part in PAGE.split("## By command"))
 SESSION = {key for key, _ in OF_A_SESSION}
 TOKEN = "ghp_" + "a1B2" * 9

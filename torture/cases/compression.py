@@ -1,4 +1,4 @@
-"""Transcripts are compressed and made plain again, in the moment in which somebody else needs them.
+"""Transcripts are compressed and decompressed while others use them.
 
 SIGKILL before each system call of a compression, and of the start of a turn in a compressed session; loads, turns and
 deletes of sessions whose form changes all the time; damaged frames. Lost is a line of a transcript that is not as it
@@ -80,7 +80,7 @@ def _killed(scale: Scale) -> Outcome:
         if left := [finding.kind for finding in store.verify()]:
             trouble.append(f"{said}{left} when it was done again")
         checked += 2 * before.count(b"\n")
-    what = "SIGKILL before the nth system call of a compression, and of a turn's start in a compressed session"
+    what = "SIGKILL before each system call of a compression and of a turn's start"
     return Outcome(what, died, checked, "lines", lost=len(trouble), trouble=tuple(trouble))
 
 
@@ -143,7 +143,7 @@ def _in_that_moment(scale: Scale) -> Outcome:
     finally:
         ended.set()
         proxied.close()
-    what = "loads, turns and deletes of sessions whose form changes all the time"
+    what = "loads, turns and deletes while the session is compressed and decompressed"
     return Outcome(
         what, count, count, "sessions", len(trouble), also=f"{changes[0]} changes of form", trouble=tuple(trouble)
     )
@@ -196,7 +196,7 @@ def _damaged(scale: Scale) -> Outcome:
             trouble.append(f"{number}: it does not go on")
         checked += 3
     return Outcome(
-        "a bit of a frame changed, or the rest cut off",
+        "a compressed file with a flipped bit, or cut off",
         tried,
         checked,
         "promises",

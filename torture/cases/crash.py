@@ -1,4 +1,4 @@
-"""Processes are killed: the proxy, the agent, the editor, or all of them at once.
+"""Processes are killed: the proxy, the agent, the editor, or all three.
 
 Conversations go on over several kills each, some at a time, over one store: every start looks whether the session is
 listed and loads it, then something is under way (a turn, a load, a list, the start itself), and at a moment that
@@ -34,7 +34,7 @@ FAULTS = {
     "proxy": "SIGKILL to the proxy",
     "agent": "SIGKILL to the agent",
     "editor": "SIGKILL to the editor",
-    "all": "SIGKILL to all three at once",
+    "all": "SIGKILL to all three",
 }
 MOMENTS = ("stream", "stream", "stream", "prompt", "second turn", "load", "list", "start")
 CONVERSATIONS = 4  # at a time: two cores are busy, and each still gets far between two kills

@@ -1,4 +1,4 @@
-"""Transcripts, journals and the index, damaged in every way we know: what is intact is served, and mended for good.
+"""Transcripts, delete lists and the index are damaged.
 
 Each damaged file is read, loaded, listed, gone on with, verified, repaired and verified again. What is intact in it is
 known from the accident itself, not from acp-proxy's reader.
@@ -47,7 +47,7 @@ class Count:
     trouble: list[str] = field(default_factory=list)
 
     def outcome(self, fault: str, what: str = "intact entries") -> Outcome:
-        also = f"{self.named:,} times damage was named, {self.mended:,} files mended"
+        also = f"{self.named:,} reported, {self.mended:,} repaired"
         return Outcome(fault, self.tried, self.checked, what, self.lost, also=also, trouble=tuple(self.trouble))
 
 
@@ -132,7 +132,7 @@ def twice(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]
 
 
 ACCIDENTS: dict[str, Accidents] = {
-    "transcripts cut in their last two lines": cut_anywhere,
+    "transcripts cut in the last two lines": cut_anywhere,
     "bits of transcripts flipped": bits,
     "NUL blocks in transcripts": blocks,
     "lines of transcripts swapped or doubled": order,
@@ -345,7 +345,7 @@ def indexes(scale: Scale) -> Outcome:
         except Exception as problem:  # noqa: BLE001 - whatever it is, it must not happen
             count.trouble.append(f"{how} ({number}): {type(problem).__name__}: {problem}")
         count.tried += 1
-    return count.outcome("indexes damaged, old, of another version, or with side files of another", "listed sessions")
+    return count.outcome("indexes damaged, old, or of another version", "listed sessions")
 
 
 def kept(store: Both, session: str, number: int) -> None:

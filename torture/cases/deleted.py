@@ -1,4 +1,4 @@
-"""Deleted means gone: after a delete, nothing of the session is in any file of the store.
+"""A deleted session leaves no word in any file of the store.
 
 Every session is searched before it is deleted, so that its words are in the search tables too; those leave out of a
 word what it has in common with the one before it in the alphabet, so it is the end of a word that is looked for.
@@ -181,7 +181,7 @@ def _in_every_way(scale: Scale) -> Outcome:
     finally:
         here.close()
     return Outcome(
-        "deleted by the editor, with a delete of the agent's, from the command line; and forks of it",
+        "deleted by the editor, the agent or the command line",
         times,
         checked,
         "words",
@@ -217,12 +217,12 @@ def _while_others_read(scale: Scale) -> Outcome:
     finally:
         here.close()
     return Outcome(
-        "deleted while another process reads the index; looked at when it is done, and anyone has listed",
+        "deleted while another process reads the index",
         times,
         times * 2,
         "words",
         lost=len(trouble),
-        also=f"while it read, {before:,} times something was left in the index or its log, and nowhere else",
+        also=f"{before:,} times left in the index or its log until that process was done",
         trouble=tuple(trouble),
     )
 
@@ -283,7 +283,7 @@ def _at_random(scale: Scale) -> Outcome:
     finally:
         here.close()
     return Outcome(
-        "three editors talk, list, load and delete in the same sessions at once",
+        "three editors prompt, list, load and delete the same sessions",
         times * 3,
         len(words),
         "words",
@@ -333,7 +333,7 @@ def _killed(scale: Scale) -> Outcome:
     finally:
         here.close()
     return Outcome(
-        "SIGKILL before the nth system call of a delete, n at each in turn; looked at when anyone has listed",
+        "SIGKILL before each system call of a delete",
         died,
         checked,
         "words",

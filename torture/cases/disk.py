@@ -1,4 +1,4 @@
-"""The disk is full, broken, slow, locked or taken away, at every call in turn, under a running proxy.
+"""The disk is full, broken, slow, locked or removed, at each system call in turn.
 
 A shared library that is preloaded into the proxy lets chosen system calls on the store's files fail or hang; without a
 C compiler, only what limits, modes and a small file system can do is tried. Looked at afterwards: every line of both
@@ -74,19 +74,19 @@ def _place(scale: Scale, name: str) -> _Place:
 
 _KINDS: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]]] = [
     (
-        "one call on the store fails (ENOSPC, EIO, EDQUOT), each in turn",
+        "one call fails (ENOSPC, EIO, EDQUOT)",
         lambda disk, error, n: disk.fails(error, faults.CHANGES, first=n, last=n),
     ),
     (
-        "every call from the nth on fails until the conversation is over, n at each in turn",
+        "all calls fail from one on",
         lambda disk, error, n: disk.fails(error, faults.CHANGES, first=n),
     ),
     (
-        "a write is cut in its middle, and every write behind it fails, each in turn",
+        "a write is cut, later writes fail",
         lambda disk, error, n: disk.tears(error, faults.TRANSCRIPT | faults.JOURNAL | faults.INDEX, first=n),
     ),
     (
-        "reading fails as well, from the nth call on",
+        "reads fail too, from one call on",
         lambda disk, error, n: disk.fails(error, faults.ALL_CALLS, first=n),
     ),
 ]
@@ -111,7 +111,7 @@ def _kind(number: int, renewed: bool, scale: Scale) -> Outcome:
     if scale.short:
         armed = scale.chance(number, renewed).sample(armed, 5)
     if renewed:
-        fault += ", in a session that was deleted before and lives again"
+        fault += ", after a delete"
     return _sweep(fault, place, [partial(arm, disk, error, at) for error, at in armed], renewed=renewed)
 
 
@@ -169,7 +169,7 @@ def _hanging(scale: Scale) -> Outcome:
             left = talk.until_kept(session)
             if left:
                 return Outcome("hang", happened, 1, "sessions", lost=1, trouble=(f"{left} at {call} {files} {at}",))
-        return _settled("a call on the store hangs; what is said waits in memory, 4 MiB of it", talk, happened)
+        return _settled("a call hangs", talk, happened)
 
 
 # --- what needs no compiler
@@ -195,7 +195,7 @@ def _size_limit(scale: Scale) -> Outcome:
                 session = talk.open()
                 talk.prompt(session, "one")
                 talk.prompt(session, "two")
-        return _settled("no file may grow past a size (RLIMIT_FSIZE), at every 10 bytes", talk, len(sizes))
+        return _settled("file size limit (RLIMIT_FSIZE), every 10 bytes", talk, len(sizes))
 
 
 def _small_file_system(scale: Scale) -> Outcome | None:
@@ -225,7 +225,7 @@ def _small_file_system(scale: Scale) -> Outcome | None:
                 talk.look()
                 talk.prompt(session, "three" * 3000)
                 filler.unlink()
-            return _settled("a small file system is full, and has room again", talk, times)
+            return _settled("a file system is full for a while", talk, times)
     finally:
         subprocess.run(["umount", "--lazy", str(where)], check=False)
 
@@ -249,7 +249,7 @@ def _without_permission(scale: Scale) -> Outcome:
             talk.prompt(first, "two")
             talk.look()
             directory.chmod(0o700)
-        return _settled("a directory of the store loses its permissions, and gets them back", talk, len(faults))
+        return _settled("a directory loses its permissions for a while", talk, len(faults))
 
 
 def _taken_away(scale: Scale) -> Outcome:
@@ -270,7 +270,7 @@ def _taken_away(scale: Scale) -> Outcome:
                     talk.prompt(talk.sessions[-1], "two")
                     talk.look()
                     times += 1
-        return _settled("the store, or a directory of it, is removed or renamed", talk, times)
+        return _settled("the store or one directory is removed or renamed", talk, times)
 
 
 def _removed(path: Path) -> None:
@@ -302,7 +302,7 @@ def _locked_index(scale: Scale) -> Outcome:
                 talk.trouble.append(f"{len(found)} sessions are listed while the index is locked, not {times + 1}")
         database.execute("ROLLBACK")
         database.close()
-        return _settled("the index is locked by another process while the conversation goes on", talk, times)
+        return _settled("another process locks the index", talk, times)
 
 
 # --- what they have in common
@@ -336,7 +336,7 @@ def _settled(fault: str, talk: Talk, tried: int) -> Outcome:
     if max(talk.waits) > _MOST_WAIT:
         trouble.append(f"an exchange took {max(talk.waits):.1f} s")
     also = (
-        f"{found.gaps:,} gaps, with {found.missing:,} messages in them; {talk.stalls():,} exchanges took longer than "
-        f"{STALL:g} s, the longest {max(talk.waits):.2f} s"
+        f"{found.gaps:,} gaps ({found.missing:,} messages), {talk.stalls():,} waits over {STALL:g} s, "
+        f"longest {max(talk.waits):.2f} s"
     )
     return Outcome(fault, tried, found.said, "messages", lost=len(trouble), also=also, trouble=tuple(trouble))

@@ -1,4 +1,4 @@
-"""Inputs that look for trouble, for whatever reads foreign bytes.
+"""Fuzzed input for everything that parses foreign bytes.
 
 Where atheris is there (`make fuzz` installs it), coverage guides what is tried; otherwise chance does, and the figures
 say so.
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from fuzz import growth, running
-from fuzz.corpus import about, mutations, names, target
+from fuzz.corpus import mutations, names, target
 from torture.outcome import Outcome, Scale
 
 SECONDS = 60
@@ -25,7 +25,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 def guided(name: str, scale: Scale) -> Outcome:
     ran = running.run(name, SECONDS, scale.place, scale.seed + 1)
     trouble = (f"{ran.broken.read_bytes()[:SHOWN]!r}: {ran.told}",) if ran.broken is not None else ()
-    return outcome(name, ran.executions, f"guided by coverage, {SECONDS} s; {ran.coverage:,} edges reached", trouble)
+    return outcome(name, ran.executions, f"{SECONDS} s, {ran.coverage:,} edges", trouble)
 
 
 def by_chance(name: str, scale: Scale) -> Outcome:
@@ -41,7 +41,7 @@ def by_chance(name: str, scale: Scale) -> Outcome:
 
 
 def outcome(name: str, tried: int, how: str, trouble: tuple[str, ...]) -> Outcome:
-    return Outcome(f"{name}: {about(name)}", tried, tried, "inputs", lost=len(trouble), also=how, trouble=trouble)
+    return Outcome(name, tried, tried, "inputs", lost=len(trouble), also=how, trouble=trouble)
 
 
 def grown() -> Outcome:
@@ -49,11 +49,11 @@ def grown() -> Outcome:
     steep = tuple(str(one) for one in found if not one.is_well)
     steepest = max(found, key=lambda one: one.times)
     return Outcome(
-        f"growth: inputs that are {growth.TIMES} times as large",
+        f"growth: input {growth.TIMES} times as large",
         tried=len(found),
         checked=len(found),
         what="shapes of input",
         lost=len(steep),
-        also=f"the steepest ({steepest.name}) costs {steepest.times:.1f} times as much",
+        also=f"at most {steepest.times:.1f} times the cost ({steepest.name})",
         trouble=steep,
     )

@@ -1,4 +1,4 @@
-"""A hostile agent and a hostile editor: whatever either says, the honest part of the talk goes on.
+"""A hostile agent and a hostile editor.
 
 The case plays both sides of a proxy. An honest session talks before, between and
 after, and is listed and loaded in the end. Looked at: whether all of it came, was kept, and comes again; what the proxy
@@ -89,7 +89,7 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
         checked=sides.checked - looked_at,
         what="honest lines",
         lost=len(trouble),
-        also=f"at most {peak} MB of memory, {first + rest:.1f} s of CPU, {files:,} transcripts",
+        also=f"{peak} MB, {first + rest:.1f} s CPU, {files:,} transcripts",
         trouble=tuple(f"{planned.fault}: {text}" for text in trouble),
     )
 
@@ -358,23 +358,23 @@ def portions(numbers: range, size: int = 1000) -> Iterator[range]:
 
 
 ATTACKS = [
-    Planned("a session, opened, titled and deleted, whose id, directory and words are evil", evil_sessions, 600, 65),
-    Planned("an update for one more session that nobody opened", unknown_sessions, 1_000_000, 1_000),
-    Planned("one more session opened", opened_sessions, 100_000, 300),
-    Planned("a question by each side that is never answered", questions_without_answers, 100_000, 3_000),
-    Planned("answers by each side to questions never asked", answers_without_questions, 100_000, 3_000),
-    Planned("a question with an id that is in use", one_id_over_and_over, 100_000, 3_000),
-    Planned("parameters of the wrong type, alone and in batches", wrong_types, 3_000, 100),
+    Planned("evil ids, directories, titles and words", evil_sessions, 600, 65),
+    Planned("updates for sessions that nobody opened", unknown_sessions, 1_000_000, 1_000),
+    Planned("sessions opened", opened_sessions, 100_000, 300),
+    Planned("requests never answered", questions_without_answers, 100_000, 3_000),
+    Planned("answers to requests never sent", answers_without_questions, 100_000, 3_000),
+    Planned("requests with an id in use", one_id_over_and_over, 100_000, 3_000),
+    Planned("parameters of the wrong type", wrong_types, 3_000, 100),
     Planned("19 lines nested 100,000 levels deep", deep, 20, 1),
-    Planned("a MB of a line that does not end, by each side", a_line_without_end, 256, 4, megabytes=2400),
-    Planned("a message in a batch of that many", large_batches, 200_000, 3_000, megabytes=1000),
-    Planned("a load, and its cancelling at once", loads_and_cancels, 20_000, 300),
-    Planned("a session deleted that was never there", deletes, 20_000, 300),
-    Planned("a forged cursor", cursors, 5_000, 60),
-    Planned("one more kind of message", kinds_of_messages, 300_000, 2_000),
-    Planned("a title, and a change of a session's metadata", titles_and_meta, 100_000, 1_000),
-    Planned("an entry of a plan, and chunks without content", plans_and_chunks, 1_000_000, 5_000, megabytes=2400),
-    Planned("a terminal in one turn", terminals, 20_000, 200),
-    Planned("one tool call updated once more", one_call_over_and_over, 1_000_000, 3_000),
-    Planned("one more tool call in one turn", many_calls_in_a_turn, 1_000_000, 3_000, megabytes=4000),
+    Planned("MB of a line that does not end", a_line_without_end, 256, 4, megabytes=2400),
+    Planned("messages in one batch", large_batches, 200_000, 3_000, megabytes=1000),
+    Planned("loads, cancelled at once", loads_and_cancels, 20_000, 300),
+    Planned("deletes of unknown sessions", deletes, 20_000, 300),
+    Planned("forged cursors", cursors, 5_000, 60),
+    Planned("unknown kinds of message", kinds_of_messages, 300_000, 2_000),
+    Planned("titles and metadata", titles_and_meta, 100_000, 1_000),
+    Planned("plan entries and empty chunks", plans_and_chunks, 1_000_000, 5_000, megabytes=2400),
+    Planned("terminals in one turn", terminals, 20_000, 200),
+    Planned("updates of one tool call", one_call_over_and_over, 1_000_000, 3_000),
+    Planned("tool calls in one turn", many_calls_in_a_turn, 1_000_000, 3_000, megabytes=4000),
 ]

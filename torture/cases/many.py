@@ -1,4 +1,4 @@
-"""Many proxies use one store at the same time, some of them one session.
+"""Many proxies share one store, some of them one session.
 
 Each proxy has an editor of its own, which prompts, lists page by page, loads and deletes as chance has it, while
 `acp-proxy sessions list` and `delete` run beside them. Four talk in one and the same session; four more prompt, load
@@ -66,12 +66,10 @@ class Crowd:
         self.store = scale.place / "store"
         self.proxies = scale.of(32, 9)
         self.steps = scale.of(20, 3)
-        self.own = Count(
-            f"{self.proxies - 2 * TOGETHER} of {self.proxies} proxies, each with its own sessions", "updates"
-        )
-        self.shared = Count(f"{TOGETHER} proxies talking in one session", "updates")
-        self.contested = Count(f"{TOGETHER} proxies prompting and deleting one session", "updates")
-        self.lists = Count(f"lists, page by page, in {self.proxies} proxies and from the command line", "sessions")
+        self.own = Count(f"{self.proxies - 2 * TOGETHER} of {self.proxies} proxies with their own sessions", "updates")
+        self.shared = Count(f"{TOGETHER} proxies in one session", "updates")
+        self.contested = Count(f"{TOGETHER} proxies prompt and delete one session", "updates")
+        self.lists = Count(f"lists, page by page, by {self.proxies} proxies and from the command line", "sessions")
         self.lock = threading.Lock()
         self.prompts: dict[str, list[Prompted]] = {}
         self.deletes: dict[str, list[tuple[float, float]]] = {}
@@ -384,7 +382,7 @@ class Member:
 def same_new_ids(scale: Scale) -> Outcome:
     """Agents that count their sessions, all at once: each session has a file of its own, and all of its own words."""
     proxies, rounds = scale.of(16, 3), scale.of(40, 6)
-    count = Count(f"{proxies} agents that give the same id to their new sessions at once", "updates")
+    count = Count(f"{proxies} agents give one id to new sessions", "updates")
     script = {"sessionIds": "counting", "turns": [[{"flood": {"count": 20, "text": "{prompt} {i}. "}}]]}
     (scale.place / "counting.json").write_text(json.dumps(script))
     meeting = threading.Barrier(proxies)

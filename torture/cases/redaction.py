@@ -1,4 +1,4 @@
-"""Secrets of every form, in every kind of entry and every spelling, whole and cut into chunks.
+"""Secrets of every form in every kind of entry, whole and cut into chunks.
 
 They are written down by a recorder, with redaction and without; what is left is for ``sessions redact``. A secret of
 which anything is still there counts as lost, and so does any other byte that has changed.
@@ -50,12 +50,10 @@ Trial = list[Written]
 def run(scale: Scale) -> Iterator[Outcome]:
     whole = list(_whole(scale))
     cut = list(_cut(scale))
-    yield _tried(scale, "secrets in one entry, masked as they are written", whole, live=True, later=False)
-    yield _tried(scale, "secrets in one entry, written as they are, then redacted", whole, live=False, later=True)
-    yield _tried(
-        scale, "secrets cut into chunks, masked as they are written, then redacted", cut, live=True, later=True
-    )
-    yield _tried(scale, "secrets cut into chunks, written as they are, then redacted", cut, live=False, later=True)
+    yield _tried(scale, "in one entry, masked while recording", whole, live=True, later=False)
+    yield _tried(scale, "in one entry, redacted later", whole, live=False, later=True)
+    yield _tried(scale, "in chunks, masked while recording, then redacted", cut, live=True, later=True)
+    yield _tried(scale, "in chunks, redacted later", cut, live=False, later=True)
 
 
 def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: bool) -> Outcome:
@@ -63,11 +61,11 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
     path = _recorded(Both(scale.place / str(len(list(scale.place.iterdir())))), trials, masking if live else None)
     size = path.stat().st_size
     caught, _ = _checked(path, trials)
-    also = f"{caught:,} were masked as they were written" if live else ""
+    also = f"{caught:,} masked while recording" if live else ""
     if later:
         redact_file(path, masking, dry=False)
         again = redact_file(path, masking, dry=False)
-        also += f"{', ' if also else ''}{again.total()} found by doing it again"
+        also += f"{', ' if also else ''}{again.total()} found by a second run"
     masked, trouble = _checked(path, trials)
     if path.stat().st_size != size:
         trouble.append("the file has another length")

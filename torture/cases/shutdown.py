@@ -1,4 +1,4 @@
-"""However it ends, the agent's tree is ended and nothing else: launchers with endings, in real processes.
+"""Real launchers, ended in every way.
 
 An agent that hears the end of its input gets an endless grace: it has to end by that alone. One that is deaf (it
 ignores that, and SIGTERM) gets a short one. What has detached itself has to live on; then the case ends it.
@@ -107,10 +107,10 @@ def planned(launchers: Sequence[Launcher], scale: Scale) -> list[Trial]:
 
 
 def outcome(name: str, trials: list[Trial]) -> Outcome:
-    endings = ", ".join(ending.name for ending in ENDINGS if any(trial.ending == ending for trial in trials))
+    left_out = [ending.name for ending in ENDINGS if not any(trial.ending == ending for trial in trials)]
     trouble = [text for trial in trials for text in trial.trouble]
     looked_at, left = sum(trial.looked_at for trial in trials), sum(trial.left for trial in trials)
-    also = f"ended by: {endings}"
+    also = f"not: {', '.join(left_out)}" if left_out else ""
     return Outcome(name, len(trials), looked_at, "processes", len(trouble), left, also, tuple(trouble))
 
 
@@ -118,9 +118,9 @@ def beyond_us(trials: list[Trial], missing: set[str]) -> Outcome:
     """Shown as it is: the agent lives on, and the case ends it."""
     living = sum(trial.lives_on for trial in trials)
     trouble = [text for trial in trials for text in trial.trouble]
-    also = f"{living} lived on, as said above, and were ended by the case"
+    also = f"{living} lived on"
     also += "".join(f"; {name} is not installed, so not tried" for name in sorted(missing))
-    name = "what is beyond us: a deaf agent whose launcher has gone, or goes with the proxy"
+    name = "beyond acp-proxy: a deaf agent without its launcher"
     return Outcome(name, len(trials), len(trials), "agents", len(trouble), 0, also, tuple(trouble))
 
 

@@ -1,4 +1,4 @@
-"""A conversation that goes on and on: an hour of it is `make torture CASE=soak MINUTES=60`.
+"""A long conversation: `make torture CASE=soak MINUTES=60` for an hour.
 
 2,000 updates a second over four sessions at once, and in between new sessions, forks, loads (also of a session whose
 turn is under way), cancels of turns and of loads, lists, deletes, closes and errors, by chance. Each update's text is a
@@ -58,13 +58,13 @@ def run(scale: Scale) -> Iterator[Outcome]:
         soak.ends()
     lasted = f"{seconds / 60:g} minutes" if seconds >= 60 else f"{seconds:g} s"
     yield Outcome(
-        f"talked for {lasted}, {PACE:,} updates a second asked for, with loads, lists, deletes, cancels and forks",
+        f"{lasted} at {PACE:,} updates a second",
         tried=soak.doings,
         checked=soak.heard,
         what="updates",
         lost=len(soak.trouble),
         left=soak.left,
-        also=f"{soak.heard / soak.talked:,.0f} updates a second came; {soak.told_again:,} more were replayed",
+        also=f"{soak.heard / soak.talked:,.0f} a second came; {soak.told_again:,} more were replayed",
         trouble=tuple(soak.trouble),
     )
     yield judged(quiet, end, soak.samples, {"files": OPEN_FILES, "threads": EXTRA_THREADS})

@@ -1,4 +1,4 @@
-"""An agent that is stuck, in every way we know: what does not need it goes on, and the end comes all the same.
+"""An agent that is stuck.
 
 Each trial ends as an editor ends it, by closing its side or by SIGTERM, with an agent that hears that and with one that
 hears neither. An agent is given a short grace; every wait here is many times longer than the end takes.
@@ -296,8 +296,8 @@ def run(scale: Scale) -> Iterator[Outcome]:
         mine = [trial for trial in trials if trial.kind is kind]
         trouble = tuple(text for trial in mine for text in trial.trouble)
         looked_at, left = sum(trial.looked_at for trial in mine), sum(trial.left for trial in mine)
-        also = f"the longest end took {max(trial.took for trial in mine):.1f} s"
-        yield Outcome(f"an agent that {name}", len(mine), looked_at, "answers", len(trouble), left, also, trouble)
+        also = f"longest end {max(trial.took for trial in mine):.1f} s"
+        yield Outcome(f"{name}", len(mine), looked_at, "answers", len(trouble), left, also, trouble)
 
 
 def planned(scale: Scale) -> list[Trial]:
