@@ -263,7 +263,7 @@ class Comparison:
             if other is not None:
                 self._tail_users += 1
                 self._place(other)
-            elif self._completes:
+            elif self._completes and not self.past.is_unfinished:  # else it may be context that the agent added
                 self._keep(*run.behind(len(begun)))
         return True
 

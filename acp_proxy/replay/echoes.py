@@ -104,9 +104,11 @@ class Echoes:
         begins_again = False
         told: list[Update] = []
         for message in rest:
-            begins_again |= bool(self._first) and _letters(message)[:_BEGINNING] == self._first
-            waiting = self._waiting(message[0].run) if message[0].run in self._quiet and not begins_again else []
-            if waiting:
+            waiting = self._waiting(message[0].run) if message[0].run in self._quiet else []
+            said = _letters(message)[:_BEGINNING]
+            is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # with what it mentions behind it
+            begins_again |= bool(self._first) and said == self._first and not is_echo
+            if waiting and not begins_again:
                 waiting[0].echoed(_message_id(message[0]))
             else:
                 told += message

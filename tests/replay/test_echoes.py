@@ -136,6 +136,15 @@ def test_the_prompts_text_is_a_better_echo_than_what_comes_first(mode: Mode) -> 
 
 
 @MODES
+def test_an_echo_of_the_first_prompt_may_have_what_it_mentions_behind_it(mode: Mode) -> None:
+    mentioned = update(
+        USER, content={"type": "resource", "resource": {"uri": "file:///w/a.py", "text": "a"}}, messageId="e"
+    )
+    told = tell(prompt("look at @a.py"), heard("look at @a.py", "e"), mentioned, chunk("a file"), mode=mode)
+    assert users(told) == [("look at @a.py", "e")]
+
+
+@MODES
 def test_a_message_that_begins_the_conversation_again_is_no_echo(mode: Mode) -> None:
     past = [prompt("one"), chunk("1"), answer()]
     again = [heard("one"), chunk("1"), heard("three"), chunk("3")]
