@@ -70,7 +70,7 @@ class Notebook:
         return session in self.sessions and bool(self.sessions[session].prompts)
 
     def is_live_when_opened(self, session: str) -> bool:
-        """The same when the client opens it: of prompts that were cancelled nobody waits for an answer any more."""
+        """Whether a turn is under way when the client opens the session: cancelled prompts do not count any more."""
         if self.is_live(session):
             known = self.sessions[session]
             known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
@@ -236,7 +236,7 @@ class Notebook:
         return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
 
     def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
-        """The same of one that passes in pieces, by what is known of its blocks: those to come may say more, so what
+        """A prompt that passes in pieces, by what is known of its blocks: those to come may say more, so what
         would only stand in for a title is none."""
         begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:

@@ -41,7 +41,7 @@ class Opening:
         return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours)]
 
     def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
-        """The same where nothing is served: what the agent tells is compared all the same."""
+        """A load or a resume that we do not serve: what the agent tells is compared all the same."""
         if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
             return None
         settled = self._loads.life.closed(session)

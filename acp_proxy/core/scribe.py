@@ -64,7 +64,7 @@ class Scribe:
                 return []
 
     def prompt_begins(self, session: str, request: Request) -> list[Recording]:
-        """The same of a prompt whose line is kept piece by piece, as it passes."""
+        """What to record before a prompt whose line is kept piece by piece, as it passes."""
         self._ledger.add(Peer.CLIENT, request, session)
         return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"), request.id)
 

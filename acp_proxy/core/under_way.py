@@ -92,7 +92,7 @@ class UnderWay:
         return told
 
     def answered(self, load: Load) -> None:
-        """The same; what is told from here on may belong to it, or to the requests behind it."""
+        """The client has its answer; what is told from here on may belong to it, or to the requests behind it."""
         self.leave(load)
         for other in self.of_session(load.session):
             other.follows = other.follows or other.number > load.number

@@ -42,14 +42,14 @@ def asked_about(raw: bytes) -> Members:
 
 
 def retold(raw: bytes, session: str) -> bytes:
-    """The same line under another session id; every other byte stays."""
+    """A line under another session id; every other byte stays."""
     text = splice.decode(raw)
     span = _params(text)["sessionId"]
     return splice.encode(splice.replaced(text, [(span, splice.decode(jsonrpc.dump(session)))]))
 
 
 def with_content(raw: bytes, content: bytes) -> bytes:
-    """The same update with another value for ``content``."""
+    """An update with another value for ``content``."""
     text = splice.decode(raw)
     span = splice.members(text, _params(text)["update"][0])["content"]
     return splice.encode(splice.replaced(text, [(span, splice.decode(content))]))

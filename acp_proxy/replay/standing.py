@@ -26,7 +26,7 @@ class Standing:
         self.own: set[str] = set()
         """Those of them whose terminals are the agent's own."""
         self.compactions: set[str] = set()
-        """The same of compactions."""
+        """The compactions that have been told."""
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By the run that was at it."""
         self._runs: dict[Key, str] = {}

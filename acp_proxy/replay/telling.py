@@ -100,7 +100,7 @@ class Telling:
         return told + self._updated(update)
 
     def go_on(self, number: int, stream: Stream) -> list[bytes]:
-        """The same of entries that say what the last one said, but for the text; an item may be many lines."""
+        """Tell entries that equal the last one but for the text; an item may be many lines."""
         told = self._segment.go_on(stream) if self._may_go_on else None
         if told is None:
             return [line for entry in stream.entries() for line in self.add(number, entry)]

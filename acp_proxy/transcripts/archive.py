@@ -91,7 +91,7 @@ class Archive(Opened):
         return list(self.newest())
 
     def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> Iterator[Listed]:
-        """The same, read as they are taken: of agents that are meant by this, in this directory, active since a time.
+        """Sessions, newest first, read as they are taken. ``agent``, ``cwd``, ``since``: only those that match.
 
         Raises Unreadable, also later on.
         """

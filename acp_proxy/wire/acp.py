@@ -194,28 +194,28 @@ def _blocks(line: bytes, at: int) -> list[object]:
 
 
 def renamed(raw: bytes, method: str) -> bytes:
-    """The same request under another method; every other byte stays."""
+    """A request under another method; every other byte stays."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["method"]
     return splice.encode(splice.replaced(line, [(span, f'"{method}"')]))
 
 
 def with_result(raw: bytes, value: str) -> bytes:
-    """The same response with another result; every other byte stays."""
+    """A response with another result; every other byte stays."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["result"]
     return splice.encode(splice.replaced(line, [(span, value)]))
 
 
 def with_id(raw: bytes, id: RequestId) -> bytes:
-    """The same request or response under another id; every other byte stays. Raises ValueError, KeyError."""
+    """A request or response under another id; every other byte stays. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["id"]
     return splice.encode(splice.replaced(line, [(span, id)]))
 
 
 def with_session(raw: bytes, session: str) -> bytes:
-    """The same message about another session; every other byte stays. Raises ValueError, KeyError."""
+    """A message about another session; every other byte stays. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     params = splice.members(line, splice.whole(line)[0])["params"]
     span = splice.members(line, params[0])["sessionId"]
@@ -223,7 +223,7 @@ def with_session(raw: bytes, session: str) -> bytes:
 
 
 def with_chunk_text(raw: bytes, new: str) -> bytes:
-    """The same chunk with another text; every other byte stays. Raises ValueError, KeyError."""
+    """A chunk with another text; every other byte stays. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     start = splice.whole(line)[0]
     for key in ("params", "update", "content"):

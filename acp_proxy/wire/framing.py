@@ -29,7 +29,7 @@ class LineFramer:
         return lines
 
     def take(self, data: bytes) -> bytes:
-        """The same, with the lines in one piece."""
+        """Complete lines, joined into one piece."""
         end = data.rfind(b"\n") + 1
         if not end:
             if data:

@@ -110,7 +110,7 @@ def parse(raw: bytes) -> object:
 
 
 def parse_text(raw: bytes) -> object:
-    """The same of what must be UTF-8: no client could be told anything else."""
+    """Parse JSON that must be UTF-8: no client could be told anything else."""
     try:
         return orjson.loads(raw)
     except ValueError:

@@ -65,7 +65,7 @@ def elements(text: str, start: int = 0) -> list[Span]:
 
 
 def elements_before_break(text: str, start: int = 0) -> list[Span]:
-    """The same of an array that may break off: the values of which the end is certain. Never raises."""
+    """The elements of an array that may break off: those of which the end is certain. Never raises."""
 
     def found() -> Iterator[Span]:
         with contextlib.suppress(ValueError):

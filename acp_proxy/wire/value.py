@@ -29,7 +29,7 @@ class Value:
             setattr(self, name, named[name])
 
     def but(self, **named: Any) -> Self:
-        """The same, with other values for some fields."""
+        """A copy with other values for some fields."""
         return type(self)(**{name: getattr(self, name) for name in self._names} | named)
 
     def __eq__(self, other: object) -> bool:

@@ -29,7 +29,7 @@ def prepare(root: Path) -> None:
 
 
 def make_root(root: Path) -> None:
-    """The same; whether we can write to it is not looked at."""
+    """Make the store's directory if it is missing, without a check that it can be written to."""
     try:
         make_directory(root)
         found = os.stat(root)
@@ -85,7 +85,7 @@ def check_link(path: Path) -> None:
 
 
 def make_inner_directory(path: Path) -> None:
-    """The same as ``make_directory``, where a link will not do. Raises OSError, StoreRefused."""
+    """Make a directory inside the store; a link in its place is refused. Raises OSError, StoreRefused."""
     make_directory(path)
     check_link(path)
     check_owner(path, os.lstat(path))
@@ -139,9 +139,10 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def check_database(path: Path) -> None:
-    """The same, seen without opening it: whoever closes a file gives up what locks SQLite has on it in this process.
+    """Check a database file without opening it.
 
-    Another process would take its log away then, in the middle of what we write. Raises OSError.
+    Whoever closes a file gives up the locks that SQLite has on it in this process. Another process would then take its
+    log away, in the middle of what we write. Raises OSError.
     """
     mode = os.lstat(path).st_mode
     number = 0

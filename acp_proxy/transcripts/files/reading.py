@@ -140,7 +140,7 @@ class Reading:
             number += 1
 
     def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
-        """The same, much faster: what goes on as the line before it did comes many lines at once.
+        """All lines, much faster: what goes on as the line before it did comes many lines at once.
 
         ``short``: of a line that is too long to be held, what is left when it is cut short; of a damaged one, all.
         """
@@ -195,7 +195,7 @@ class Reading:
         return self.header.version if self.header is not None else record.VERSION
 
     def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """The same as they lie there: number, offset, bytes; of the first line what stands behind the header."""
+        """Lines as they are in the file: number, offset, bytes; of the first line what follows the header."""
         for end, line in cut(self._read, start, self.size):
             if number == 0:
                 line = line[self.header_size :]
@@ -255,7 +255,7 @@ class Reading:
 
     @property
     def is_still_complete(self) -> bool:
-        """The same; what was searched already is not read again."""
+        """Whether nothing is missing now; what was searched already is not read again."""
         while self.search():
             pass
         return (

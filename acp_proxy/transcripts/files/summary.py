@@ -1,6 +1,6 @@
 """What a list says of a session, folded from its entries one at a time; the state in between can be kept.
 
-Pure. Source of the rules: design of session/list (titles, times, counts), seed 004 (how ``_meta`` is merged).
+Pure. docs/transparency.md says what a list shows.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ class Summary(Value, frozen=False):
                 self._update(entry, update)
 
     def go_on(self, stream: Stream) -> None:
-        """The same of entries that say what the last one said, but for time and text."""
+        """Add entries that equal the last one but for time and text."""
         self.last = stream.at
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
@@ -169,7 +169,7 @@ _FIELDS = Summary._names
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
-    """Objects are merged member by member; ``null`` removes (seed 004)."""
+    """Objects are merged member by member; ``null`` removes."""
     for key, value in new.items():
         if value is None:
             into.pop(key, None)

@@ -29,7 +29,7 @@ _READ_SIZE = 64 * 1024
 
 
 def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
-    """The same, of a file that may be compressed: it is made plain. Raises OSError, NewerFormat."""
+    """Mask secrets in a transcript; a compressed one is decompressed first. Raises OSError, NewerFormat."""
     if path.is_relative_to(layout.transcripts):
         forks.finish(layout, path.parent.name, path.stem)
     if dry:

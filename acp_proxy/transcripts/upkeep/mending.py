@@ -109,7 +109,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
 
 
 def mend_journal(path: Path, copy: Path) -> int:
-    """The same for a journal, where no note is left."""
+    """Repair a journal, in which no note is left. Returns the number of damaged stretches."""
     with _alone(path) as fd:
         size = os.fstat(fd).st_size
         lines = list(damage.of_journal(cut(partial(access.read_at, fd), 0, size)))
