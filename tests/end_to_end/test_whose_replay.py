@@ -275,7 +275,7 @@ def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Pr
 def test_the_doctor_tells_whose_replay_was_shown_last_and_which_rule_decided(proxied: Proxied) -> None:
     session = recorded(proxied)
     for steps, said in [
-        (turn(1), "its transcript was shown (rule 4: the agent's replay lacks something)"),
+        (turn(1), "the transcript was shown (rule 4: the agent's replay lacks something)"),
         (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
         ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent tells what the transcript"),
     ]:
