@@ -69,7 +69,7 @@ fuzz: $(FUZZ)
 
 # Holds random conversations to the promise, for minutes: make model [EXAMPLES=2000]
 model: $(VENV)
-	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/test_conversations.py
+	@MODEL_EXAMPLES=$(or $(EXAMPLES),200) .venv/bin/pytest -q -o faulthandler_timeout=0 tests/model/machine.py
 
 # Asks every real agent we know, for half an hour, and makes docs/agents.md; installs what is missing (2 GB).
 # Only some agents, or only some checks of them, and no page: make agents [ONLY=gemini,vibe] [CHECKS=loads,fork]

@@ -1,8 +1,8 @@
 """The promise, held to random conversations: any agent, any editor, several proxies over one store.
 
-    MODEL_EXAMPLES=5000 pytest tests/model/test_conversations.py      # long, and other conversations each time
-    MODEL_ONLY=tells,kill pytest tests/model/test_conversations.py    # plain agents and editors, but for these features
-    MODEL_WITHOUT=echoes pytest tests/model/test_conversations.py     # everything but these
+    MODEL_EXAMPLES=5000 pytest tests/model/machine.py      # long, and other conversations each time
+    MODEL_ONLY=tells,kill pytest tests/model/machine.py    # plain agents and editors, but for these features
+    MODEL_WITHOUT=echoes pytest tests/model/machine.py     # everything but these
 
 A feature is a habit of agents (a field of ``Habits``) or a rule of ``Conversations`` that is marked as one. A failure
 shows the conversation, the transcripts, and what was broken.
@@ -240,7 +240,7 @@ class Conversations(RuleBasedStateMachine):
         """In a turn all is new but a replay, which begins with the first prompt. So not with agents that tell no
         prompts or something before them, and not of a session that went on elsewhere."""
         session = self._pick(which, _is_open, _is_busy, lambda session: not session.is_behind)
-        if session and not self.stage.habits.equal:
+        if session and not (self.stage.habits.equal or self.stage.habits.rewords):
             self.stage.load(session)
 
     @feature("resume")
@@ -317,7 +317,7 @@ Conversations.TestCase.settings = settings(
     derandomize=not _EXAMPLES,
     deadline=None,
     print_blob=False,
-    phases=[Phase.generate, *([Phase.reuse, Phase.shrink] if _EXAMPLES else [])],  # which takes minutes
+    phases=[Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
 TestConversations = Conversations.TestCase
