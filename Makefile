@@ -50,7 +50,7 @@ docs: $(VENV)
 pictures: $(VENV) browser
 	@.venv/bin/python -m scripts.pictures
 
-# Measures for minutes, and makes docs/performance.md: make bench [CASE=relay] [ROUNDS=3]
+# Measures for minutes, and makes docs/performance-figures.md: make bench [CASE=relay] [ROUNDS=3]
 bench: $(VENV) $(TYPESCRIPT)
 	@.venv/bin/python -m benchmarks $(CASE) $(if $(ROUNDS),--rounds $(ROUNDS))
 
@@ -58,7 +58,7 @@ bench: $(VENV) $(TYPESCRIPT)
 bench-quick: $(VENV)
 	@.venv/bin/python -m benchmarks --quick $(CASE)
 
-# Breaks things for minutes, and makes the tables of docs/reliability.md: make torture [CASE=crash] [SHORT=1] [SEED=7]
+# Breaks things for minutes, and makes docs/reliability-figures.md: make torture [CASE=crash] [SHORT=1] [SEED=7]
 # The soak lasts two minutes, or as long as you say: make torture CASE=soak MINUTES=60
 torture: $(VENV)
 	@.venv/bin/python -m torture $(CASE) $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED))

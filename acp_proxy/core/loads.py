@@ -151,8 +151,8 @@ class Loads:
         return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
 
     def turn_ended(self, session: str) -> list[Effect]:
-        for given_up in self.under_way.of_session(session):
-            given_up.is_past = given_up.state is State.CANCELLED and not self._notebook.is_live(session)
+        if not self._notebook.is_live(session):
+            self.under_way.forget_given_up(session)
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         if load is None or self._notebook.is_live(session):
             return []

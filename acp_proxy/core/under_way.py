@@ -87,8 +87,19 @@ class UnderWay:
         told: list[tuple[bytes, bool]] = []
         for other in self.of_session(load.session):
             if (other.state is State.CANCELLED or other.was_cancelled) and other.number < load.number:
-                other.is_past = True
-                told, other.told, other.size = told + other.told, [], 0
+                told += self._past(other)
+        return told
+
+    def forget_given_up(self, session: str) -> None:
+        """A whole turn has passed: what was told for requests that were given up before is of no use any more."""
+        for other in self.of_session(session):
+            if other.state is State.CANCELLED:
+                self._past(other)
+
+    @staticmethod
+    def _past(load: Load) -> list[tuple[bytes, bool]]:
+        load.is_past = True
+        told, load.told, load.size = load.told, [], 0
         return told
 
     def answered(self, load: Load) -> None:

@@ -12,17 +12,12 @@ from itertools import takewhile
 
 from acp_proxy.history.messages import Run, Span, Told, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
+from acp_proxy.history.search import SHORT, Search
 from acp_proxy.wire import acp
 
 TAIL_LIMIT = 1024 * 1024
 """Bytes of a tail that are kept to be recorded."""
-_BUDGET = 32 * 1024 * 1024
-"""Letters that are searched in one comparison, a fraction of a second. What takes more is not decided."""
-_LOOK = 256
-"""Letters that one look costs, however near the place is."""
-_SHORT = 16
-"""Letters of a message that may stand anywhere by chance: one that is shorter has to be a whole message."""
-_HALF_SHORT = _SHORT // 2
+_HALF_SHORT = SHORT // 2
 """Letters with which a message of the user's may begin by chance."""
 _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 _NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
@@ -46,7 +41,6 @@ class Comparison:
         self.lacks = self.is_odd = self.continues = self.repeats = False
         """What the transcript lacks: words or calls before the tail, a kind that nobody knows, the end of its last
         words; and whether anything was told twice."""
-        self.is_undecided = past.is_too_long
         self.tail: list[Told] = []
         self._tail_size = 0
         self._first: list[Told] = []
@@ -58,8 +52,7 @@ class Comparison:
         self._last_call = -1
         self._ids: dict[str, int | None] = {}
         self._run: Run | None = None
-        self._budget = self._thought_budget = _BUDGET
-        self._thought_at = 0
+        self._search = Search(past)
 
     # --- feeding
 
@@ -95,11 +88,16 @@ class Comparison:
             return self._user(run)
         if run.kind == acp.THOUGHT_CHUNK:
             self.told_thoughts = True
-            is_known = self._knows_thought(run.text)
+            is_known = self._search.thought(run.text)
             if self._tail_users or not is_known:
                 self._keep(*run.pieces)
             return is_known
         return self._words(run)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the transcript is too long, or the search would have taken too long."""
+        return self.past.is_too_long or self._search.is_exhausted
 
     @property
     def run(self) -> Run | None:
@@ -189,7 +187,7 @@ class Comparison:
         if (rest := self._continued(said)) is not None:
             self._known([rest])
             self.continues = True
-        stands = self.continues or self._stands(said)
+        stands = self.continues or self._search.stands(said)
         for told in run.pieces:
             told.stands_somewhere = stands
         self._unknown(*run.pieces)
@@ -274,7 +272,8 @@ class Comparison:
             if self.past.users[number].start < self.at:
                 self.repeats = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
-                self._last_call, self._thought_at = -1, 0
+                self._last_call = -1
+                self._search.begin_thoughts()
         else:  # before the first message of the user's: a greeting, a warning, turns from before it was recorded
             self.lacks |= self.went_on_elsewhere
             begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self.tail)
@@ -292,7 +291,7 @@ class Comparison:
             return found
         for number in range(self.user, min(self.user + 2, len(self.past.users))):  # with context, or with the next one
             for form in self.past.users[number].forms:
-                if (len(form) >= _SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
+                if (len(form) >= SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
                     return number
         return None
 
@@ -364,40 +363,14 @@ class Comparison:
             self.spans.append(span)
 
     def _find(self, said: str) -> Span | None:
-        return self._find_from(said, self.at)
-
-    def _find_from(self, said: str, at: int) -> Span | None:
-        """Where these letters stand, from one on. A short message must be a whole one, or go on there."""
-        words = self.past.words
-        if words.startswith(said, at):
-            return at, at + len(said)
-        while self._budget > 0:
-            found = words.find(said, at)
-            self._budget -= (found if found >= 0 else len(words)) - at + len(said) + _LOOK
-            if found < 0:
-                return None
-            if len(said) >= _SHORT or self.past.begins_message(found):
-                return found, found + len(said)
-            at = found + 1
-        self.is_undecided = True
-        return None
-
-    def _knows_thought(self, said: str) -> bool:
-        """Whether these thoughts stand behind those that were known before, as far as that is searched."""
-        if self._thought_budget <= 0:
-            return False
-        thoughts, at = self.past.thoughts, self._thought_at
-        found = thoughts.find(said, at)
-        self._thought_budget -= (found if found >= 0 else len(thoughts)) - at + len(said) + _LOOK
-        self._thought_at = found + len(said) if found >= 0 else at
-        return found >= 0
+        return self._search.words(said, self.at)
 
     def _find_each(self, run: Run) -> list[Span] | None:
         """Where the chunks of a message stand, if all of them do, in order."""
         spans: list[Span] = []
         at = self.at
         for said in filter(None, run.said):
-            span = self._find_from(said, at)
+            span = self._search.words(said, at)
             if span is None:
                 return None
             spans.append(span)
@@ -410,10 +383,3 @@ class Comparison:
         start = max(self.past.messages[-1] if self.past.messages else 0, self.at)
         rest = words[start:]
         return (start, len(words)) if rest and said.startswith(rest) else None
-
-    def _stands(self, said: str) -> bool:
-        if self._budget <= 0:
-            self.is_undecided = True
-            return False
-        self._budget -= len(self.past.words) + _LOOK
-        return said in self.past.words

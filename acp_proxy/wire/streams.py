@@ -67,6 +67,7 @@ class Stream:
 
     @property
     def each_text(self) -> list[str]:
+        """The text of each entry."""
         texts: list[str] = orjson.loads(b'["%b"]' % self._texts[:-1].replace(b"\n", b'","'))
         return texts
 
