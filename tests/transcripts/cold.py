@@ -1,4 +1,4 @@
-"""Transcripts that are worth compressing, and what is done to the compressed ones."""
+"""Transcripts that are worth compressing, and helpers that compress and read them."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ AT_ONCE = Terms(min_size=1, older_than=0.0)
 
 
 def kept(store: Both, session: str = talk.SESSION, chunks: int = 2000, text: str = "word") -> Path:
-    """A session of a turn with so many chunks, which the index has seen."""
+    """Record a session with one turn of so many chunks, and index it. Its path."""
     lines = [talk.prompt("hello", session=session)]
     lines += [talk.said(f" {text}{number}", session=session) for number in range(chunks)]
     talk.keep(store, AGENT, session, *lines, talk.answer())
@@ -31,14 +31,14 @@ def compress(store: Both, session: str = talk.SESSION, terms: Terms = AT_ONCE) -
 
 
 def compressed_now(store: Both, session: str = talk.SESSION) -> Path:
-    """The compressed file; the plain one is gone."""
+    """Compress a session's transcript; the path of the compressed file."""
     assert compress(store, session) is not None
     assert not path(store, session).exists()
     return compressed(path(store, session))
 
 
 def content(at: Path) -> bytes:
-    """What readers find, byte for byte."""
+    """The transcript's bytes as readers get them, compressed or not."""
     reading = Reading(at)
     try:
         return reading.first[: reading.header_size] + b"".join(line for _, _, line in reading.raw_lines())

@@ -24,7 +24,7 @@ def store(root: Path) -> Both:
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No list comes within a moment of what changed before it."""
+    """Lists trust the times of folders at once, instead of two seconds after a change."""
     monkeypatch.setattr(noticing, "_GRANULE_SECONDS", -1.0)
 
 
@@ -37,7 +37,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 
 @pytest.fixture
 def long(store: Both, monkeypatch: pytest.MonkeyPatch) -> Both:
-    """Whatever is forked is too long to be copied at once. Session "p" is there."""
+    """A store with the session "p", in which every fork is too long to be copied at once."""
     monkeypatch.setattr(forks, "AT_ONCE", 0)
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     return store

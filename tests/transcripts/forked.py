@@ -1,4 +1,4 @@
-"""Forks of sessions, and what can be read of them."""
+"""Forks of sessions, and helpers that read them."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def begun(store: Store, parent: str = "p", session: str = "f", *, until: int | N
 
 
 def left_by_a_crash(store: Store, session: str = "f", *lines: bytes) -> Path:
-    """A fork that has gone on, and whose past was never copied. Its path as it will be."""
+    """The final path of a fork that was continued, but whose parent's entries were never copied."""
     transcript = begun(store, session=session)
     assert transcript.beginning is not None
     transcript.append(b"".join(lines) or prompt("two", session=session) + answer())

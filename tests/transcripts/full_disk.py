@@ -1,4 +1,4 @@
-"""Processes whose files cannot grow past a size; the same file is the process and what starts it.
+"""Processes whose files cannot grow past a size. This file is both the process and its starter.
 
 said = on_full_disk("append", path, 1000)           # what it printed, line by line
 """
@@ -32,7 +32,7 @@ def on_full_disk(job: str, path: Path, size: int) -> list[str]:
 
 @contextmanager
 def no_file_past(size: int) -> Iterator[None]:
-    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a module would be taken for a whole one
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a truncated .pyc would be taken for a whole one
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -43,7 +43,7 @@ def no_file_past(size: int) -> Iterator[None]:
 
 
 def until_it_fails(write: Callable[[int], None]) -> None:
-    """Print how many went in, and what stopped the next."""
+    """Print the number of successful writes, and the error that stopped the next."""
     for number in range(_MORE_THAN_FIT):
         try:
             write(number)
@@ -53,7 +53,7 @@ def until_it_fails(write: Callable[[int], None]) -> None:
 
 
 def append(path: Path, size: int) -> None:
-    """Numbered lines to a transcript until one fails; once there is room again, the same one appends one more."""
+    """Append numbered lines to a transcript until one fails, then one more once there is room."""
     transcript: Transcript | None = None
     with no_file_past(size):
         try:
@@ -71,7 +71,7 @@ def append(path: Path, size: int) -> None:
 
 
 def delete(path: Path, size: int) -> None:
-    """The same to a journal."""
+    """Append numbered deletes to a journal until one fails, then one more once there is room."""
     journal = Journal(path)
     with no_file_past(size):
         until_it_fails(lambda number: journal.append(DELETED, str(number), talk.time(number)))
@@ -79,14 +79,14 @@ def delete(path: Path, size: int) -> None:
 
 
 def show(path: Path, size: int) -> None:
-    """The sessions of a store."""
+    """Print the sessions of a store."""
     with no_file_past(size):
         for row in Both(path).page(AGENT, None, None, "").rows:
             print(row.session)
 
 
 def fork(path: Path, size: int) -> None:
-    """A copy of the session "p" of a store."""
+    """Fork the session "p" of a store."""
     store = Both(path)
     with no_file_past(size):
         try:
@@ -96,7 +96,7 @@ def fork(path: Path, size: int) -> None:
 
 
 def take_in(path: Path, size: int, *, as_stream: bool = False) -> None:
-    """The file "exported.jsonl" beside a store."""
+    """Import the file "exported.jsonl" beside a store."""
     store = Both(path)
     exported = path.parent / "exported.jsonl"
     with no_file_past(size), exported.open("rb") as stream:

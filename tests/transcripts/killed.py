@@ -1,4 +1,4 @@
-"""Processes that are killed before the first, the second, … call that changes a store, until one gets through.
+"""Processes that are killed before the first, the second, … call that changes a store, until one finishes.
 
 for killed in forking(folder, at_once=0): ...    # each with a store of its own
 """
@@ -28,7 +28,7 @@ OWN = ["own 1", "own 2"]
 
 @dataclass(frozen=True)
 class Killed:
-    """``kept``: what of the fork's own words was written before."""
+    """``kept``: the fork's own messages that were written before."""
 
     root: Path
     kept: list[str]
@@ -36,7 +36,7 @@ class Killed:
 
 
 def forking(folder: Path, at_once: int) -> Iterator[Killed]:
-    """A session is forked, and goes on while its past is copied."""
+    """Fork a session and continue it during the copy, once for each moment of a kill."""
     command = [sys.executable, "-m", __name__, str(folder), str(at_once)]
     done = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=SECONDS, check=True
@@ -57,7 +57,7 @@ def fork(store: Store, keeps: Callable[[str], None]) -> None:
 
 
 def _run(root: Path, said: int, number: int) -> None:
-    """In a process of its own; what is kept goes to ``said``."""
+    """Run in a new process; the file descriptor ``said`` gets what was written."""
     store, tell, left = Store(root), os.write, number
 
     def killing(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A transcript's file: what a test appends to it, and what it says."""
+"""Helpers to append to a transcript and read it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def lines_of(path: Path) -> list[Line]:
 
 
 def told(path: Path) -> list[str | None]:
-    """The texts of the agent's chunks, the types of notes; None for what cannot be read."""
+    """The texts of the agent's chunks and the types of notes; None for an unreadable line."""
     return [text_of(line) for line in lines_of(path)]
 
 

@@ -1,4 +1,4 @@
-"""Sessions that are searched, and what is found of them, and in which files of the store."""
+"""Sessions to search, the results, and the files that contain a word."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SECRET = "z9q7x5w3v1t8r6p4n2"
 
 
 def keep(store: Both, session: str, *words: str, at: int = 0, agent: str = AGENT, cwd: str = talk.CWD) -> None:
-    """A session with a turn for each of these prompts, a minute apart."""
+    """Record a session with a turn for each prompt, a minute apart."""
     lines = [
         line
         for number, text in enumerate(words)
@@ -43,6 +43,6 @@ def tables(root: Path) -> set[str]:
 
 
 def left(root: Path, word: str = SECRET) -> list[str]:
-    """Files in which a word is, or its second half: a search table leaves out what a word begins with."""
+    """The files that contain a word or its second half: a search table omits what a word shares with the one before."""
     half = word[len(word) // 2 :].encode()
     return [str(path.relative_to(root)) for path, data in contents(root) if half in data]

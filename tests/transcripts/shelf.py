@@ -1,4 +1,4 @@
-"""Transcripts and an index of them: what a list says after each line."""
+"""Transcripts with an index, which is updated after each write."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ AGENT = "agent"
 
 
 class Shelf:
-    """Transcripts and an index of them, one agent's."""
+    """Transcripts of one agent, and an index of them."""
 
     def __init__(self, folder: Path, index: Path | None = None) -> None:
         self.folder = folder
@@ -26,7 +26,7 @@ class Shelf:
         return self.folder / f"{file_name(session)}.jsonl"
 
     def add(self, session: str, name: str | None = None, agent: str = AGENT) -> bool:
-        """Bring a transcript in as it is; whether nothing of it is unfinished."""
+        """Index a transcript as it is; whether it needs no mark."""
         reading = Reading(self.path(session))
         try:
             return self.index.add(agent, name or file_name(session), reading)
@@ -51,7 +51,7 @@ class Shelf:
         return self.add(session)
 
     def session(self, session: str, *, at: int = 0, cwd: str | None = talk.CWD) -> None:
-        """One with one turn."""
+        """Write a session with one turn."""
         self.write(session, prompt("x", at=at), answer(at=at), header=talk.header(session, cwd))
 
     def page(self, cwd: str | None = None, cursor: str | None = None, size: int = 500) -> list[str]:
@@ -62,7 +62,7 @@ class Shelf:
         return row
 
     def all(self) -> list[Listed]:
-        """What people see."""
+        """The list for users."""
         return list(newest(lambda question, *_: question(self.index), Wanted([AGENT])))
 
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""What is said in a session, as the lines of its transcript; ``at`` is the second at which it is said."""
+"""Lines of a transcript; ``at`` is their time in seconds."""
 
 from collections.abc import Mapping
 
@@ -29,14 +29,14 @@ def header(
 
 
 def prompt(*blocks: Block, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
-    """The user's words; text is a text block."""
+    """A prompt; a str becomes a text block."""
     told = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
     params = {"sessionId": session, "prompt": told}
     return message({"id": 1, "method": acp.PROMPT, "params": params}, Peer.CLIENT, at=at, run=run)
 
 
 def answer(*, at: int = 0, run: str = RUN, error: object = None) -> bytes:
-    """The end of a turn."""
+    """The answer to a prompt."""
     told = {"result": {"stopReason": "end_turn"}} if error is None else {"error": error}
     return message({"id": 1} | told, Peer.AGENT, acp.PROMPT, at=at, run=run)
 
@@ -47,7 +47,7 @@ def update(kind: object, *, at: int = 0, run: str = RUN, session: str = SESSION,
 
 
 def said(text: str, *, at: int = 0, run: str = RUN, session: str = SESSION) -> bytes:
-    """The agent's words."""
+    """A chunk of the agent's message."""
     content = {"type": "text", "text": text}
     return update(acp.AGENT_CHUNK, at=at, run=run, session=session, content=content)
 
@@ -75,7 +75,7 @@ def entry(line: bytes) -> Entry:
 def keep(
     store: Store, agent: str, session: str, *lines: bytes, cwd: str | None = CWD, at: int = 0, fresh: bool = True
 ) -> None:
-    """Write a session down as a relay does, without the index; by default one whole turn."""
+    """Record a session as the proxy does, without indexing it; by default one complete turn."""
     transcript = store.begin(agent, header(session, cwd, at=at), fresh=fresh)
     store.mark(agent, session)
     turn = [prompt("hello", at=at, session=session), said("hi", at=at, session=session), answer(at=at)]

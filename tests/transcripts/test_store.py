@@ -1,4 +1,4 @@
-"""Whose sessions lie where, who may look at them, what a delete leaves, and the list as a client pages through it."""
+"""The store as a whole: its access, its agents, its sessions, deletes, and the paged list."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ def listed(store: Both, agent: str = AGENT, cwd: str | None = None) -> list[str]
 
 
 def spoken(reading: Reading) -> list[str | None]:
-    """What the user said."""
+    """The texts of the prompts."""
     try:
         blocks = [
             acp.member(acp.member(line.entry.value, "params"), "prompt") for line in reading.lines() if line.entry
@@ -47,12 +47,12 @@ def files(root: Path) -> list[str]:
 # The directory.
 
 
-def test_everything_in_a_store_is_for_us_alone_also_under_an_open_umask(root: Path) -> None:
+def test_every_file_is_private_under_an_open_umask(root: Path) -> None:
     before = os.umask(0)
     try:
         store = Both(root)
         talk.keep(store, AGENT, "s")
-        talk.keep(store, AGENT, "s")  # one is set aside
+        talk.keep(store, AGENT, "s")  # one is superseded
         talk.keep(store, AGENT, "deleted")
         assert listed(store)
         store.delete(AGENT, "deleted")
@@ -73,14 +73,14 @@ def test_a_store_that_others_can_write_to_is_refused(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["transcripts", "unindexed"])
-def test_a_file_where_a_directory_should_be_is_refused(root: Path, name: str) -> None:
+def test_a_file_in_place_of_a_directory_is_refused(root: Path, name: str) -> None:
     root.mkdir(0o700)
     (root / name).touch()
     with pytest.raises(StoreRefused, match=f"{name} is not a directory. Move it away"):
         Both(root)
 
 
-def test_what_in_a_store_cannot_be_used_is_named(root: Path) -> None:
+def test_an_unusable_file_in_the_store_is_named(root: Path) -> None:
     Both(root)
     (root / "format").unlink()
     (root / "format").mkdir(0o700)
@@ -88,7 +88,7 @@ def test_what_in_a_store_cannot_be_used_is_named(root: Path) -> None:
         Both(root)
 
 
-def test_a_store_says_which_format_it_has_and_is_opened_again(root: Path) -> None:
+def test_a_store_has_a_format_file(root: Path) -> None:
     Both(root)
     assert (root / "format").read_text() == "1\n"
     Both(root)
@@ -99,9 +99,7 @@ def cannot_be_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
 
 
-def test_a_store_that_cannot_be_written_to_is_refused_but_to_who_reads(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_only_store_can_only_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.keep(Both(root), AGENT, "s")
     shutil.rmtree(root / "unindexed")
     (root / "format").unlink()
@@ -115,7 +113,7 @@ def test_a_store_that_cannot_be_written_to_is_refused_but_to_who_reads(
     assert sorted(root.rglob("*")) == before
 
 
-def test_a_store_that_is_only_read_is_looked_at_as_any(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_store_is_checked_like_any_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Both(root)
     cannot_be_written_to(monkeypatch)
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
@@ -129,7 +127,7 @@ def test_a_store_that_is_only_read_is_looked_at_as_any(root: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("version", ["2", "2\n", " 17 ", "9" * 30, "1" * 9000])
-def test_a_store_of_a_newer_format_is_refused_and_left_alone(root: Path, version: str) -> None:
+def test_a_store_of_a_newer_format_is_refused_and_unchanged(root: Path, version: str) -> None:
     Both(root)
     (root / "format").write_text(version)
     with pytest.raises(StoreRefused, match="Upgrade"):
@@ -138,7 +136,7 @@ def test_a_store_of_a_newer_format_is_refused_and_left_alone(root: Path, version
 
 
 @pytest.mark.parametrize("text", [b"", b"1", b"0", b"garbage", b"\xff\xfe", b"\0", "²".encode(), "٢".encode(), b"-2"])
-def test_a_format_that_says_nothing_newer_is_taken_for_ours(root: Path, text: bytes) -> None:
+def test_an_unreadable_format_counts_as_ours(root: Path, text: bytes) -> None:
     talk.keep(Both(root), AGENT, "s")
     (root / "format").write_bytes(text)
     assert listed(Both(root)) == ["s"]
@@ -147,20 +145,20 @@ def test_a_format_that_says_nothing_newer_is_taken_for_ours(root: Path, text: by
 # Agents.
 
 
-def test_an_agent_is_called_by_the_user_else_by_itself_else_by_its_command(store: Both) -> None:
+def test_the_users_name_for_an_agent_wins_over_its_own_and_its_command(store: Both) -> None:
     assert store.choose_agent("mine", "told", "command") == file_name("mine")
     assert store.choose_agent(None, "told", "command") == file_name("told")
     assert store.choose_agent(None, None, "command") == file_name("command")
     assert store.choose_agent(None, "", "command") == file_name("command")
 
 
-def test_choosing_makes_nothing(store: Both) -> None:
+def test_choosing_an_agent_creates_nothing(store: Both) -> None:
     store.choose_agent(None, "told", "command")
     assert store.agents() == []
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc", "..", "CON", "x" * 4000, "nul\0", "\ud800", "@scope/x"])
-def test_a_name_of_any_kind_stays_inside_of_the_store(store: Both, root: Path, name: str) -> None:
+def test_any_name_stays_inside_the_store(store: Both, root: Path, name: str) -> None:
     for agent in (store.choose_agent(name, None, "x"), store.choose_agent(None, name, "x")):
         talk.keep(store, agent, name)
         assert listed(store, agent) == [name]
@@ -169,7 +167,7 @@ def test_a_name_of_any_kind_stays_inside_of_the_store(store: Both, root: Path, n
     assert [path.name for path in root.parent.iterdir()] == [root.name]
 
 
-def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Both) -> None:
+def test_sessions_of_two_agents_with_equal_ids_are_separate(store: Both) -> None:
     talk.keep(store, "one", "same", prompt("of one"), answer())
     talk.keep(store, "two", "same", prompt("of two"), answer())
     assert listed(store, "one") == listed(store, "two") == ["same"]
@@ -181,10 +179,10 @@ def test_two_agents_with_equal_session_ids_have_sessions_of_their_own(store: Bot
     assert {row.agent for row in store.sessions()} == {"two"}
 
 
-# A session begins, goes on, begins anew.
+# Beginning and continuing a session.
 
 
-def test_a_session_goes_on_in_the_transcript_that_is_there(store: Both) -> None:
+def test_a_session_continues_in_its_transcript(store: Both) -> None:
     talk.keep(store, AGENT, "s", prompt("one"), answer())
     talk.keep(store, AGENT, "s", prompt("two"), answer(), fresh=False)
     began = store.begin(AGENT, talk.header("s"), fresh=False)
@@ -195,12 +193,12 @@ def test_a_session_goes_on_in_the_transcript_that_is_there(store: Both) -> None:
     assert spoken(store.read(AGENT, "s")) == ["one", "two", "three"]
 
 
-def test_a_session_that_was_deleted_is_not_reopened(store: Both) -> None:
+def test_a_deleted_session_is_not_reopened(store: Both) -> None:
     began = store.begin(AGENT, talk.header("s"), fresh=True)
     identity = began.identity
     began.close()
     store.delete(AGENT, "s")
-    talk.keep(store, AGENT, "s", at=1)  # by another window, under the same id
+    talk.keep(store, AGENT, "s", at=1)  # by another window, with the same id
     with pytest.raises(FileNotFoundError):
         store.reopen(AGENT, "s", identity)
     store.delete(AGENT, "s")
@@ -208,7 +206,7 @@ def test_a_session_that_was_deleted_is_not_reopened(store: Both) -> None:
         store.read(AGENT, "s")
 
 
-def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(store: Both, root: Path) -> None:
+def test_a_new_session_of_a_used_id_supersedes_the_old_one(store: Both, root: Path) -> None:
     for at, word in enumerate(("first", "second", "third")):
         talk.keep(store, AGENT, "1", prompt(word, at=at), answer(at=at))
         if at == 0:
@@ -228,7 +226,7 @@ def test_an_id_that_is_given_to_a_new_session_sets_the_old_transcript_aside(stor
     ]
 
 
-def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store: Both) -> None:
+def test_a_new_session_without_a_prompt_hides_the_old_one_of_its_id(store: Both) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     assert listed(store) == ["1"]
     store.begin(AGENT, talk.header("1"), fresh=True).close()
@@ -236,7 +234,7 @@ def test_a_new_session_that_was_never_prompted_hides_the_old_one_of_its_id(store
     assert [row.title for row in store.sessions()] == ["old"]
 
 
-def test_an_empty_file_is_not_worth_setting_aside(store: Both, root: Path) -> None:
+def test_an_empty_transcript_is_not_kept_as_superseded(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "1")
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"")
@@ -263,7 +261,7 @@ INSIDE = [
 
 @NOT_WINDOWS
 @pytest.mark.parametrize("name", INSIDE)
-def test_a_link_in_a_store_is_refused_with_the_command_that_mends_it_and_nothing_outside_is_touched(
+def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     store: Both, root: Path, tmp_path: Path, name: str
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -285,7 +283,7 @@ def test_a_link_in_a_store_is_refused_with_the_command_that_mends_it_and_nothing
 
 @NOT_WINDOWS
 @pytest.mark.parametrize("name", ["transcripts", f"transcripts/{AGENT}"])
-def test_a_running_process_does_not_follow_a_link_that_comes_later(
+def test_a_link_created_while_the_store_is_open_is_not_followed(
     store: Both, root: Path, tmp_path: Path, name: str
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -330,9 +328,7 @@ def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
 
 
 @NOT_WINDOWS
-def test_what_others_put_in_the_place_of_a_store_under_a_running_process_is_not_written_to(
-    store: Both, root: Path
-) -> None:
+def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     root.rename(root.with_name("aside"))
     root.mkdir()
@@ -343,14 +339,12 @@ def test_what_others_put_in_the_place_of_a_store_under_a_running_process_is_not_
 
 
 def contents(path: Path) -> dict[Path, bytes]:
-    """What a file holds, or every file of a directory."""
+    """The bytes of a file, or of every file in a directory."""
     found = [path, *path.rglob("*")] if path.is_dir() else [path]
     return {one: one.read_bytes() if one.is_file() else b"" for one in found}
 
 
-def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_every_time(
-    store: Both, root: Path
-) -> None:
+def test_new_sessions_with_the_same_id_in_two_processes_have_separate_transcripts(store: Both, root: Path) -> None:
     times = 60
     run_together(("renew", root, "one", str(times)), ("renew", root, "two", str(times)))
     paths = list(root.glob("transcripts/*/*-*.jsonl"))
@@ -359,7 +353,7 @@ def test_two_processes_that_get_the_same_new_id_at_once_have_a_transcript_each_e
     assert all(path.read_bytes().count(b"acp-transcript") == 1 for path in paths)
 
 
-def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(store: Both, root: Path) -> None:
+def test_a_session_is_reopened_on_a_disk_that_cannot_be_read(store: Both, root: Path) -> None:
     def unreadable(*_: Any) -> bytes:
         raise OSError(errno.EIO, "made up")
 
@@ -374,7 +368,7 @@ def test_a_session_begins_once_on_a_disk_that_can_be_written_to_and_not_read(sto
     assert len(list(root.glob("transcripts/*/*.jsonl"))) == 1
 
 
-def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: Both, root: Path) -> None:
+def test_a_transcript_superseded_during_the_reopening_is_found(store: Both, root: Path) -> None:
     transcript = store.begin(AGENT, talk.header("1"), fresh=True)
     identity, path = transcript.identity, transcript.path
     transcript.close()
@@ -393,10 +387,10 @@ def test_what_another_process_set_aside_while_we_looked_for_it_is_found(store: B
     again.close()
 
 
-# Deleting.
+# Deletes.
 
 
-def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Both, root: Path) -> None:
+def test_a_deleted_session_is_in_no_file_and_no_list(store: Both, root: Path) -> None:
     secret = "a secret of the user"
     talk.keep(store, AGENT, "s", prompt(secret), answer())
     assert listed(store) == ["s"]
@@ -409,7 +403,7 @@ def test_a_deleted_session_is_gone_from_the_disk_and_from_the_list(store: Both, 
     assert secret.encode() not in b"".join((root / file).read_bytes() for file in files(root))
 
 
-def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Both) -> None:
+def test_deleting_an_unknown_or_deleted_id_is_no_error(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     for _ in range(3):
         store.delete(AGENT, "s")
@@ -420,7 +414,7 @@ def test_deleting_is_the_same_for_known_unknown_and_repeated_ids(store: Both) ->
     assert store.deleted("an agent without a folder") == {"unknown"}
 
 
-def test_a_delete_survives_restarts_and_other_proxies_see_it(store: Both, root: Path) -> None:
+def test_a_delete_survives_restarts_and_is_seen_by_other_proxies(store: Both, root: Path) -> None:
     other = Both(root)
     talk.keep(store, AGENT, "s")
     assert listed(other) == ["s"]
@@ -429,7 +423,7 @@ def test_a_delete_survives_restarts_and_other_proxies_see_it(store: Both, root: 
     assert other.deleted(AGENT) == Both(root).deleted(AGENT) == {"s"}
 
 
-def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: Both) -> None:
+def test_a_deleted_session_is_revived_by_a_lift_or_a_new_begin(store: Both) -> None:
     for session in ("lifted", "begun"):
         talk.keep(store, AGENT, session)
         store.delete(AGENT, session)
@@ -441,19 +435,19 @@ def test_a_deleted_session_lives_again_when_it_is_lifted_or_begun_anew(store: Bo
     assert listed(store) == ["lifted", "begun"]
 
 
-def test_lifting_what_is_not_deleted_writes_nothing(store: Both, root: Path) -> None:
+def test_lifting_a_session_that_is_not_deleted_writes_nothing(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.lift(AGENT, "s")
     assert not (root / "transcripts" / AGENT / "state.jsonl").exists()
 
 
-def test_what_one_agent_deletes_is_not_deleted_for_another(store: Both) -> None:
+def test_a_delete_applies_to_one_agent(store: Both) -> None:
     talk.keep(store, "two", "s")
     store.delete("one", "s")
     assert listed(store, "two") == ["s"]
 
 
-def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(store: Both, root: Path) -> None:
+def test_a_superseded_session_is_removed_by_its_file(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "1", prompt("old"), answer())
     talk.keep(store, AGENT, "1", prompt("new", at=1), answer(at=1))
     new, old = store.sessions()
@@ -466,7 +460,7 @@ def test_a_row_is_removed_by_its_file_also_where_its_id_belongs_to_a_newer_one(s
     assert store.deleted(AGENT) == {"1"}
 
 
-def test_what_is_written_of_a_deleted_session_makes_no_file(store: Both, root: Path) -> None:
+def test_a_deleted_session_gets_no_new_file(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s")
     with pytest.raises(Deleted):
@@ -475,9 +469,7 @@ def test_what_is_written_of_a_deleted_session_makes_no_file(store: Both, root: P
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_delete_that_was_cut_short_is_finished_before_the_session_lives_again(
-    store: Both, root: Path, fresh: bool
-) -> None:
+def test_an_interrupted_delete_is_finished_before_the_session_is_revived(store: Both, root: Path, fresh: bool) -> None:
     talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
     [path] = root.glob("transcripts/*/s-*")
     kept = path.read_bytes()
@@ -490,7 +482,7 @@ def test_a_delete_that_was_cut_short_is_finished_before_the_session_lives_again(
     assert not list(root.glob("transcripts/*/*~*"))
 
 
-def test_a_delete_goes_on_where_no_mark_can_be_made(store: Both, root: Path) -> None:
+def test_a_delete_works_without_a_mark(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     shutil.rmtree(root / "unindexed")
@@ -500,10 +492,10 @@ def test_a_delete_goes_on_where_no_mark_can_be_made(store: Both, root: Path) -> 
     assert store.deleted(AGENT) == {"s"}
 
 
-# What is known, and what is wrong.
+# Known sessions, and unreadable ones.
 
 
-def test_a_session_whose_transcript_is_gone_is_still_known(store: Both, root: Path) -> None:
+def test_a_session_is_known_without_its_transcript(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.bring_in(AGENT, "s")
     next(root.glob("transcripts/*/*.jsonl")).unlink()
@@ -512,7 +504,7 @@ def test_a_session_whose_transcript_is_gone_is_still_known(store: Both, root: Pa
     assert not store.knows("another", "s")
 
 
-def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Both, root: Path) -> None:
+def test_unreadable_transcripts_are_named_with_the_reason(store: Both, root: Path) -> None:
     for session in ("newer", "a directory", "intact", "torn"):
         talk.keep(store, AGENT, session)
     paths = {
@@ -528,7 +520,7 @@ def test_transcripts_that_cannot_be_opened_are_named_with_the_reason(store: Both
         store.read(AGENT, "newer")
 
 
-def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: Both) -> None:
+def test_a_sync_of_an_unknown_session_raises(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     store.sync(AGENT, "s")
     with pytest.raises(FileNotFoundError):
@@ -540,7 +532,7 @@ def test_what_was_written_is_forced_to_the_disk_or_the_trouble_is_told(store: Bo
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,200 sessions of one agent, and beside them what must not be listed."""
+    """A store with 1,200 sessions of one agent, and others that must not be listed."""
     root = tmp_path_factory.mktemp("many") / "store"
     store = Both(root)
     for number in range(1200):
@@ -566,7 +558,7 @@ def pages(store: Both, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = page.next
 
 
-def test_1200_sessions_come_in_pages_of_500_without_gap_or_repeat_while_new_ones_arrive(many: Path) -> None:
+def test_1200_sessions_are_paged_completely_while_new_ones_arrive(many: Path) -> None:
     expected = [f"s{number:04}" for number in range(1199, -1, -1)]
     reader, writer = Both(many), Both(many)
     found: list[str] = []
@@ -585,13 +577,13 @@ def test_1200_sessions_come_in_pages_of_500_without_gap_or_repeat_while_new_ones
     assert [session for page in pages(reader) for session in page] == expected
 
 
-def test_a_filter_comes_before_the_pages(many: Path) -> None:
+def test_the_filter_applies_before_the_pages(many: Path) -> None:
     found = list(pages(Both(many), "/even/"))
     assert [len(page) for page in found] == [PAGE, 100]
     assert [session for page in found for session in page] == [f"s{number:04}" for number in range(1198, -1, -2)]
 
 
-def test_a_cursor_for_another_filter_or_agent_and_garbage_are_invalid(many: Path) -> None:
+def test_other_cursors_are_invalid(many: Path) -> None:
     store = Both(many)
     cursor = store.page(AGENT, None, None, talk.RUN).next
     assert cursor is not None
@@ -603,10 +595,10 @@ def test_a_cursor_for_another_filter_or_agent_and_garbage_are_invalid(many: Path
     ):
         with pytest.raises(InvalidCursor):
             store.page(agent, cwd, given, talk.RUN)
-    assert store.page(AGENT, None, cursor, talk.RUN).rows  # which harms nothing
+    assert store.page(AGENT, None, cursor, talk.RUN).rows  # the cursor still works
 
 
-def test_a_cursor_goes_on_in_another_process_and_after_the_index_was_made_anew(many: Path) -> None:
+def test_a_cursor_works_in_another_process_and_after_a_rebuild_of_the_index(many: Path) -> None:
     cursor = Both(many).page(AGENT, None, None, talk.RUN).next
     for path in many.glob("index.sqlite3*"):
         path.unlink()
@@ -614,9 +606,7 @@ def test_a_cursor_goes_on_in_another_process_and_after_the_index_was_made_anew(m
     assert rows[0].session == f"s{1199 - PAGE:04}"
 
 
-def test_a_directory_is_found_through_a_link_a_slash_at_the_end_and_when_it_is_missing(
-    store: Both, tmp_path: Path
-) -> None:
+def test_a_directory_matches_through_a_link_and_when_it_is_missing(store: Both, tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
@@ -631,16 +621,14 @@ def test_a_directory_is_found_through_a_link_a_slash_at_the_end_and_when_it_is_m
         assert listed(store, cwd=cwd) == ["s"]
 
 
-def test_the_agents_own_words_about_a_session_are_in_the_list(store: Both) -> None:
+def test_the_agents_session_info_is_in_the_list(store: Both) -> None:
     words = talk.info(at=2, title="Login", _meta={"branch": "main"}, updatedAt="2030-01-01T00:00:00Z")
     talk.keep(store, AGENT, "s", prompt("x", at=1), words, answer(at=3))
     [row] = store.page(AGENT, None, None, talk.RUN).rows
     assert (row.title, row.meta, row.updated) == ("Login", {"branch": "main"}, "2030-01-01T00:00:00.000Z")
 
 
-def test_a_session_of_unreadable_beginnings_is_listed_only_where_it_is_known_where_it_was(
-    store: Both, root: Path
-) -> None:
+def test_a_session_without_a_header_is_listed_once_it_has_a_directory(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s", prompt("x", session="s"), answer())
     path = next(root.glob("transcripts/*/*.jsonl"))
     path.write_bytes(b"\0" * 100 + path.read_bytes()[100:])

@@ -1,4 +1,4 @@
-"""Processes that write to a store at once; the same file is the process and what starts it.
+"""Processes that write to a store at the same time. This file is both the processes and their starter.
 
 run_together(("append", path, "one", "150"), ("append", path, "two", "150"))
 """
@@ -21,7 +21,7 @@ _LENGTHS = (1, 10, 100, 5_000, 100_000)
 
 
 def run_together(*jobs: tuple[str, Path, str, str]) -> None:
-    """Start a process for each job, let them begin at the same moment, and wait until all have done it."""
+    """Start a process for each job, let them begin together, and wait until all have ended."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", __name__, *job], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -44,12 +44,12 @@ def run_together(*jobs: tuple[str, Path, str, str]) -> None:
 
 
 def text(writer: str, number: int) -> str:
-    """What a writer says at a time: of very different lengths."""
+    """The text of a writer's nth message; the lengths vary."""
     return f"{writer}-{number}-" + "é" * _LENGTHS[number % len(_LENGTHS)]
 
 
 def append(path: Path, writer: str, count: int) -> None:
-    """Lines to one transcript."""
+    """Append lines to a transcript."""
     transcript = Transcript(path, Header(talk.SESSION, None, PARTIAL, talk.time(0)))
     for number in range(count):
         transcript.append(talk.said(text(writer, number), run=writer))
@@ -57,14 +57,14 @@ def append(path: Path, writer: str, count: int) -> None:
 
 
 def delete(path: Path, writer: str, count: int) -> None:
-    """Lines to one journal."""
+    """Append deletes to a journal."""
     journal = Journal(path)
     for number in range(count):
         journal.append(DELETED, f"{writer}-{number}", talk.time(number))
 
 
 def rename(path: Path, writer: str, count: int) -> None:
-    """Titles to one journal, each taken out of it again when its session is deleted."""
+    """Append titles to a journal, and erase each with the delete of its session."""
     journal = Journal(path)
     for number in range(count):
         session = f"{writer}-{number}"
@@ -76,7 +76,7 @@ def rename(path: Path, writer: str, count: int) -> None:
 
 
 def keep(path: Path, writer: str, count: int) -> None:
-    """Sessions of one store, each brought in and listed at once."""
+    """Record sessions in a store; index and list each."""
     store = Store(path)
     for number in range(count):
         talk.keep(store, AGENT, f"{writer}-{number}", at=number)
@@ -85,7 +85,7 @@ def keep(path: Path, writer: str, count: int) -> None:
 
 
 def renew(path: Path, writer: str, count: int) -> None:
-    """New sessions of one store that all have the same id."""
+    """Record new sessions in a store, all with the same id."""
     store = Store(path)
     for number in range(count):
         transcript = store.begin(AGENT, talk.header(at=number), fresh=True)

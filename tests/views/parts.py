@@ -1,4 +1,4 @@
-"""A conversation that has something of everything."""
+"""A conversation with parts of every kind."""
 
 from acp_proxy.conversation import Begun, Call, Ended, Note, Other, Part, Plan, Said
 from acp_proxy.wire import record

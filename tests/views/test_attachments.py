@@ -11,7 +11,7 @@ DATA = base64.b64encode(b"\x89PNG1234").decode()
 IMAGE = {"type": "image", "data": DATA, "mimeType": "image/png"}
 
 
-def test_what_can_be_saved_is_found_in_messages_and_in_tool_calls() -> None:
+def test_messages_and_tool_calls_have_attachments() -> None:
     blob = {"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": DATA, "mimeType": "application/pdf"}}
     text = {"type": "text", "text": "x"}
     said = Said("user", [text, IMAGE, blob, {"type": "audio", "data": DATA}])
@@ -27,14 +27,14 @@ def test_what_can_be_saved_is_found_in_messages_and_in_tool_calls() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "a", "====", "not base64!", "é"])
-def test_what_is_no_base64_has_no_bytes(data: str) -> None:
+def test_invalid_base64_has_no_bytes(data: str) -> None:
     attachment = Attachment("image", "image/png", data)
     assert attachment.bytes() in (None, b"")
     assert attachment.size <= len(data)
 
 
 @pytest.mark.parametrize("length", range(5))
-def test_the_size_is_that_of_the_file(length: int) -> None:
+def test_the_size_is_the_decoded_size(length: int) -> None:
     assert Attachment("image", "image/png", base64.b64encode(b"x" * length).decode()).size == length
 
 
@@ -49,7 +49,7 @@ def test_the_size_is_that_of_the_file(length: int) -> None:
         ("", ".bin"),
     ],
 )
-def test_a_files_ending_is_that_of_its_kind(mime: str, ending: str) -> None:
+def test_the_mime_type_decides_the_file_suffix(mime: str, ending: str) -> None:
     assert Attachment("image", mime, "").ending == ending
 
 
@@ -65,5 +65,5 @@ def test_a_files_ending_is_that_of_its_kind(mime: str, ending: str) -> None:
         ({"type": "new", "name": 1}, "new"),
     ],
 )
-def test_what_is_no_text_is_named(block: dict[str, Any], words: str) -> None:
+def test_content_that_is_not_text_is_described(block: dict[str, Any], words: str) -> None:
     assert attachments.described(block) == words

@@ -17,27 +17,27 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "content", "content": {"type": "text", "text": words}}
 
 
-def test_a_call_has_a_title_of_one_line_whatever_it_says_of_itself() -> None:
+def test_the_title_of_a_call_is_one_bounded_line() -> None:
     assert calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
     assert calls.title(call(name="grep")) == "grep"
     assert calls.title(call(title=7)) == "id-1"
     assert len(calls.title(call(title="x" * 5000))) == 300
 
 
-def test_only_the_protocols_own_kinds_and_statuses_are_told() -> None:
+def test_unknown_kinds_and_statuses_are_left_out() -> None:
     assert calls.kind(call(kind="read")) == "read"
     assert [calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
     assert calls.status(call(status="completed")) == "completed"
     assert [calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
 
 
-def test_places_are_told_once_each() -> None:
+def test_each_place_is_shown_once() -> None:
     locations = [{"path": "/a", "line": 3}, {"path": "/a", "line": 3}, {"path": "/b"}, {"path": "/c", "line": True}, 7]
     assert calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
     assert calls.paths(call(locations="x")) == []
 
 
-def test_the_parts_are_the_input_and_then_the_content() -> None:
+def test_the_input_of_a_call_precedes_its_content() -> None:
     diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
     image = {"type": "content", "content": {"type": "image"}}
     found = calls.parts(
@@ -54,13 +54,13 @@ def test_the_parts_are_the_input_and_then_the_content() -> None:
     ]
 
 
-def test_a_command_is_told_as_one_and_not_twice() -> None:
+def test_a_command_that_is_the_title_is_not_repeated() -> None:
     given = {"command": "ls -l", "description": "List"}
     assert calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
     assert calls.parts(call(title="ls -l", rawInput=given)) == []
 
 
-def test_commands_and_their_output_are_told_as_agents_give_them() -> None:
+def test_commands_and_outputs_of_common_agents_are_recognised() -> None:
     for command, told in (
         ("ls -l", "ls -l"),
         (["/bin/bash", "-lc", "ls -l | wc"], "ls -l | wc"),
@@ -74,12 +74,12 @@ def test_commands_and_their_output_are_told_as_agents_give_them() -> None:
         ]
 
 
-def test_output_of_its_own_form_is_told_where_there_is_no_other() -> None:
+def test_raw_output_is_shown_if_there_is_no_content() -> None:
     assert calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
     assert calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
 
 
-def test_a_call_of_any_shape_is_read() -> None:
+def test_a_call_of_any_shape_can_be_read() -> None:
     for value in SHAPES:
         found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
         calls.title(found), calls.kind(found), calls.status(found), calls.paths(found), calls.parts(found)

@@ -13,24 +13,24 @@ def told(old: str | None, new: str) -> list[str]:
     return [row.text if row.kind == "@" else row.kind + row.text for row in unified(old, new)]
 
 
-def test_a_change_is_told_with_the_lines_around_it() -> None:
+def test_a_change_is_shown_with_context() -> None:
     old = "".join(f"{number}\n" for number in range(20))
     assert told(old, old.replace("10\n", "ten\n")) == [
         "@@ -8,7 +8,7 @@", " 7", " 8", " 9", "-10", "+ten", " 11", " 12", " 13"
     ]  # fmt: skip
 
 
-def test_a_new_file_is_all_added_and_an_emptied_one_all_gone() -> None:
+def test_a_new_file_is_all_added_and_an_emptied_one_all_removed() -> None:
     assert told(None, "a\nb") == ["@@ -0,0 +1,2 @@", "+a", "+b"]
     assert told("a\n", "") == ["@@ -1 +0,0 @@", "-a"]
 
 
-def test_what_did_not_change_has_no_rows() -> None:
+def test_equal_texts_have_no_rows() -> None:
     assert told("a\nb\n", "a\nb\n") == told("", "") == told("a\r\n", "a\n") == []
 
 
 @given(LINES, LINES)
-def test_every_change_leads_from_the_old_text_to_the_new(old: str, new: str) -> None:
+def test_applying_the_hunks_to_the_old_text_gives_the_new(old: str, new: str) -> None:
     whole = list(unified(f"{old}\n" * 1, f"{new}\n"))
     hunks = [row.text for row in whole if row.kind == "@"]
     reference = list(difflib.unified_diff(f"{old}\n".split("\n")[:-1], f"{new}\n".split("\n")[:-1], lineterm=""))
@@ -39,7 +39,7 @@ def test_every_change_leads_from_the_old_text_to_the_new(old: str, new: str) -> 
 
 
 def _applied(old: str, rows: list[diffs.Row]) -> list[str]:
-    """The old lines with the hunks put in where they say."""
+    """The lines of the old text with the hunks applied."""
     lines, out, at = old.split("\n")[:-1], list[str](), 0
     for row in rows:
         if row.kind == "@":
@@ -57,7 +57,7 @@ def _applied(old: str, rows: list[diffs.Row]) -> list[str]:
     return out + lines[at:]
 
 
-def test_what_is_too_large_to_be_compared_is_one_change() -> None:
+def test_a_text_too_large_to_compare_is_one_change() -> None:
     old, new = (f"{name}\n" + "".join(f"{name}{n}\n" for n in range(15_000)) for name in ("x", "y"))
     rows = list(unified(f"same\n{old}end\n", f"same\n{new}end\n"))
     assert diffs.counts(rows) == (15_001, 15_001)

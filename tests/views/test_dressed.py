@@ -1,4 +1,4 @@
-"""A conversation as a terminal shows it: of two widths, with colours and without."""
+"""A conversation on a terminal: in two widths, with and without colours."""
 
 import re
 import time
@@ -168,7 +168,7 @@ def says(text: str) -> list[Part]:
     return [Said("agent", [{"type": "text", "text": text}])]
 
 
-def test_a_conversation_is_rendered_as_wide_as_the_terminal() -> None:
+def test_a_conversation_is_rendered_in_the_width_of_the_terminal() -> None:
     assert told(everything(), 80) == "\n" + WIDE
     assert told(everything(), 40, colours=False) == "\n" + NARROW
 
@@ -178,7 +178,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(map(len, plain(everything(), width).splitlines())) <= width
 
 
-def test_in_full_the_lines_that_programs_wrote_are_not_broken() -> None:
+def test_full_does_not_wrap_the_output_of_programs() -> None:
     assert f"    {'x' * 300}\n" in plain([Call("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
 
 
@@ -193,11 +193,11 @@ def test_in_full_the_lines_that_programs_wrote_are_not_broken() -> None:
         ("# Title", "Title"),
     ],
 )
-def test_markdown_loses_nothing_that_was_written_and_nothing_is_read_into_it(markdown: str, seen: str) -> None:
+def test_markdown_keeps_every_character_of_the_text(markdown: str, seen: str) -> None:
     assert plain(says(markdown)) == f"\nAgent\n  {seen}\n"
 
 
-def test_what_the_user_wrote_keeps_its_lines() -> None:
+def test_a_prompt_keeps_its_lines() -> None:
     parts: list[Part] = [Said("user", [{"type": "text", "text": "# a\n  b *c*\n[red]d"}])]
     assert plain(parts) == "\nUser\n  # a\n    b *c*\n  [red]d\n"
 
@@ -210,7 +210,7 @@ SEQUENCES = "\x1b[2J\x1b]0;title\x07\x1b]8;;https://evil\x1b\\link\x1b]8;;\x1b\\
 
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("speaker", ["user", "agent", "thought"])
-def test_nothing_that_steers_comes_through_wherever_it_stands(speaker: str, width: int) -> None:
+def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> None:
     bad = "".join(CONTROLS) + SEQUENCES + SPELLED
     forms = ("# {0}", "`{0}`", "```{0}\n{0}\n```", "[{0}](<{0}>)", "![{0}](x)", "| {0} |\n|--|\n| {0} |", "{0}")
     markdown = "\n\n".join(form.format(bad) for form in forms)
@@ -227,7 +227,7 @@ def test_nothing_that_steers_comes_through_wherever_it_stands(speaker: str, widt
     assert "\N{REPLACEMENT CHARACTER}[2J" in text
 
 
-def test_a_long_message_is_rendered_piece_by_piece_and_code_stays_together() -> None:
+def test_a_long_message_is_rendered_in_pieces_with_its_code_whole() -> None:
     code = "```python\n" + "x = 1\n\n" * 4000 + "```"
     text = "\n\n".join([*(f"Paragraph *{number}* " + "word " * 50 for number in range(200)), code, "The end."])
     [passage] = passages(says(text))
@@ -240,7 +240,7 @@ def test_a_long_message_is_rendered_piece_by_piece_and_code_stays_together() -> 
     assert seen.endswith("The end.\n")
 
 
-def test_what_is_no_prose_is_shown_as_it_is() -> None:
+def test_text_that_is_not_prose_is_shown_unchanged() -> None:
     text = "[" * 100_000
     assert plain(says(text)) == f"\nAgent\n  {text}\n"
 

@@ -24,13 +24,13 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
         (timedelta(days=-2), "2026-11-22", "2026-11-22"),
     ],
 )
-def test_how_long_ago_is_said_in_one_unit(before: timedelta, said: str, briefly: str) -> None:
+def test_an_age_has_one_unit(before: timedelta, said: str, briefly: str) -> None:
     stamp = figures.stamped(NOW - before)
     assert (figures.ago(stamp, NOW), figures.ago(stamp, NOW, briefly=True)) == (said, briefly)
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "0001-01-01T00:00:00.000Z"])
-def test_what_is_no_time_is_not_said(stamp: str) -> None:
+def test_an_invalid_time_is_empty(stamp: str) -> None:
     assert figures.ago(stamp, NOW) == figures.local(stamp) == ""
 
 
@@ -63,11 +63,11 @@ def test_sizes_have_three_figures(number: int, said: str) -> None:
         ("abc", ["abcdefghij"], "abc"),
     ],
 )
-def test_an_id_is_shown_as_far_as_no_other_begins_so(session: str, others: list[str], said: str) -> None:
+def test_a_short_id_is_no_prefix_of_another_id(session: str, others: list[str], said: str) -> None:
     assert figures.short([session], others) == {session: said}
 
 
-def test_ids_are_told_apart_from_each_other_too() -> None:
+def test_short_ids_of_one_list_differ() -> None:
     ids = [f"session-{number:03}" for number in range(100)]
     assert figures.short(ids, ids) == {id: id for id in ids}
     assert figures.short(ids[:2], []) == {id: id for id in ids[:2]}

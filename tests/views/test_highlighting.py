@@ -10,18 +10,18 @@ def plain(code: str) -> str:
     return f'<pre tabindex="0"><code>{escape(code)}</code></pre>\n'
 
 
-def test_code_is_coloured_by_its_language_or_its_files_name() -> None:
+def test_the_language_or_the_file_name_decides_the_colours() -> None:
     assert '<span class="k">def</span>' in highlighted("def f(): ...", "python")
     assert '<span class="k">def</span>' in highlighted_file("def f(): ...", "file:///a/b.py")
 
 
 @pytest.mark.parametrize("language", ["", "nonsense", "../x", "py\x00thon", "<b>", "x" * 1000, "é"])
-def test_code_of_no_language_is_text(language: str) -> None:
+def test_code_in_an_unknown_language_is_plain(language: str) -> None:
     assert highlighted("a < b\n", language) == plain("a < b\n")
     assert highlighted_file("a < b\n", f"/a.{language}") == plain("a < b\n")
 
 
-def test_not_a_character_of_the_code_changes() -> None:
+def test_highlighting_keeps_every_character() -> None:
     code = "\n\n  x = <&>  \n\n\t# é 😀\n\n"
     told = highlighted(code, "python")
     for tag in ("</span>", "</code></pre>\n", '<pre tabindex="0"><code>'):
@@ -29,13 +29,13 @@ def test_not_a_character_of_the_code_changes() -> None:
     assert "".join(part.split(">", 1)[-1] for part in told.split('<span class="')) == escape(code)
 
 
-def test_what_nobody_reads_in_colour_has_none() -> None:
+def test_very_long_code_is_not_coloured() -> None:
     long = "x = 1\n" * (highlighting.LIMIT // 6 + 1)
     assert highlighted(long, "python") == plain(long)
     assert highlighted(f"x = {'1' * 1000}", "python") == plain(f"x = {'1' * 1000}")
 
 
-def test_what_takes_too_long_is_given_up_and_so_is_its_language() -> None:
+def test_a_language_that_takes_too_long_is_given_up() -> None:
     hard = "\n " * (highlighting.LIMIT // 2)
     assert "<span" in highlighted("if 1\n", "autohotkey")
     assert highlighted(hard, "autohotkey") == plain(hard)

@@ -44,7 +44,7 @@ ATTRIBUTES = frozenset(
 
 
 class Page(HTMLParser):
-    """Every element is one of ours, has no attribute but ours, and is closed where it should be."""
+    """A page whose elements and attributes are all ours, and closed properly."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def words(text: str) -> str:
     return " ".join(Page(text).text.split())
 
 
-def test_the_page_allows_nothing_but_its_own_style_and_images_that_stand_in_it() -> None:
+def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
     found = page(turn(said("user", "hello")))
     style = re.findall(r"<style>(.*?)</style>", found, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
@@ -106,7 +106,7 @@ def test_the_page_allows_nothing_but_its_own_style_and_images_that_stand_in_it()
     assert "</" not in style[0]
 
 
-def test_the_head_says_what_the_session_is() -> None:
+def test_the_head_describes_the_session() -> None:
     assert words(page(turn(said("user", "hello")))).startswith(
         "Fix the login Fix the login Agentmy-agent 1.2.0Directory~/projectBegun2026-11-20 09:15 UTCTurns1"
     )
@@ -116,7 +116,7 @@ def test_the_head_says_what_the_session_is() -> None:
     )
 
 
-def test_the_contents_lead_to_the_turns_by_what_was_asked() -> None:
+def test_the_contents_link_to_the_turns_by_their_prompts() -> None:
     turns = [turn(said("user", f"\nquestion <{number}>\nmore"), number=number) for number in (1, 2, 12)]
     found = Page(page(*turns))
     assert found.links[:3] == ["#turn-1", "#turn-2", "#turn-12"]
@@ -126,7 +126,7 @@ def test_the_contents_lead_to_the_turns_by_what_was_asked() -> None:
     assert "Contents" not in Page(page(turns[0])).text
 
 
-def test_what_was_said_is_told_by_whom() -> None:
+def test_each_message_names_its_speaker() -> None:
     told = body(said("user", "one\ntwo"), said("thought", "hm"), said("agent", "**done**"))
     assert words(told) == "Turn 1 09:15 User: one two Thoughthm my-agent: done"
     assert "one<br" in told
@@ -135,7 +135,7 @@ def test_what_was_said_is_told_by_whom() -> None:
     assert "hm" not in body(said("thought", "hm"), thoughts=False)
 
 
-def test_a_tool_call_is_one_line_that_opens() -> None:
+def test_a_tool_call_is_one_line_that_can_be_opened() -> None:
     told = body(call("cat a", text("the output"), kind="read", locations=[{"path": "/home/me/project/a", "line": 3}]))
     assert '<details class="call completed"><summary class="line">' in told
     assert "the output" in told
@@ -163,7 +163,7 @@ def test_a_short_diff_is_open_and_coloured() -> None:
     assert "open>" not in long
 
 
-def test_images_stand_in_the_page_and_others_are_named() -> None:
+def test_images_are_embedded_and_other_files_are_named() -> None:
     png = {"type": "image", "mimeType": "image/svg+xml", "data": PNG, "uri": "file:///a.png"}
     svg = {"type": "image", "mimeType": "image/svg+xml", "data": base64.b64encode(b"<svg onload=x>").decode()}
     told = body(said("user", png, svg))
@@ -172,7 +172,7 @@ def test_images_stand_in_the_page_and_others_are_named() -> None:
     assert told.count("<img") == 1
 
 
-def test_resources_are_folded_and_links_lead_to_the_web_alone() -> None:
+def test_resources_are_folded_and_only_web_links_are_links() -> None:
     inside = {"type": "resource", "resource": {"uri": "file:///b.py", "text": "x = 1"}}
     web = {"type": "resource_link", "name": "page", "uri": "https://example.org/"}
     file = {"type": "resource_link", "name": "file", "uri": "file:///etc/passwd"}
@@ -182,7 +182,7 @@ def test_resources_are_folded_and_links_lead_to_the_web_alone() -> None:
     assert "file:///etc" not in told
 
 
-def test_plans_notes_and_unknown_updates_are_told() -> None:
+def test_plans_notes_and_unknown_updates_are_shown() -> None:
     told = body(
         Plan([{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {}]),
         Note("gap", "ENOSPC"),
@@ -193,20 +193,20 @@ def test_plans_notes_and_unknown_updates_are_told() -> None:
     assert "compaction" in words(told)
 
 
-def test_a_turn_that_did_not_end_well_says_so() -> None:
+def test_a_failed_or_cancelled_turn_says_so() -> None:
     assert "The turn failed: no &lt;login&gt;" in page(turn(error="no <login>", stop=None))
     assert "The turn was cancelled." in page(turn(stop="cancelled"))
     assert "notice" not in page(turn()).partition("<main>")[2]
 
 
-def test_a_later_change_of_a_call_stands_under_its_title() -> None:
+def test_a_later_update_of_a_call_is_shown_under_its_title() -> None:
     later = Call("call-1", {"status": "failed"}, is_new=False)
     told = page(turn(call("Build")), turn(later, number=2))
     assert words(told).count("Build") == 2
     assert "call-1" not in told
 
 
-def test_no_words_anywhere_become_anything_but_words() -> None:
+def test_hostile_text_stays_text_everywhere() -> None:
     for evil in EVIL:
         for tools in ("full", "summary"):
             head, turns = everywhere(evil)
@@ -217,7 +217,7 @@ def test_no_words_anywhere_become_anything_but_words() -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(codec=None) | st.sampled_from("<>\"'&`/="), max_size=40))
-def test_whatever_stands_anywhere_the_page_is_whole(evil: str) -> None:
+def test_a_page_with_any_text_is_well_formed(evil: str) -> None:
     head, turns = everywhere(evil)
     found = page(*turns, head=head)
     Page(found)
@@ -244,7 +244,7 @@ def _contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_everything_can_be_read_in_both_schemes() -> None:
+def test_both_colour_schemes_have_enough_contrast() -> None:
     """WCAG 2, level AA: 4.5 for texts."""
     code = ("text", "keyword", "string", "name", "number", "comment", "builtin", "good", "bad")
     pairs = [

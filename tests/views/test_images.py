@@ -17,7 +17,7 @@ def block(data: bytes, mime: str = "image/png") -> dict[str, Any]:
     ("data", "kind"),
     [(PNG, "png"), (b"\xff\xd8\xff\xe0", "jpeg"), (b"GIF89a..", "gif"), (b"RIFF\0\0\0\0WEBPVP8 ", "webp")],
 )
-def test_an_image_is_known_by_its_bytes_whatever_is_said_of_it(data: bytes, kind: str) -> None:
+def test_the_bytes_decide_the_kind_of_an_image(data: bytes, kind: str) -> None:
     image = image_in(block(data, "image/svg+xml"))
     assert image is not None
     assert (image.kind, base64.b64decode(image.data), image.size) == (kind, data, len(data))
@@ -40,11 +40,11 @@ def test_an_image_is_known_by_its_bytes_whatever_is_said_of_it(data: bytes, kind
         None,
     ],
 )
-def test_anything_else_is_no_image(found: object) -> None:
+def test_other_content_is_no_image(found: object) -> None:
     assert image_in(found) is None
 
 
-def test_an_image_may_lie_in_a_resource() -> None:
+def test_an_image_can_be_inside_a_resource() -> None:
     resource = {"uri": "file:///a.png", "blob": base64.b64encode(PNG).decode()}
     image = image_in({"type": "resource", "resource": resource})
     assert image is not None

@@ -75,7 +75,7 @@ def test_a_document_has_the_session_and_its_turns() -> None:
     }
 
 
-def test_a_summary_of_a_call_is_what_fits_into_a_line() -> None:
+def test_a_summary_of_a_call_has_no_content() -> None:
     [one] = read(turn(call("Edit", text("ok"), kind="edit")), choices=Choices("summary"))["turns"][0]["items"]
     assert one == {
         "type": "tool_call", "toolCallId": "call-1", "title": "Edit", "status": "completed", "kind": "edit"
@@ -86,6 +86,6 @@ def test_a_session_without_turns_is_a_document() -> None:
     assert read()["turns"] == []
 
 
-def test_nothing_in_it_steers_a_terminal() -> None:
+def test_a_document_with_control_characters_is_valid() -> None:
     _, turns = everywhere("\x1b[2J\x9b31m\u202e\ud800\x7f")
     assert len(read(*turns)["turns"]) == 2

@@ -73,11 +73,11 @@ def told(parts: list[Part], *, full: bool = False) -> str:
     return "".join(text for passage in passages(parts, full=full) for text in look.told(passage))
 
 
-def test_a_conversation_is_told_in_order_and_markdown_as_it_was_written() -> None:
+def test_a_conversation_is_in_order_with_its_markdown_unchanged() -> None:
     assert told(everything()) == "\n" + PLAIN
 
 
-def test_in_full_it_has_all_that_tool_calls_carry() -> None:
+def test_full_shows_all_content_of_tool_calls() -> None:
     text = told(everything(), full=True)
     for part in (
         "Tool: Read auth.py [completed]\n  [at /p/a:3]\n",
@@ -88,7 +88,7 @@ def test_in_full_it_has_all_that_tool_calls_carry() -> None:
         assert part in text
 
 
-def test_of_a_long_change_the_beginning_is_told_but_in_full() -> None:
+def test_only_full_shows_a_long_change_to_its_end() -> None:
     diff = {"type": "diff", "path": "/a", "newText": "".join(f"{number}\n" for number in range(1000))}
     call = Call("1", {"title": "Write", "content": [diff]}, True)
     short = told([call])
@@ -102,25 +102,25 @@ def said(speaker: Speaker, *texts: str, id: str = "m") -> list[Part]:
     return [Said(speaker, [{"type": "text", "text": text}], id) for text in texts]
 
 
-def test_a_message_that_came_in_pieces_is_one() -> None:
+def test_the_chunks_of_a_message_are_one_message() -> None:
     assert told(said("agent", "one ", "two", "\n\nthree")) == "\nAgent:\n  one two\n\n  three\n"
     assert told(said("agent", "one") + said("agent", "two", id="n")) == "\nAgent:\n  one\n\nAgent:\n  two\n"
     assert told(said("thought", "one") + said("agent", "two")) == "\nThought:\n  one\n\nAgent:\n  two\n"
 
 
-def test_what_a_user_attaches_stands_on_a_line_of_its_own() -> None:
+def test_attachments_have_lines_of_their_own() -> None:
     assert told(said("user", "<context>", "look at ", "it")) == "\nUser:\n  <context>\n  look at it\n"
     link: list[Part] = [Said("user", [{"type": "resource_link", "name": "a.py"}], "m")]
     assert told(said("user", "see") + link + said("user", "now")) == "\nUser:\n  see\n  [link: a.py]\n  now\n"
 
 
-def test_nobody_can_put_words_into_anothers_mouth() -> None:
+def test_a_message_cannot_imitate_another_speaker() -> None:
     said = Said("agent", [{"type": "text", "text": "a\n\nUser:\n  b\rError: c\u2028Note: d"}])
     lines = told([Begun(1, AT, prompted=True), said]).splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [f"--- Turn 1, {AT} ---", "Agent:"]
 
 
-def test_odd_fields_of_tool_calls_are_told_as_far_as_they_make_sense() -> None:
+def test_tool_calls_with_odd_fields_are_shown() -> None:
     odd: dict[str, object] = {
         "title": 7,
         "status": {"a": 1},

@@ -1,4 +1,4 @@
-"""The list as a table, of any width, and as lines for programs."""
+"""The list as a table of any width, and as lines for programs."""
 
 import re
 import unicodedata
@@ -51,13 +51,13 @@ def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
 
 
 def cells(text: str) -> int:
-    """Columns that a terminal gives it, by the standard's own table."""
+    """The text's width in terminal columns, by the Unicode tables."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )
 
 
-def test_a_wide_terminal_is_told_everything() -> None:
+def test_a_wide_terminal_gets_every_column() -> None:
     assert drawn(105) == [
         "ID         TITLE                           AGENT             DIRECTORY        WHEN         TURNS     SIZE",
         "0198c5de   Fix the login                   claude-agent-acp  ~/src/acp-proxy  2 hours ago     12  34.6 kB",
@@ -67,7 +67,7 @@ def test_a_wide_terminal_is_told_everything() -> None:
     ]
 
 
-def test_a_usual_terminal_is_told_what_finds_room() -> None:
+def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
     assert drawn(80) == [
         "ID         TITLE                      AGENT     DIRECTORY     WHEN         TURNS",
         "0198c5de   Fix the login              claude-…  …/acp-proxy   2 hours ago     12",
@@ -77,7 +77,7 @@ def test_a_usual_terminal_is_told_what_finds_room() -> None:
     ]
 
 
-def test_a_narrow_terminal_is_told_what_is_needed() -> None:
+def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
     assert drawn(40) == [
         "ID         TITLE                    WHEN",
         "0198c5de   Fix the login            2h",
@@ -88,7 +88,7 @@ def test_a_narrow_terminal_is_told_what_is_needed() -> None:
 
 
 @pytest.mark.parametrize("width", [*range(1, 130), 200, 500])
-def test_no_line_is_wider_than_the_terminal_and_columns_stand_below_each_other(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_columns_are_aligned(width: int) -> None:
     lines = drawn(width)
     assert all(0 < cells(one) <= width for one in lines)
     for heading in ("TITLE", "AGENT", "DIRECTORY", "WHEN"):
@@ -98,16 +98,16 @@ def test_no_line_is_wider_than_the_terminal_and_columns_stand_below_each_other(w
 
 
 def before(text: str, at: int) -> str:
-    """What stands in front of a column; a wide character has two."""
+    """The character in front of a column; a wide one takes two."""
     return "".join(one * max(cells(one), 1) for one in text if cells(one))[at - 1]
 
 
-def test_the_width_of_a_text_is_that_on_any_terminal() -> None:
+def test_wide_characters_are_measured_as_terminals_do() -> None:
     [_, one] = drawn(200, WIDE)
     assert "日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 e\u0301" in one
 
 
-def test_ids_of_later_rows_that_are_longer_take_room_from_others_but_are_not_cut() -> None:
+def test_longer_ids_in_later_rows_are_not_cut() -> None:
     look = Look(60, False, NOW)
     table = listing.table([ROW], {ROW.session: "0198c5de"}, look)
     [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
@@ -121,7 +121,7 @@ def test_colours_do_not_change_the_text() -> None:
     assert [re.sub(r"\x1b\[[0-9]*m", "", one).rstrip() for one in coloured] == plain
 
 
-def test_lines_for_programs_are_whole() -> None:
+def test_lines_for_programs_are_not_cut() -> None:
     assert rows.values(OTHER) == "\t".join(
         (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567")
     )
@@ -137,7 +137,7 @@ HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200
 
 
 @pytest.mark.parametrize("width", [20, 80, 400])
-def test_nothing_of_somebody_elses_text_steers_the_terminal(width: int) -> None:
+def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
     row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
     look = Look(width, False, NOW)

@@ -27,7 +27,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def check(text: str) -> None:
-    """What GitHub would find in it: our headings, our tags in pairs, and nothing of the kind besides."""
+    """Check that a parser finds only our headings and balanced tags in the text."""
     tags: list[str] = []
     headings = []
     for token in tokens(text):
@@ -46,7 +46,7 @@ def check(text: str) -> None:
     assert headings == ["h1", *["h2"] * (len(headings) - 1)]
 
 
-def test_a_conversation_reads_like_a_page() -> None:
+def test_a_conversation_is_written_as_a_document() -> None:
     first = turn(
         said("user", "Fix it\n\nplease"),
         said("thought", "hm"),
@@ -68,12 +68,12 @@ def test_a_conversation_reads_like_a_page() -> None:
     )
 
 
-def test_what_is_not_known_of_a_session_is_not_told() -> None:
+def test_unknown_facts_of_a_session_are_left_out() -> None:
     nothing = Head("s", {}, None, None, "", "", "partial")
     assert "".join(markdown.document_of(nothing, [], Choices())) == "# Conversation\n\nagent\n"
 
 
-def test_a_tool_call_in_full_can_be_folded() -> None:
+def test_a_full_tool_call_is_folded() -> None:
     told = written(call("Edit a", diff("/home/me/project/a", "x\n```\n", "y\n```\n"), text("ok")), tools="full")
     assert told == (
         "<details><summary>✓ <code>Edit a</code> +1 -1</summary>\n\n"
@@ -98,7 +98,7 @@ def test_images_and_resources_are_named() -> None:
     )
 
 
-def test_what_is_missing_is_said_and_what_nobody_knows_is_left_out() -> None:
+def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
     told = written(said("agent", "x"), Note("gap", "ENOSPC"), Other({"sessionUpdate": "new"}))
     assert told == "x\n\n> **Something is missing here: the recording was interrupted (ENOSPC).**"
 
@@ -118,7 +118,7 @@ def test_what_is_missing_is_said_and_what_nobody_knows_is_left_out() -> None:
         ("    <b>\n\n```\n<b> # x\n```", "    <b>\n\n```\n<b> # x\n```"),
     ],
 )
-def test_somebodys_markdown_ends_where_it_ends(words: str, contained: str) -> None:
+def test_markdown_of_a_message_is_closed_at_its_end(words: str, contained: str) -> None:
     assert written(said("agent", words)) == contained
     check("".join(markdown.document_of(HEAD, [turn(said("agent", words))], Choices())))
 
@@ -145,7 +145,7 @@ PIECES += [
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
-def test_no_words_leave_their_place(words: str) -> None:
+def test_no_text_breaks_the_structure_of_the_document(words: str) -> None:
     item = call(words, text(words), diff(words, words, f"{words}x"))
     for items in ([said("agent", words), call("x")], [said("user", words)], [said("thought", words), item]):
         check("".join(markdown.document_of(HEAD, [turn(*items), turn(number=2)], Choices())))

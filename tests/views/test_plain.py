@@ -22,12 +22,12 @@ from acp_proxy.views.plain import one_line, plain, shortened
         ("👩\u200d💻 e\u0301 ありがとう", "👩\u200d💻 e\u0301 ありがとう"),
     ],
 )
-def test_what_steers_a_terminal_is_gone_and_words_stay(text: str, left: str) -> None:
+def test_control_sequences_are_removed_and_text_stays(text: str, left: str) -> None:
     assert plain(text) == left
 
 
 @given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\\A\n", max_size=30))
-def test_no_control_character_is_left_of_any_text(text: str) -> None:
+def test_no_control_character_remains(text: str) -> None:
     left = plain(text)
     assert not [one for one in left if unicodedata.category(one) in ("Cc", "Cs") and one not in "\n\t"]
     left.encode()
@@ -46,5 +46,5 @@ def test_no_control_character_is_left_of_any_text(text: str) -> None:
         ("/root/x", "~/x"),
     ],
 )
-def test_a_path_is_told_from_where_it_is_known(path: str, told: str) -> None:
+def test_a_path_is_shortened_by_its_directory_or_home(path: str, told: str) -> None:
     assert shortened(path, "/home/ada/notes/") == told

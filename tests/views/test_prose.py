@@ -18,7 +18,7 @@ _TAG = re.compile(r"<(/?)([a-z0-9]+)((?: [a-z]+=\"[^\"<>]*\")*) ?/?>")
 
 
 def check(html: str) -> None:
-    """Only elements and attributes of ours, each closed; links lead to the web alone."""
+    """Check that the elements and attributes are ours and closed, and that links lead only to the web."""
     assert "<" not in _TAG.sub("", html)
     for found in _TAG.finditer(html):
         assert found[2] in TAGS
@@ -58,7 +58,7 @@ def check(html: str) -> None:
         '~~<b>~~ **<i>** <a href="javascript:x">',
     ],
 )
-def test_no_text_becomes_markup_that_does_anything(text: str) -> None:
+def test_html_in_text_stays_text(text: str) -> None:
     check(html_of(text))
     check(html_of(text, breaks=True))
 
@@ -69,18 +69,18 @@ PIECES += ["<", ">", "&", " ", "a", "\\", "#", "~~", "    "]
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
-def test_no_piece_of_markdown_becomes_anything_else(pieces: list[str]) -> None:
+def test_any_mix_of_markdown_is_safe(pieces: list[str]) -> None:
     check(html_of("".join(pieces)))
 
 
-def test_links_to_the_web_tell_it_nothing() -> None:
+def test_web_links_send_no_referrer() -> None:
     assert html_of("[x](https://example.org/?a=1&b=2)") == (
         '<p><a href="https://example.org/?a=1&amp;b=2" rel="noopener noreferrer">x</a></p>\n'
     )
     assert 'href="mailto:a@example.org"' in html_of("<a@example.org>")
 
 
-def test_an_address_that_is_only_written_down_is_a_link_too() -> None:
+def test_a_bare_address_becomes_a_link() -> None:
     linked = '<a href="https://example.org/a?b=1&amp;c" rel="noopener noreferrer">https://example.org/a?b=1&amp;c</a>'
     assert html_of("See (https://example.org/a?b=1&c).") == f"<p>See ({linked}).</p>\n"
     assert html_of("`https://example.org/`") == "<p><code>https://example.org/</code></p>\n"
@@ -88,40 +88,40 @@ def test_an_address_that_is_only_written_down_is_a_link_too() -> None:
     assert html_of("xhttps:// http://. javascript://x") == "<p>xhttps:// http://. javascript://x</p>\n"
 
 
-def test_what_is_no_address_of_the_web_is_words() -> None:
+def test_an_address_outside_the_web_becomes_text() -> None:
     html = html_of("see [the file](/home/a/b.py#L3) and [x](javascript:alert(1))")
     assert "href" not in html
     assert re.sub("<[^>]*>", "", html) == "see the file and x\n"
 
 
-def test_images_are_named_and_not_fetched() -> None:
+def test_images_become_links() -> None:
     html = html_of("![a cat](https://example.org/cat.png) ![b](c.png)")
     assert "<img" not in html
     assert '<a href="https://example.org/cat.png" rel="noopener noreferrer">[image: a cat]</a>' in html
     assert "[image: b]" in html
 
 
-def test_headings_stand_below_those_of_the_page() -> None:
+def test_headings_rank_below_those_of_the_page() -> None:
     assert html_of("# a\n## b\n##### c") == "<h3>a</h3>\n<h4>b</h4>\n<h6>c</h6>\n"
 
 
-def test_code_is_coloured_in_languages_that_are_known() -> None:
+def test_code_in_known_languages_is_coloured() -> None:
     assert '<span class="k">def</span>' in html_of("```python\ndef f(): ...\n```")
     assert html_of("```nonsense\ndef\n```") == '<pre tabindex="0"><code>def\n</code></pre>\n'
 
 
-def test_tables_scroll_by_themselves_and_are_aligned_without_styles() -> None:
+def test_tables_scroll_and_are_aligned_without_styles() -> None:
     html = html_of("|a|b|\n|--:|---|\n|1|2|")
     assert html.startswith('<div class="wide"><table>')
     assert '<td class="right">1</td>' in html
     assert "style" not in html
 
 
-def test_lines_are_kept_where_people_type() -> None:
+def test_breaks_keeps_the_lines_of_a_prompt() -> None:
     assert "<br" in html_of("one\ntwo", breaks=True)
     assert "<br" not in html_of("one\ntwo")
 
 
-def test_a_text_that_is_too_long_to_be_read_as_markdown_is_told_as_it_is() -> None:
+def test_a_very_long_text_is_not_read_as_markdown() -> None:
     text = "*a* <b> " * (prose.LIMIT // 8 + 1)
     assert html_of(text) == f'<pre class="long">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>\n'

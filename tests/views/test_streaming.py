@@ -17,7 +17,7 @@ def pieces(*lines: bytes, width: int | None = None) -> list[Piece]:
 
 
 def text(found: Iterable[Piece]) -> str:
-    """As it looks where no line can be written again."""
+    """The output of a terminal that cannot rewrite a line."""
     return "".join(f"\n{piece.text}" if piece.again else piece.text for piece in found)
 
 
@@ -34,21 +34,21 @@ def call(status: str | None = None, id: str = "t", kind: str = "tool_call_update
     return talk.update(kind, toolCallId=id, **told)
 
 
-def test_words_appear_as_the_chunks_came_and_each_speaker_has_lines_of_its_own() -> None:
+def test_chunks_are_shown_as_they_came_with_each_speaker_apart() -> None:
     found = pieces(talk.prompt("Fix it", at=60), thought("Hm"), thought("."), talk.said("Look"), talk.said("ing.\n"))
     assert text(found) == f"Turn 1 · {figures.local(talk.time(60))}\n> Fix it\n\nHm.\n\nLooking.\n"
     assert [piece.text for piece in found if piece.text.strip()][2:] == ["Hm", ".", "Look", "ing.\n"]
     assert {"> Fix it": USER, "Hm": QUIET, "Look": PLAIN}.items() <= looks(found).items()
 
 
-def test_messages_of_one_speaker_are_told_apart_by_their_ids() -> None:
+def test_ids_separate_messages_of_one_speaker() -> None:
     def said(words: str, id: str) -> bytes:
         return talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": words}, messageId=id)
 
     assert text(pieces(said("One", "1"), said(" and", "1"), said("two", "2"))) == "One and\n\ntwo\n"
 
 
-def test_a_tool_call_is_one_line_that_is_told_again_as_its_status_changes() -> None:
+def test_the_line_of_a_call_is_updated_with_its_status() -> None:
     found = pieces(
         talk.said("See"),
         call("pending", kind="tool_call", title="Edit"),
@@ -64,21 +64,21 @@ def test_a_tool_call_is_one_line_that_is_told_again_as_its_status_changes() -> N
     assert text(found) == "See\n\n○ pending: Edit\n▸ in_progress: Edit\n✓ Edit\n\nDone\n"
 
 
-def test_a_call_whose_line_is_not_the_last_any_more_gets_another() -> None:
+def test_a_call_whose_line_is_no_longer_last_gets_another() -> None:
     found = pieces(call("pending", "a"), call("pending", "b"), call("failed", "a"), call("failed", "a"))
     assert text(found) == "○ pending: a\n○ pending: b\n✗ failed: a\n"
     assert not any(piece.again for piece in found)
     assert looks(found)["✗ failed: a"] == "red"
 
 
-def test_the_line_of_a_call_fits_the_width_whatever_its_title() -> None:
+def test_the_line_of_a_call_fits_the_width() -> None:
     [piece] = [piece for piece in pieces(call("completed", title="編集 " * 30), width=40) if piece.text.strip()]
     assert piece.text.startswith("✓ 編集 編集")
     assert piece.text.endswith("…")
     assert 37 <= sum(2 if one in "編集" else 1 for one in piece.text) <= 39
 
 
-def test_of_a_plan_the_steps_that_changed_are_told() -> None:
+def test_only_changed_steps_of_a_plan_are_shown() -> None:
     def plan(*statuses: str) -> bytes:
         return talk.update("plan", entries=[{"content": f"step {n}", "status": s} for n, s in enumerate(statuses)])
 
@@ -86,14 +86,14 @@ def test_of_a_plan_the_steps_that_changed_are_told() -> None:
     assert found == "▸ step 0\n○ step 1\n✓ step 0\n"
 
 
-def test_a_permission_is_told_with_what_was_chosen() -> None:
+def test_a_permission_is_shown_with_the_decision() -> None:
     assert text(pieces(asked(), decided())) == "○ t\n? Yes / Always / No\n→ Yes\n"
     assert text(pieces(asked(), decided(CANCELLED))).endswith("→ cancelled\n")
     refused = talk.message({"id": 0, "error": {"code": -1, "message": "x"}}, Peer.CLIENT, acp.REQUEST_PERMISSION)
     assert text(pieces(asked(), refused)).endswith("→ refused\n")
 
 
-def test_a_turn_that_did_not_end_well_says_so() -> None:
+def test_an_interrupted_or_failed_turn_says_so() -> None:
     stopped = talk.message({"id": 1, "result": {"stopReason": "max_tokens"}}, Peer.AGENT, acp.PROMPT)
     cancel = talk.message({"method": acp.CANCEL, "params": {}}, Peer.CLIENT)
     assert text(pieces(talk.said("So"), cancel, stopped)) == "So\ncancelled by the user\nstopped: max_tokens\n"
@@ -103,7 +103,7 @@ def test_a_turn_that_did_not_end_well_says_so() -> None:
     assert "ENOSPC" in text(pieces(talk.note("gap", reason="ENOSPC")))
 
 
-def test_what_an_agent_echoes_of_the_prompt_is_told_once_and_what_it_tells_of_others_is_told() -> None:
+def test_an_echoed_prompt_is_shown_once_and_other_user_messages_are_kept() -> None:
     def user(words: str) -> bytes:
         return talk.update(acp.USER_CHUNK, content={"type": "text", "text": words})
 
@@ -114,14 +114,14 @@ def test_what_an_agent_echoes_of_the_prompt_is_told_once_and_what_it_tells_of_ot
     assert text(told).endswith("> Fix @a\n\nContext\n\nok\n\nSo?\n")
 
 
-def test_what_is_no_text_is_named_and_what_is_unknown_is_left_out() -> None:
+def test_content_that_is_not_text_is_named_and_unknown_updates_are_left_out() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AA=="}
     assert text(pieces(talk.update(acp.AGENT_CHUNK, content=image))) == "[image: image/png]\n"
     assert text(pieces(talk.update("something_new", content="x"), talk.update(acp.AGENT_CHUNK, content=7))) == ""
     assert text(pieces(talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "mode: code\n"
 
 
-def test_nothing_that_steers_a_terminal_comes_out() -> None:
+def test_control_sequences_are_removed_everywhere() -> None:
     options = {"options": [{"optionId": "x", "name": STEERING}], "toolCall": {"toolCallId": STEERING}}
     found = pieces(
         talk.prompt(STEERING),
@@ -140,7 +140,7 @@ def test_nothing_that_steers_a_terminal_comes_out() -> None:
     assert all(piece.text.replace("\n", "").isprintable() for piece in found)
 
 
-def test_a_turn_that_is_shown_again_has_its_number_and_all_of_its_calls() -> None:
+def test_a_repeated_turn_has_its_number_and_all_calls() -> None:
     lines = [talk.prompt("go"), call("completed", title="Edit")]
     streaming = Streaming(None)
     first = [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()

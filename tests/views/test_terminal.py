@@ -1,4 +1,4 @@
-"""What may be printed to a terminal: all that people write, and nothing that steers it."""
+"""Text for a terminal: everything readable is printed, and nothing can control the terminal."""
 
 import unicodedata
 
@@ -14,7 +14,7 @@ UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\U000e0041"
 @pytest.mark.parametrize(
     "text",
     [
-        "全角\u3000空白",  # the space of Japanese text
+        "全角\u3000空白",  # the ideographic space
         "Vraiment\xa0? Oui\u202f!",
         "👩\u200d💻 क्\u200dष नी\u200cम",
         "\ue0b0 a glyph of a font",
@@ -22,7 +22,7 @@ UNSEEN = "\xad\u180e\u200b\u200e\u202e\u2066\u206a\ufeff\U000e0041"
         "one\ntwo\n",
     ],
 )
-def test_what_people_write_is_printed_as_it_is(text: str) -> None:
+def test_ordinary_text_is_printed_unchanged(text: str) -> None:
     assert terminal.printable(text) == text
 
 
@@ -34,17 +34,17 @@ def test_what_people_write_is_printed_as_it_is(text: str) -> None:
         (UNSEEN, "\ufffd" * len(UNSEEN)),
     ],
 )
-def test_what_steers_a_terminal_or_is_not_seen_is_shown_to_be_there(text: str, printed: str) -> None:
+def test_controlling_or_invisible_characters_are_replaced_visibly(text: str, printed: str) -> None:
     assert terminal.printable(text) == printed
 
 
-def test_what_a_program_told_the_terminal_is_no_part_of_its_output() -> None:
+def test_control_sequences_are_removed_from_output() -> None:
     written = "\x1b[1;32m   Compiling\x1b[0m x\x1b[K\n\x1b]8;;https://example.org\x1b\\docs\x1b]8;;\x1b\\ \x1b[?25h\x07"
     assert terminal.output(written) == "   Compiling x\ndocs \ufffd"
 
 
 @given(st.text(st.characters(codec=None), max_size=200) | st.text("\x1b[]0;m\x07\x9b\\A\n\t\r", max_size=30))
-def test_no_control_character_is_left_of_any_text(text: str) -> None:
+def test_no_control_character_is_printed(text: str) -> None:
     for printed in (terminal.printable(text), terminal.output(text)):
         assert not [one for one in printed if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp") and one != "\n"]
     assert "\n" not in terminal.line(text)

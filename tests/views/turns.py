@@ -1,4 +1,4 @@
-"""Turns of a conversation, as views get them, and the words that try to break out of a view."""
+"""Turns of a conversation for the views, and texts that try to break out of them."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ EVIL = [
     "\x00<\x00script\x00>\ud800\u202e",
     'image/png;base64,AAAA" onload="alert(1)',
 ]
-"""What tries to break out of a page."""
+"""Texts that try to break out of a page."""
 
 
 def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> Said:
@@ -58,7 +58,7 @@ def diff(path: str, old: str | None, new: str) -> dict[str, Any]:
 
 
 def everywhere(evil: str) -> tuple[Head, list[Turn]]:
-    """These words wherever somebody else's can stand."""
+    """Turns with this text in every place that others control."""
     head = Head(evil, {"id": evil, "name": evil, "version": evil}, evil, evil, evil, evil, evil)
     blocks: list[dict[str, Any]] = [
         {"type": "text", "text": evil},

@@ -1,4 +1,4 @@
-"""Directories are 0700 and files 0600 under any umask, and a directory that others could write to is refused."""
+"""Directories are 0700 and files 0600 under any umask, and a directory that others can write to is refused."""
 
 import os
 import stat
@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
-def test_what_is_made_is_for_us_alone_whatever_the_umask_says(tmp_path: Path, mask: int) -> None:
+def test_new_files_are_private_under_any_umask(tmp_path: Path, mask: int) -> None:
     root = tmp_path / "missing" / "parents" / "store"
     with umask(mask):
         access.prepare(root)
@@ -40,16 +40,14 @@ def test_what_is_made_is_for_us_alone_whatever_the_umask_says(tmp_path: Path, ma
     assert [mode(root / name) for name in ("mark", "file")] == [0o600] * 2
 
 
-def test_the_umask_of_a_process_that_writes_to_a_store_lets_these_modes_through(tmp_path: Path) -> None:
+def test_the_private_umask_gives_private_modes(tmp_path: Path) -> None:
     with umask(access.PRIVATE_UMASK):
         (tmp_path / "directory").mkdir()
         (tmp_path / "file").touch()
     assert (mode(tmp_path / "directory"), mode(tmp_path / "file")) == (0o700, 0o600)
 
 
-def test_where_the_system_makes_no_directory_the_store_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_cannot_be_created_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "removed").mkdir()
     monkeypatch.chdir(tmp_path / "removed")
     (tmp_path / "removed").rmdir()
@@ -57,16 +55,14 @@ def test_where_the_system_makes_no_directory_the_store_is_refused(
         access.prepare(Path("store"))
 
 
-def test_a_directory_that_is_there_is_taken_as_it_is(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)  # others may look, but not write
+def test_an_existing_directory_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)  # others can read it, but not write
     access.prepare(tmp_path)
     assert mode(tmp_path) == 0o755
 
 
 @pytest.mark.parametrize("found", [0o720, 0o702, 0o777, 0o1777])
-def test_a_directory_that_others_can_write_to_is_refused_with_the_command_that_mends_it(
-    tmp_path: Path, found: int
-) -> None:
+def test_a_directory_that_others_can_write_to_is_refused_with_the_command_to_fix_it(tmp_path: Path, found: int) -> None:
     tmp_path.chmod(found)
     with pytest.raises(StoreRefused, match=f"chmod 700 {tmp_path}"):
         access.prepare(tmp_path)
@@ -74,7 +70,7 @@ def test_a_directory_that_others_can_write_to_is_refused_with_the_command_that_m
     access.prepare(tmp_path)
 
 
-def test_what_counts_is_the_directory_that_a_link_leads_to(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_checked(tmp_path: Path) -> None:
     there, link = tmp_path / "there", tmp_path / "link"
     there.mkdir(0o700)
     link.symlink_to(there)
@@ -84,7 +80,7 @@ def test_what_counts_is_the_directory_that_a_link_leads_to(tmp_path: Path) -> No
         access.prepare(link)
 
 
-def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_an_owner_other_than_us_is_refused(tmp_path: Path) -> None:
     ours = os.stat(tmp_path)
     access.check_owner(tmp_path, ours)
     theirs = list(ours)
@@ -101,7 +97,7 @@ def test_a_store_that_belongs_to_another_user_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_we_cannot_write_to_is_refused(tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreRefused, match="chmod 700"):
         access.prepare(tmp_path)
@@ -109,9 +105,7 @@ def test_a_directory_that_we_cannot_write_to_is_refused(tmp_path: Path) -> None:
         access.prepare(tmp_path / "store")
 
 
-def test_what_is_said_of_a_store_that_cannot_be_written_to_is_what_helps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_advice_for_a_read_only_store_fits_its_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert access.only_read(tmp_path) is None
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=0))
@@ -146,7 +140,9 @@ def put_loop(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("put", [put_file, put_file_as_parent, put_dangling_link, put_loop])
-def test_what_stands_in_the_way_is_refused_and_left_alone(tmp_path: Path, put: Callable[[Path], Path]) -> None:
+def test_anything_in_the_place_of_the_store_is_refused_and_unchanged(
+    tmp_path: Path, put: Callable[[Path], Path]
+) -> None:
     root = put(tmp_path / "in-the-way")
     before = os.lstat(tmp_path / "in-the-way")
     with pytest.raises(StoreRefused, match=str(root)):
@@ -155,12 +151,12 @@ def test_what_stands_in_the_way_is_refused_and_left_alone(tmp_path: Path, put: C
     assert (after.st_ino, after.st_mode, after.st_size) == (before.st_ino, before.st_mode, before.st_size)
 
 
-def test_a_path_that_no_system_takes_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused):
         access.prepare(tmp_path / ("x" * 300))
 
 
-def test_several_that_make_the_same_directory_at_once_all_have_it(tmp_path: Path) -> None:
+def test_threads_can_prepare_one_directory_at_once(tmp_path: Path) -> None:
     refused: list[BaseException] = []
     start = threading.Barrier(8)
 
@@ -190,13 +186,13 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "precious"
 
 
-def test_a_file_of_ours_is_not_handed_to_other_programs(tmp_path: Path) -> None:
+def test_an_open_file_is_not_inherited_by_child_processes(tmp_path: Path) -> None:
     fd = access.open_private(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     assert not os.get_inheritable(fd)
     os.close(fd)
 
 
-def test_bytes_are_read_from_their_place_and_not_past_the_end(tmp_path: Path) -> None:
+def test_bytes_are_read_at_an_offset_up_to_the_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0123456789")
     fd = access.open_private(path, os.O_RDONLY)

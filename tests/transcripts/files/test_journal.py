@@ -1,4 +1,4 @@
-"""What was deleted stays known, to every process, whatever happens to the file."""
+"""Every process knows what was deleted, whatever happens to the file."""
 
 import stat
 from pathlib import Path
@@ -41,7 +41,7 @@ def journal(path: Path) -> Journal:
     return Journal(path)
 
 
-def test_a_deleted_session_is_deleted_until_it_is_lifted(journal: Journal) -> None:
+def test_a_session_stays_deleted_until_it_is_lifted(journal: Journal) -> None:
     assert journal.deleted() == frozenset()
     journal.append(DELETED, "a", talk.time(1))
     journal.append(DELETED, "b", talk.time(2))
@@ -53,7 +53,7 @@ def test_a_deleted_session_is_deleted_until_it_is_lifted(journal: Journal) -> No
     assert journal.deleted() == {"a", "b"}
 
 
-def test_who_is_alone_may_ask_for_that_again_and_stays_so_until_the_end(journal: Journal, path: Path) -> None:
+def test_the_lock_is_reentrant_and_excludes_others(journal: Journal, path: Path) -> None:
     with journal.alone():
         with journal.alone():
             pass
@@ -65,20 +65,20 @@ def test_who_is_alone_may_ask_for_that_again_and_stays_so_until_the_end(journal:
         pass
 
 
-def test_a_line_is_written_as_the_format_says_for_us_alone(journal: Journal, path: Path) -> None:
+def test_an_event_is_one_line_of_a_private_file(journal: Journal, path: Path) -> None:
     journal.append(DELETED, "sess-1", "2026-11-20T09:15:02.123Z")
     assert path.read_bytes() == b'{"at":"2026-11-20T09:15:02.123Z","event":"deleted","sessionId":"sess-1"}\n'
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("session", ODD_IDS, ids=lambda session: ascii(session)[:12])
-def test_any_id_is_deleted_and_no_other(journal: Journal, path: Path, session: str) -> None:
+def test_a_session_with_any_id_can_be_deleted(journal: Journal, path: Path, session: str) -> None:
     journal.append(DELETED, session, talk.time(1))
     assert Journal(path).deleted() == {session}
     assert path.read_bytes().count(b"\n") == 1
 
 
-def test_another_journal_of_the_same_file_sees_it_at_once(journal: Journal, path: Path) -> None:
+def test_journals_of_one_file_see_each_others_events(journal: Journal, path: Path) -> None:
     other = Journal(path)
     assert other.deleted() == frozenset()
     journal.append(DELETED, "a", talk.time(1))
@@ -87,17 +87,17 @@ def test_another_journal_of_the_same_file_sees_it_at_once(journal: Journal, path
     assert journal.deleted() == frozenset()
 
 
-def test_a_file_that_is_gone_or_replaced_is_read_anew(journal: Journal, path: Path) -> None:
+def test_a_moved_or_replaced_file_is_read_again(journal: Journal, path: Path) -> None:
     journal.append(DELETED, "a", talk.time(1))
     assert journal.deleted() == {"a"}
     path.rename(path.with_name("aside"))
     assert journal.deleted() == frozenset()
-    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the other
+    Journal(path).append(DELETED, "b", talk.time(1))  # as long as the first event
     assert journal.deleted() == {"b"}
 
 
 @pytest.mark.parametrize("between", [b"", b"\0\0", b"*", b'{"at":"torn'])
-def test_events_of_one_line_are_all_known(journal: Journal, path: Path, between: bytes) -> None:
+def test_several_events_on_one_line_are_all_read(journal: Journal, path: Path, between: bytes) -> None:
     for session in ("a", "b", "c"):
         journal.append(DELETED, session, talk.time(0))
     path.write_bytes(path.read_bytes().replace(b"\n", between, 2))
@@ -105,7 +105,7 @@ def test_events_of_one_line_are_all_known(journal: Journal, path: Path, between:
 
 
 @pytest.mark.parametrize("torn", [b'{"at":"', b'{"at":"x","event":"deleted","sessionId":"\xc3', b"\0" * 100, b"x"])
-def test_behind_a_torn_line_the_next_begins_on_a_fresh_one(journal: Journal, path: Path, torn: bytes) -> None:
+def test_an_append_after_a_torn_line_begins_a_new_line(journal: Journal, path: Path, torn: bytes) -> None:
     journal.append(DELETED, "a", talk.time(1))
     with path.open("ab") as file:
         file.write(torn)
@@ -132,7 +132,7 @@ def test_behind_a_torn_line_the_next_begins_on_a_fresh_one(journal: Journal, pat
     ],
     ids=lambda line: repr(line)[2:30],
 )
-def test_what_cannot_be_read_is_skipped(journal: Journal, path: Path, line: bytes) -> None:
+def test_unreadable_lines_are_skipped(journal: Journal, path: Path, line: bytes) -> None:
     journal.append(DELETED, "a", talk.time(1))
     with path.open("ab") as file:
         file.write(line + b"\n")
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_is_skipped(journal: Journal, path: Path, line: byte
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "b"]) | texts)), st.data())
-def test_damage_never_raises_and_lines_in_front_of_it_count(
+def test_damage_never_raises_and_keeps_earlier_events(
     tmp_path: Path, events: list[tuple[bool, str]], data: st.DataObject
 ) -> None:
     path = tmp_path / "any.jsonl"
@@ -158,13 +158,13 @@ def test_damage_never_raises_and_lines_in_front_of_it_count(
     journal.deleted()
 
 
-def test_two_processes_that_delete_at_once_lose_nothing(path: Path) -> None:
+def test_two_processes_can_append_at_once(path: Path) -> None:
     run_together(("delete", path, "one", "200"), ("delete", path, "two", "200"))
     assert Journal(path).deleted() == {f"{name}-{number}" for name in ("one", "two") for number in range(200)}
 
 
 @pytest.mark.parametrize("size", [200, 201, 250])
-def test_on_a_full_disk_a_delete_fails_and_the_next_is_whole_again(path: Path, size: int) -> None:
+def test_a_full_disk_fails_one_delete_and_later_ones_are_whole(path: Path, size: int) -> None:
     [said] = on_full_disk("delete", path, size)
     number, problem = said.split()
     assert int(number) >= 1
@@ -172,7 +172,7 @@ def test_on_a_full_disk_a_delete_fails_and_the_next_is_whole_again(path: Path, s
     assert Journal(path).deleted() == {*map(str, range(int(number))), "room again"}
 
 
-def test_what_cannot_be_written_or_read_is_an_error_of_the_system(path: Path) -> None:
+def test_an_unusable_file_raises_an_oserror(path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError):
         Journal(path).append(DELETED, "a", talk.time(1))
@@ -192,7 +192,7 @@ def test_no_descriptor_stays_open(journal: Journal, tmp_path: Path) -> None:
 # Soft deletes.
 
 
-def test_a_softly_deleted_session_is_deleted_and_where_it_lies_is_known(journal: Journal) -> None:
+def test_a_soft_delete_remembers_its_transcript(journal: Journal) -> None:
     kept = kept_as(file_name("a"), talk.time(1))
     journal.append(DELETED, "a", talk.time(1), transcript=kept)
     journal.append(DELETED, "b", talk.time(1))
@@ -206,7 +206,7 @@ def test_a_softly_deleted_session_is_deleted_and_where_it_lies_is_known(journal:
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "", "state", "a~x"])
-def test_what_is_no_name_of_ours_is_no_event(journal: Journal, name: str) -> None:
+def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, name: str) -> None:
     journal.append(DELETED, "a", talk.time(1), transcript=name)
     journal.append(TITLED, "a", talk.time(1), transcript=name, title="no")
     assert journal.deleted() == frozenset()
@@ -220,7 +220,7 @@ def title(journal: Journal, session: str, text: str | None, **more: str) -> None
     journal.append(TITLED, session, talk.time(1), **more, title=text)
 
 
-def test_the_last_title_counts_until_it_is_taken_away_or_its_session_deleted(journal: Journal, path: Path) -> None:
+def test_the_last_title_counts_until_it_is_cleared_or_its_session_deleted(journal: Journal, path: Path) -> None:
     title(journal, "a", "first")
     title(journal, "a", "second")
     title(journal, "b", "other")
@@ -236,7 +236,7 @@ def test_the_last_title_counts_until_it_is_taken_away_or_its_session_deleted(jou
     assert Journal(path).state().titles == {}
 
 
-def test_a_title_may_be_of_a_transcript_that_was_set_aside(journal: Journal) -> None:
+def test_a_superseded_transcript_can_have_a_title(journal: Journal) -> None:
     aside = f"{file_name('a')}~1"
     title(journal, "a", "the older", transcript=aside)
     title(journal, "a", "the newer")
@@ -244,7 +244,7 @@ def test_a_title_may_be_of_a_transcript_that_was_set_aside(journal: Journal) -> 
     assert journal.state().titles == {aside: "the older"}
 
 
-def test_what_is_no_title_takes_the_title_away(journal: Journal, path: Path) -> None:
+def test_an_invalid_title_clears_the_title(journal: Journal, path: Path) -> None:
     title(journal, "a", "mine")
     with path.open("ab") as file:
         file.write(b'{"at":"","event":"titled","sessionId":"a","title":7}\n')
@@ -252,9 +252,7 @@ def test_what_is_no_title_takes_the_title_away(journal: Journal, path: Path) -> 
 
 
 @pytest.mark.parametrize("between", [b"\n", b"", b"\0\0", b'{"at":"torn'])
-def test_titles_are_erased_where_they_lie_and_every_other_event_stays(
-    journal: Journal, path: Path, between: bytes
-) -> None:
+def test_erasing_titles_keeps_other_events_and_the_size(journal: Journal, path: Path, between: bytes) -> None:
     title(journal, "a", "the words")
     journal.append(DELETED, "b", talk.time(1))
     title(journal, "c", "others")
@@ -275,7 +273,7 @@ def test_titles_are_erased_where_they_lie_and_every_other_event_stays(
     assert path.read_bytes() == before
 
 
-def test_half_a_title_is_erased_with_the_others(journal: Journal, path: Path) -> None:
+def test_a_torn_title_is_erased_too(journal: Journal, path: Path) -> None:
     title(journal, "a", "the words")
     with path.open("ab") as file:
         file.write(path.read_bytes()[:-4])

@@ -1,4 +1,4 @@
-"""Where everything lies, and what is a transcript and what is not."""
+"""The places of all files, and which files are transcripts."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 
 
-def test_everything_has_its_place(tmp_path: Path) -> None:
+def test_every_file_has_its_place(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert layout.transcript("agent-1", "s-2") == tmp_path / "transcripts" / "agent-1" / "s-2.jsonl"
     assert layout.index == tmp_path / "index.sqlite3"
@@ -15,7 +15,7 @@ def test_everything_has_its_place(tmp_path: Path) -> None:
     assert (tmp_path / "unindexed" / "agent-1" / "s-2").read_bytes() == b""
 
 
-def test_transcripts_are_known_by_their_names_and_the_journal_is_none(tmp_path: Path) -> None:
+def test_only_transcripts_count_as_transcripts(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     folder = layout.transcript("agent", "s").parent
     folder.mkdir(parents=True)
@@ -27,7 +27,7 @@ def test_transcripts_are_known_by_their_names_and_the_journal_is_none(tmp_path: 
     assert layout.names("nobody") == []
 
 
-def test_agents_are_folders(tmp_path: Path) -> None:
+def test_every_folder_is_an_agent(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     assert layout.agents() == []
     for name in ("b", "a"):
@@ -39,7 +39,7 @@ def test_agents_are_folders(tmp_path: Path) -> None:
     assert not layout.has_agent("c")
 
 
-def test_marks_are_set_and_taken_away_as_often_as_one_likes(tmp_path: Path) -> None:
+def test_marks_can_be_set_and_removed_repeatedly(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     name, other = file_name("s"), file_name("t")
     assert layout.marked("agent") == []
@@ -55,7 +55,7 @@ def test_marks_are_set_and_taken_away_as_often_as_one_likes(tmp_path: Path) -> N
     assert layout.marked("other") == [other]
 
 
-def test_a_mark_that_is_being_taken_away_is_one_until_it_is_gone(tmp_path: Path) -> None:
+def test_a_mark_counts_until_its_removal_is_complete(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     name = file_name("s")
     layout.mark("agent", name)
@@ -71,10 +71,10 @@ def test_a_mark_that_is_being_taken_away_is_one_until_it_is_gone(tmp_path: Path)
 
     layout.unmark("agent", name, look)
     assert seen == [[name], [name]]
-    assert layout.marked("agent") == [name]  # somebody else looks at it once more
+    assert layout.marked("agent") == [name]  # another process looks at it once more
 
 
-def test_what_others_put_beside_the_marks_is_none(tmp_path: Path) -> None:
+def test_foreign_files_beside_marks_are_ignored(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     layout.mark("agent", file_name("s"))
     (tmp_path / "unindexed" / "agent" / file_name("a directory")).mkdir()
@@ -84,7 +84,7 @@ def test_what_others_put_beside_the_marks_is_none(tmp_path: Path) -> None:
     assert layout.marked("file") == []
 
 
-def test_an_index_is_discarded_with_all_its_files(tmp_path: Path) -> None:
+def test_an_index_is_discarded_with_its_log_files(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
     for name in ("index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "index.sqlite3.bak"):
         (tmp_path / name).touch()

@@ -59,31 +59,31 @@ EVIL = [
 
 
 @pytest.mark.parametrize("text", EVIL, ids=lambda text: ascii(text)[:20])
-def test_any_text_has_a_short_plain_name(text: str) -> None:
+def test_any_text_gets_a_short_plain_name(text: str) -> None:
     name = file_name(text)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{16}", name)
     assert len(name) <= 60
     assert name != text
 
 
-def test_texts_that_differ_at_all_have_different_names_on_any_file_system() -> None:
+def test_different_texts_get_names_that_differ_without_case() -> None:
     assert len({file_name(text).lower() for text in EVIL}) == len(EVIL)
 
 
-def test_a_name_is_the_same_every_time_and_readable() -> None:
+def test_a_name_is_stable_and_readable() -> None:
     assert file_name("sess_01HX-Ab") == file_name("sess_01HX-Ab")
     assert file_name("sess_01HX-Ab").startswith("sess-01hx-ab-")
     assert file_name("@scope/claude-agent-acp").startswith("scope-claude-agent-acp-")
 
 
-def test_the_names_that_transcripts_on_disk_have_already_do_not_change() -> None:
+def test_names_of_existing_transcripts_do_not_change() -> None:
     assert file_name("sess-1") == "sess-1-abe633f3a47a2758"
     assert file_name("") == "session-e3b0c44298fc1c14"
     assert file_name("\ud800") == "session-91a681b998555fb4"
 
 
 @pytest.mark.parametrize("text", EVIL, ids=lambda text: ascii(text)[:20])
-def test_a_file_of_that_name_can_be_made_where_it_belongs(tmp_path: Path, text: str) -> None:
+def test_a_file_with_any_name_can_be_created(tmp_path: Path, text: str) -> None:
     path = tmp_path / (file_name(text) + ".jsonl")
     path.touch()
     assert os.listdir(tmp_path) == [path.name]
@@ -91,7 +91,7 @@ def test_a_file_of_that_name_can_be_made_where_it_belongs(tmp_path: Path, text: 
 
 
 @given(texts | st.text(max_size=300))
-def test_no_text_at_all_makes_a_name_that_is_not_plain(text: str) -> None:
+def test_every_name_is_plain(text: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{16}", file_name(text))
 
 
@@ -111,22 +111,22 @@ def test_an_agent_is_shown_without_its_scope(name: str, shown: str) -> None:
     assert called(file_name(name)) == shown
 
 
-def test_what_is_no_name_of_ours_is_shown_as_it_is() -> None:
+def test_a_name_without_a_hash_is_shown_unchanged() -> None:
     assert called("a-b") == "a-b"
 
 
 @pytest.mark.parametrize("said", ["@mistralai/mistral-vibe", "mistral-vibe", "vibe", "MISTRAL", "mistralai-m", ""])
-def test_an_agent_is_meant_by_the_beginning_of_its_name_or_of_a_word_of_it(said: str) -> None:
+def test_an_agent_matches_the_beginning_of_its_name_or_of_a_word(said: str) -> None:
     assert meant([file_name("@mistralai/mistral-vibe")], said)
 
 
 @pytest.mark.parametrize("said", ["ibe", "vibes", "@", "-", "\u6f22", "vibe-mistral", "mistralai-mistral-vibe-0"])
-def test_an_agent_is_not_meant_by_anything_else(said: str) -> None:
+def test_an_agent_matches_nothing_else(said: str) -> None:
     assert not meant([file_name("@mistralai/mistral-vibe")], said)
 
 
 @pytest.mark.parametrize("said", ["work", "WORK", "@scope/work", file_name("@scope/work")])
-def test_who_says_a_whole_name_means_nobody_else(said: str) -> None:
+def test_a_complete_name_matches_only_that_agent(said: str) -> None:
     folders = [file_name("claude-work"), file_name("@scope/work"), file_name("workbench")]
     assert meant(folders, said) == [file_name("@scope/work")]
     assert meant(folders, "wor") == folders
@@ -134,6 +134,6 @@ def test_who_says_a_whole_name_means_nobody_else(said: str) -> None:
 
 
 @given(texts)
-def test_every_agent_is_meant_by_its_whole_name_and_by_its_folder(name: str) -> None:
+def test_every_agent_matches_its_name_and_its_folder(name: str) -> None:
     assert meant([file_name(name)], name)
     assert meant([file_name(name)], file_name(name))

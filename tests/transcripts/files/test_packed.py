@@ -1,4 +1,4 @@
-"""A compressed transcript is read like the plain one, whatever happened to it."""
+"""A compressed transcript is read like the plain one, even if damaged."""
 
 import os
 import random
@@ -41,7 +41,7 @@ def opened(path: Path) -> Iterator[tuple[Compressed, bytes]]:
     os.close(fd)
 
 
-def test_it_is_read_from_any_place_in_any_order(opened: tuple[Compressed, bytes]) -> None:
+def test_a_compressed_file_can_be_read_at_any_offset(opened: tuple[Compressed, bytes]) -> None:
     file, data = opened
     assert file.size == len(data) > CHUNK
     chance = random.Random(0)
@@ -51,7 +51,7 @@ def test_it_is_read_from_any_place_in_any_order(opened: tuple[Compressed, bytes]
     assert not file.is_damaged
 
 
-def test_entries_are_those_of_the_plain_file(path: Path) -> None:
+def test_a_compressed_transcript_has_the_entries_of_the_plain_one(path: Path) -> None:
     plain = Reading(path)
     before = (
         list(plain.lines()),
@@ -75,7 +75,7 @@ def test_entries_are_those_of_the_plain_file(path: Path) -> None:
     reading.close()
 
 
-def test_where_both_are_there_the_plain_one_counts(path: Path) -> None:
+def test_the_plain_file_wins_over_the_compressed_one(path: Path) -> None:
     data = path.read_bytes()
     compress(path)
     path.write_bytes(data + talk.said("more"))
@@ -84,12 +84,12 @@ def test_where_both_are_there_the_plain_one_counts(path: Path) -> None:
     reading.close()
 
 
-def test_where_neither_is_there_it_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Reading(tmp_path / "transcript.jsonl")
 
 
-def test_a_frame_that_does_not_tell_its_size_is_read_too(path: Path) -> None:
+def test_a_frame_without_its_size_can_be_read(path: Path) -> None:
     data = path.read_bytes()
     told = compress(path)
     known = told.read_bytes()
@@ -103,7 +103,7 @@ def test_a_frame_that_does_not_tell_its_size_is_read_too(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
+def test_everything_before_damage_is_read(path: Path, seed: int) -> None:
     data = path.read_bytes()
     told, chance = compress(path), random.Random(seed)
     frame = bytearray(told.read_bytes())
@@ -128,7 +128,7 @@ def test_damage_leaves_what_stands_before_it(path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("apart", [1, 2, 3, 4])
-def test_a_wrong_checksum_is_damage_also_where_it_is_read_apart(
+def test_a_wrong_checksum_is_damage_even_if_read_separately(
     path: Path, monkeypatch: pytest.MonkeyPatch, apart: int
 ) -> None:
     data = path.read_bytes()

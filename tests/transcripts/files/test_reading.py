@@ -1,4 +1,4 @@
-"""Everything that is intact is read, whatever happened to the rest."""
+"""Every intact entry is read, whatever happened to the rest of the file."""
 
 import os
 import time
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "session.jsonl"
 
 
-def test_a_line_has_a_number_and_an_end_and_can_be_begun_from(path: Path) -> None:
+def test_a_line_has_a_number_and_an_end_to_continue_from(path: Path) -> None:
     raws = [talk.said("ä"), b"\n", talk.said("two"), b"garbage\n", b" \t\n", talk.said("three")]
     path.write_bytes(HEADER + b"".join(raws))
     found = lines_of(path)
@@ -39,20 +39,20 @@ def test_a_line_has_a_number_and_an_end_and_can_be_begun_from(path: Path) -> Non
             assert list(opened.lines(line.end, line.number + 1)) == found[at + 1 :]
 
 
-def test_lines_longer_than_one_read_are_read_whole(path: Path) -> None:
+def test_lines_longer_than_one_read_are_whole(path: Path) -> None:
     long = "é" * MORE_THAN_A_READ
     path.write_bytes(HEADER + talk.said(long) + talk.said("short") + talk.said(long))
     assert told(path) == [long, "short", long]
 
 
-def test_a_header_longer_than_one_read_is_read_whole(path: Path) -> None:
+def test_a_header_longer_than_one_read_is_whole(path: Path) -> None:
     cwd = "/" + "x" * MORE_THAN_A_READ
     Transcript(path, talk.header(cwd=cwd)).close()
     with reading(path) as opened:
         assert opened.header == talk.header(cwd=cwd)
 
 
-def test_what_comes_after_the_opening_is_read_only_once_it_has_been_measured(path: Path) -> None:
+def test_later_lines_are_read_after_measuring_again(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one"))
     with reading(path) as opened:
         append(path, talk.said("two"))
@@ -61,14 +61,14 @@ def test_what_comes_after_the_opening_is_read_only_once_it_has_been_measured(pat
         assert [text_of(line) for line in opened.lines()] == ["one", "two"]
 
 
-def test_a_file_that_shrinks_while_it_is_read_ends_early(path: Path) -> None:
+def test_reading_a_file_that_shrinks_ends_early(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one") + talk.said("two"))
     with reading(path) as opened:
         os.truncate(path, len(HEADER + talk.said("one")))
         assert [text_of(line) for line in opened.lines()] == ["one"]
 
 
-def test_a_deleted_file_is_read_to_its_end_by_who_has_opened_it(path: Path) -> None:
+def test_an_open_file_is_read_to_its_end_after_its_deletion(path: Path) -> None:
     path.write_bytes(HEADER + talk.said("one"))
     with reading(path) as opened:
         path.unlink()
@@ -77,7 +77,7 @@ def test_a_deleted_file_is_read_to_its_end_by_who_has_opened_it(path: Path) -> N
         Reading(path)
 
 
-def test_its_age_counts_from_the_last_write(path: Path) -> None:
+def test_the_age_counts_from_the_last_write(path: Path) -> None:
     path.write_bytes(HEADER)
     os.utime(path, (1000, 1000))
     with reading(path) as opened:
@@ -108,14 +108,14 @@ def test_a_newer_version_is_refused_and_no_descriptor_stays_open(path: Path) -> 
     ],
     ids=["recorded", "partial", "imported", "no header", "damaged header"],
 )
-def test_only_what_was_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
+def test_only_a_transcript_recorded_from_the_beginning_is_complete(path: Path, start: bytes, complete: bool) -> None:
     path.write_bytes(start + talk.prompt("one") + talk.said("two"))
     with reading(path) as opened:
         assert opened.is_complete is complete
 
 
 @pytest.mark.parametrize("before", [0, 1, 65_000, 65_530, 65_536, 70_000, 131_060])
-def test_a_note_of_a_gap_is_found_wherever_it_stands(path: Path, before: int) -> None:
+def test_a_gap_note_is_found_anywhere(path: Path, before: int) -> None:
     gap = talk.note(record.GAP, since=talk.time(0), reason="ENOSPC")
     at = before - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * max(0, at)) + gap + talk.said("after"))
@@ -124,7 +124,7 @@ def test_a_note_of_a_gap_is_found_wherever_it_stands(path: Path, before: int) ->
 
 
 @pytest.mark.parametrize("shift", range(30))
-def test_a_note_of_a_gap_is_found_across_the_border_of_two_reads(path: Path, shift: int) -> None:
+def test_a_gap_note_is_found_across_two_reads(path: Path, shift: int) -> None:
     gap = talk.note(record.GAP)
     fill = 65_536 - shift - gap.index(record.GAP_MARK) - len(HEADER) - len(talk.said(""))
     path.write_bytes(HEADER + talk.said("x" * fill) + gap)
@@ -133,7 +133,7 @@ def test_a_note_of_a_gap_is_found_across_the_border_of_two_reads(path: Path, shi
 
 
 @pytest.mark.parametrize("before", [0, 3 * 1024 * 1024, 5 * 1024 * 1024, 9 * 1024 * 1024])
-def test_a_long_transcript_is_looked_through_in_steps(path: Path, before: int) -> None:
+def test_a_long_transcript_is_searched_in_steps(path: Path, before: int) -> None:
     path.write_bytes(HEADER + talk.said("x" * before) + talk.said("y" * 4 * 1024 * 1024))
     with reading(path) as opened:
         assert opened.search()
@@ -145,7 +145,7 @@ def test_a_long_transcript_is_looked_through_in_steps(path: Path, before: int) -
 
 @pytest.mark.parametrize("end", [b"", talk.said("torn")[:-1], talk.said("torn")[:-20], b"\n\n", talk.note("opened")])
 @pytest.mark.parametrize("header", [HEADER, HEADER[:-1], b"", b"garbage\n"])
-def test_streamed_messages_are_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
+def test_streams_give_the_same_lines(path: Path, header: bytes, end: bytes) -> None:
     chunks = [talk.said(f" word{number}", at=number) for number in range(2_000)]
     middle = b"".join([talk.prompt("a"), b"\n", talk.said("torn")[:-30], talk.said("glued"), b"\r\n", talk.answer()])
     path.write_bytes(header + b"".join(chunks[:1_000]) + middle + b"".join(chunks[1_000:]) + end)
@@ -168,13 +168,13 @@ def test_streamed_messages_are_the_same_lines(path: Path, header: bytes, end: by
         assert next(opened.streams(start.end, start.number + 1)) == lines[1_501]
 
 
-def test_words_that_look_like_a_gap_are_none(path: Path) -> None:
+def test_text_that_looks_like_a_gap_is_none(path: Path) -> None:
     path.write_bytes(HEADER + talk.said(record.GAP_MARK.decode()) + talk.note("other", of='"type":"gap"'))
     with reading(path) as opened:
         assert opened.is_complete
 
 
-def test_a_gap_that_is_written_while_it_is_read_counts(path: Path) -> None:
+def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
     path.write_bytes(HEADER)
     with reading(path) as opened:
         assert opened.is_complete
@@ -187,7 +187,7 @@ def test_a_gap_that_is_written_while_it_is_read_counts(path: Path) -> None:
 LAST = [talk.prompt("größer"), talk.said("kleiner €")]
 
 
-def test_cut_anywhere_in_its_last_two_lines_it_is_read_up_to_there(path: Path) -> None:
+def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path) -> None:
     start = HEADER + talk.said("one") + talk.said("two")
     data = start + b"".join(LAST)
     ends = [len(start) + len(LAST[0]), len(data)]
@@ -210,7 +210,7 @@ damage = st.sampled_from(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.data())
-def test_every_intact_line_is_read_whatever_the_others_have_become(
+def test_every_intact_line_is_read_between_damaged_ones(
     tmp_path: Path, intact: list[bool], data: st.DataObject
 ) -> None:
     path = tmp_path / "damaged.jsonl"
@@ -221,7 +221,7 @@ def test_every_intact_line_is_read_whatever_the_others_have_become(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(messages, max_size=3), st.data())
-def test_no_damage_at_all_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
+def test_no_damage_makes_reading_raise(tmp_path: Path, said: list[object], data: st.DataObject) -> None:
     path = tmp_path / "damaged.jsonl"
     lines = [talk.message(value, Peer.AGENT) for value in said]
     whole = bytearray(HEADER + b"".join(lines) + talk.note(record.GAP))
@@ -243,7 +243,7 @@ def test_no_damage_at_all_makes_reading_raise(tmp_path: Path, said: list[object]
     assert told(path)[-1] == "more"
 
 
-def test_a_header_whose_id_does_not_fit_the_files_name_is_broken(tmp_path: Path) -> None:
+def test_a_header_with_another_id_than_the_file_name_is_broken(tmp_path: Path) -> None:
     path = tmp_path / f"{file_name(talk.SESSION)}~2.jsonl"
     path.write_bytes(HEADER + talk.said("one"))
     with reading(path) as opened:
@@ -258,6 +258,6 @@ def test_a_header_whose_id_does_not_fit_the_files_name_is_broken(tmp_path: Path)
         assert opened.also == {talk.SESSION, "parent"}
 
 
-def test_entries_glued_to_one_another_and_to_the_header_are_all_read(path: Path) -> None:
+def test_entries_on_one_line_are_all_read(path: Path) -> None:
     path.write_bytes(HEADER[:-1] + talk.said("one")[:-1] + b"\0" + talk.said("two")[:-1] + talk.said("three"))
     assert told(path) == ["one", "two", "three"]

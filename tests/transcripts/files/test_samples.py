@@ -1,4 +1,4 @@
-"""What must be read from each frozen transcript of fixtures/transcripts, by this version and by every later one."""
+"""What this and every later version must read from each transcript in fixtures/transcripts."""
 
 import re
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ ANOTHER_TURN = [
 
 @dataclass(frozen=True)
 class Expected:
-    """``origin`` None: there is no header."""
+    """``origin`` is None if there is no header."""
 
     told: list[str] = field(default_factory=list)
     origin: str | None = RECORDED
@@ -145,7 +145,7 @@ def read(path: Path) -> tuple[Header | None, list[Line], bool]:
 
 
 def in_words(entry: Entry | None) -> str:
-    """Who says what; of a message with text, the text too."""
+    """The sender and kind of an entry, and its text if it has one."""
     if entry is None:
         return DAMAGE
     if entry.note is not None:
@@ -164,7 +164,7 @@ def in_words(entry: Entry | None) -> str:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_is_in_it_is_read(name: str) -> None:
+def test_every_sample_is_read_as_expected(name: str) -> None:
     expected = SAMPLES[name]
     header, lines, complete = read(sample(name))
     assert [in_words(line.entry) for line in lines] == expected.told
@@ -179,7 +179,7 @@ def test_what_is_in_it_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_can_be_gone_on_with_and_nothing_that_was_read_is_lost(tmp_path: Path, name: str) -> None:
+def test_every_sample_can_be_continued_without_loss(tmp_path: Path, name: str) -> None:
     path = tmp_path / "copy.jsonl"
     path.write_bytes(sample(name).read_bytes())
     transcript = Transcript(path)
@@ -189,12 +189,12 @@ def test_it_can_be_gone_on_with_and_nothing_that_was_read_is_lost(tmp_path: Path
     assert [in_words(line.entry) for line in lines] == [*SAMPLES[name].told, "agent agent_message_chunk and on"]
 
 
-def test_a_newer_version_is_a_clear_error() -> None:
+def test_a_newer_version_is_reported_with_what_to_do() -> None:
     with pytest.raises(NewerFormat, match="Upgrade acp-proxy"):
         Reading(sample(NEWER))
 
 
-def test_entries_say_when_and_in_which_run() -> None:
+def test_entries_have_a_time_and_a_run() -> None:
     _, lines, _ = read(sample("two-runs"))
     entries = [line.entry for line in lines if line.entry is not None]
     one, two = "k3f9a1", "zz0000"
@@ -203,7 +203,7 @@ def test_entries_say_when_and_in_which_run() -> None:
     assert entries[0].at == "2026-11-20T09:15:02.123Z"
 
 
-def test_the_exact_bytes_are_read() -> None:
+def test_exact_bytes_are_read() -> None:
     _, lines, _ = read(sample("exact-bytes"))
     assert [line.entry.raw for line in lines if line.entry is not None] == [
         None,
@@ -215,7 +215,7 @@ def test_the_exact_bytes_are_read() -> None:
     ]
 
 
-def test_the_exact_bytes_are_read_also_where_they_are_kept_as_a_string() -> None:
+def test_exact_bytes_kept_as_a_string_are_read() -> None:
     start = (
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"sess-1","update":'
         b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'

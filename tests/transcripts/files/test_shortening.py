@@ -1,4 +1,4 @@
-"""A line too long to be held says the same when it is cut short, in a bounded memory."""
+"""A line that is too long is cut to bounded memory, and keeps its meaning."""
 
 import json
 import random
@@ -24,11 +24,11 @@ from tests.transcripts.talk import answer, info, prompt, said, update
 LARGE = "x" * (2 * LONG)
 IMAGE = {"type": "image", "data": "AAAA" * LONG, "mimeType": "image/png"}
 UNITS = ["x", "é", "\U0001f600", "\\ud83d\\ude00", "\\u00e9", "\\n", '\\"', "\\\\", "\\/"]
-"""Of one string: as they stand in JSON."""
+"""The limit for one string, in bytes of JSON."""
 
 
 def cut(line: bytes, *sizes: int) -> bytes | None:
-    """Fed in pieces of these sizes, one after the other, over and over."""
+    """The line, fed in pieces of these sizes in turn."""
     short, file = Short(), BytesIO(line)
     while True:
         for size in sizes or (len(line),):
@@ -39,19 +39,19 @@ def cut(line: bytes, *sizes: int) -> bytes | None:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Little is kept, so that small lines are long."""
+    """Set low limits, so that short lines count as long."""
     monkeypatch.setattr(shortening, "_KEPT", 20)
     monkeypatch.setattr(shortening, "_MOST", 300)
 
 
 @given(values, st.lists(st.integers(1, 40), min_size=1, max_size=4))
-def test_a_line_without_long_strings_stays_as_it_is_however_it_comes(value: Any, sizes: list[int]) -> None:
+def test_a_line_without_long_strings_is_unchanged(value: Any, sizes: list[int]) -> None:
     line = json.dumps({"value": value}).encode()
     assert cut(line, *sizes) == line
 
 
 @pytest.mark.usefixtures("little")
-def test_a_string_is_cut_between_two_characters_whatever_it_is_made_of() -> None:
+def test_a_long_string_is_cut_between_characters() -> None:
     chance = random.Random(0)
     for _ in range(500):
         text = "".join(chance.choice(UNITS) for _ in range(chance.randrange(40)))
@@ -69,7 +69,7 @@ def test_a_string_is_cut_between_two_characters_whatever_it_is_made_of() -> None
     [{"k": [1] * 1_000}, {"k": [{"a": "b,{"}] * 200}, {str(n): [[]] for n in range(200)}, [["x" * 30, {}]] * 100],
     ids=lambda whole: json.dumps(whole)[:20],
 )
-def test_what_is_long_without_long_strings_ends_behind_a_member_that_is_whole(whole: Any) -> None:
+def test_a_long_line_of_short_values_ends_after_a_whole_member(whole: Any) -> None:
     for size in (1, 7, 1_000):
         found = cut(json.dumps(["first", whole, "last"]).encode(), size)
         assert found is not None
@@ -96,14 +96,14 @@ BROKEN = {
 
 @pytest.mark.usefixtures("little")
 @pytest.mark.parametrize("line", BROKEN.values(), ids=BROKEN.keys())
-def test_a_damaged_line_is_none(line: bytes) -> None:
+def test_a_damaged_line_gives_nothing(line: bytes) -> None:
     for size in (1, 7, 100, 10_000):
         found = cut(line, size)
         assert found is None or record.decode_entry(found) is None
 
 
 @pytest.mark.usefixtures("little")
-def test_memory_does_not_grow_with_the_line() -> None:
+def test_memory_is_bounded_for_any_line() -> None:
     for piece in (b"x" * 65_536, b"\\n" * 32_768, b'","' * 20_000, b"[" * 65_536, b'{"a":' * 10_000):
         short = Short()
         short.feed(b'{"a":"')
@@ -125,9 +125,7 @@ def test_memory_does_not_grow_with_the_line() -> None:
     ids=["images", "words", "said", "dense", "info", "error"],
 )
 @pytest.mark.parametrize("behind", [(), (said("more", at=6), answer(at=7))], ids=["last", "in the middle"])
-def test_a_list_says_the_same_of_a_session_with_a_long_line(
-    tmp_path: Path, line: bytes, behind: tuple[bytes, ...]
-) -> None:
+def test_a_shortened_line_gives_the_same_summary(tmp_path: Path, line: bytes, behind: tuple[bytes, ...]) -> None:
     path = tmp_path / "s.jsonl"
     lines = (prompt("/one"), said("a"), said("b"), line, *behind)
     path.write_bytes(one_file.HEADER + b"".join(lines))
@@ -150,7 +148,7 @@ def test_a_list_says_the_same_of_a_session_with_a_long_line(
     }
 
 
-def test_what_is_intact_in_a_long_damaged_line_counts(tmp_path: Path) -> None:
+def test_intact_parts_of_a_long_damaged_line_count(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(one_file.HEADER + said(LARGE)[:-20] + prompt("intact") + answer())
     with one_file.reading(path) as reading:
@@ -160,7 +158,7 @@ def test_what_is_intact_in_a_long_damaged_line_counts(tmp_path: Path) -> None:
     assert "intact" in str(found[0].value)
 
 
-def test_lines_are_those_of_the_file_and_long_ones_are_cut() -> None:
+def test_only_long_lines_are_cut() -> None:
     lines = [
         b'{"a":1}\n',
         b"{" + b" " * LONG + b'"a":"' + LARGE.encode() + b'"}\n',

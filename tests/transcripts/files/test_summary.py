@@ -1,4 +1,4 @@
-"""What a list says of a session: title, time, counts and ``_meta``, by every rule, folded at once or bit by bit."""
+"""The summary of a session: title, time, counts and ``_meta``, folded at once or step by step."""
 
 import json
 from typing import Any
@@ -50,16 +50,16 @@ def title(*blocks: talk.Block) -> str | None:
         (["1 < 2"], "1 < 2"),
     ],
 )
-def test_the_title_is_the_first_line_that_is_no_command_and_no_context(blocks: list[str], expected: str) -> None:
+def test_the_title_is_the_first_line_that_is_no_command_or_context(blocks: list[str], expected: str) -> None:
     assert title(*blocks) == expected
 
 
-def test_a_later_prompt_gives_the_title_where_the_first_has_only_commands() -> None:
+def test_a_later_prompt_gives_the_title_if_the_first_has_only_commands() -> None:
     lines = [prompt("/login", at=1), answer(at=2), prompt("Fix the login", at=3), prompt("Then this", at=4)]
     assert [summary(*lines[:count]).title for count in range(5)] == [None, "/login", "/login", *["Fix the login"] * 2]
 
 
-def test_without_any_text_the_first_resource_gives_its_name() -> None:
+def test_a_prompt_without_text_is_titled_by_its_first_resource() -> None:
     link = {"type": "resource_link", "name": "login.py", "uri": "file:///home/me/other.py"}
     embedded = {"type": "resource", "resource": {"uri": "file:///home/me/notes.md", "text": "…"}}
     nameless = {"type": "resource_link", "uri": "file:///home/me/project/"}
@@ -73,14 +73,14 @@ def test_without_any_text_the_first_resource_gives_its_name() -> None:
 
 
 @pytest.mark.parametrize("blocks", [[], [""], [" \n\t"], [{"type": "image", "data": "AA"}], [{"type": "text"}], [{}]])
-def test_without_text_or_resource_there_is_no_title(blocks: list[talk.Block]) -> None:
+def test_a_prompt_without_text_or_resource_has_no_title(blocks: list[talk.Block]) -> None:
     assert title(*blocks) is None
 
 
 @pytest.mark.parametrize(
     "blocks", [None, "Fix", 7, {"text": "Fix"}, [7, None, ["x"], "Fix"], [{"type": "text", "text": 7}]]
 )
-def test_a_prompt_of_the_wrong_shape_has_no_title_and_is_counted(blocks: object) -> None:
+def test_a_malformed_prompt_has_no_title_and_is_counted(blocks: object) -> None:
     found = summary(talk.message({"method": "session/prompt", "params": {"prompt": blocks}}, Peer.CLIENT))
     assert (found.title, found.prompts) == (None, 1)
 
@@ -98,11 +98,11 @@ def test_a_prompt_of_the_wrong_shape_has_no_title_and_is_counted(blocks: object)
         (" " * 5000 + "Fix", "Fix"),
     ],
 )
-def test_white_space_is_folded_and_control_characters_are_dropped(text: str, expected: str) -> None:
+def test_white_space_is_collapsed_and_control_characters_are_removed(text: str, expected: str) -> None:
     assert title(text) == expected
 
 
-def test_what_is_left_of_a_line_decides_whether_it_is_a_command() -> None:
+def test_a_line_is_cleaned_before_it_is_classified() -> None:
     assert title("\x1b/review", "Fix") == "Fix"
     assert title("\x07 \x1b", "Fix") == "Fix"
 
@@ -110,7 +110,7 @@ def test_what_is_left_of_a_line_decides_whether_it_is_a_command() -> None:
 # Its length.
 
 
-def test_a_title_of_120_characters_is_kept_and_a_longer_one_is_cut_at_a_word() -> None:
+def test_a_title_longer_than_120_characters_is_cut_at_a_word() -> None:
     assert title("x" * 120) == "x" * 120
     cut = title("word " * 60)
     assert cut is not None
@@ -118,13 +118,13 @@ def test_a_title_of_120_characters_is_kept_and_a_longer_one_is_cut_at_a_word() -
     assert set(cut.removesuffix("…").split(" ")) == {"word"}
 
 
-def test_a_word_that_is_too_long_is_cut_in_itself() -> None:
+def test_a_very_long_word_is_cut() -> None:
     assert title("x" * 121) == "x" * 119 + "…"
     assert title("ab " + "x" * 200) == "ab " + "x" * 116 + "…"
 
 
 @given(texts | st.text(st.sampled_from("ab \n\t/<\x1b\u2028é"), max_size=400), st.integers(20, 130))
-def test_a_title_is_one_printable_line_of_at_most_its_length(text: str, length: int) -> None:
+def test_a_title_is_one_printable_line_of_bounded_length(text: str, length: int) -> None:
     found = cleaned(text, length)
     if found is not None:
         assert 0 < len(found) <= length
@@ -134,34 +134,34 @@ def test_a_title_is_one_printable_line_of_at_most_its_length(text: str, length: 
 
 
 @pytest.mark.parametrize("value", [None, 7, True, ["x"], {"x": 1}, "", " \n", "\x1b"])
-def test_what_is_no_text_or_empty_is_no_title(value: object) -> None:
+def test_an_empty_or_invalid_title_is_none(value: object) -> None:
     assert cleaned(value, 120) is None
 
 
 # The agent's title.
 
 
-def test_the_agents_last_title_goes_before_the_prompts() -> None:
+def test_the_agents_last_title_wins_over_the_prompts() -> None:
     lines = [prompt("Fix it", at=1), info(at=2, title="Login"), info(at=3, title="Login, umlauts"), prompt("x", at=4)]
     assert [summary(*lines[:count]).title for count in range(1, 5)] == ["Fix it", "Login", *["Login, umlauts"] * 2]
 
 
-def test_null_clears_the_agents_title_and_absence_does_not() -> None:
+def test_only_null_clears_the_agents_title() -> None:
     lines = [prompt("Fix it"), info(title="Login"), info(updatedAt=AGENTS_TIME), info(title=None)]
     assert [summary(*lines[:count]).title for count in (2, 3, 4)] == ["Login", "Login", "Fix it"]
 
 
 @pytest.mark.parametrize("empty", ["", "  \n", "\x07"])
-def test_an_empty_title_of_the_agent_falls_back(empty: str) -> None:
+def test_an_empty_title_of_the_agent_falls_back_to_the_prompts(empty: str) -> None:
     assert summary(prompt("Fix it"), info(title=empty)).title == "Fix it"
 
 
 @pytest.mark.parametrize("wrong", [7, True, ["x"], {"x": 1}])
-def test_a_title_that_is_no_text_is_ignored(wrong: object) -> None:
+def test_an_invalid_title_of_the_agent_is_ignored(wrong: object) -> None:
     assert summary(prompt("Fix it"), info(title="Login"), info(title=wrong)).title == "Login"
 
 
-def test_the_agents_title_is_cleaned_and_cut_at_500() -> None:
+def test_the_agents_title_is_cleaned_and_cut_at_500_characters() -> None:
     assert summary(info(title="a\x1b[0m  b\nc")).title == "a[0m b c"
     assert summary(info(title="x" * 500)).title == "x" * 500
     cut = summary(info(title="word " * 200)).title
@@ -174,7 +174,7 @@ def test_the_agents_title_is_cleaned_and_cut_at_500() -> None:
 # The time.
 
 
-def test_the_time_is_that_of_the_last_activity() -> None:
+def test_the_time_is_the_last_activity() -> None:
     lines = [
         prompt("x", at=1),
         said("a", at=2),
@@ -203,24 +203,24 @@ def test_the_time_is_that_of_the_last_activity() -> None:
         talk.message({"id": 1, "result": {}}, Peer.AGENT, "session/set_mode", at=9),
     ],
 )
-def test_how_things_stand_is_no_activity(line: bytes) -> None:
+def test_updates_of_the_state_are_no_activity(line: bytes) -> None:
     assert summary(prompt("x", at=1), line).updated == talk.time(1)
 
 
-def test_the_agents_own_time_counts_until_the_next_prompt_in_our_form() -> None:
+def test_the_agents_time_counts_until_the_next_prompt() -> None:
     lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), said("a", at=3), answer(at=4), prompt("y", at=5)]
     times = [summary(*lines[:count]).updated for count in (2, 3, 4, 5)]
     assert times == [OUR_FORM_OF_IT] * 3 + [talk.time(5)]
     assert summary(*lines, info(at=6, updatedAt="2030-01-01")).updated == "2030-01-01T00:00:00.000Z"
 
 
-def test_null_clears_the_agents_time_and_absence_does_not() -> None:
+def test_only_null_clears_the_agents_time() -> None:
     lines = [prompt("x", at=1), info(at=2, updatedAt=AGENTS_TIME), info(at=3, title="x"), info(at=4, updatedAt=None)]
     assert [summary(*lines[:count]).updated for count in (3, 4)] == [OUR_FORM_OF_IT, talk.time(1)]
 
 
 @pytest.mark.parametrize("wrong", ["yesterday", "", 1795166102, True, [AGENTS_TIME], {}])
-def test_what_is_no_time_is_ignored(wrong: object) -> None:
+def test_an_invalid_time_is_ignored(wrong: object) -> None:
     assert summary(prompt("x", at=1), info(updatedAt=wrong)).updated == talk.time(1)
     assert summary(prompt("x", at=1), info(updatedAt=AGENTS_TIME), info(updatedAt=wrong)).updated == OUR_FORM_OF_IT
 
@@ -246,15 +246,15 @@ def test_what_is_no_time_is_ignored(wrong: object) -> None:
         ([{"a": 1}, "wrong", 7, ["wrong"], True], {"a": 1}),
     ],
 )
-def test_meta_is_merged_into_what_was(updates: list[object], expected: dict[str, object]) -> None:
+def test_meta_is_merged(updates: list[object], expected: dict[str, object]) -> None:
     assert summary(*(info(_meta=meta) for meta in updates)).meta == expected
 
 
-def test_an_update_without_meta_leaves_it() -> None:
+def test_an_update_without_meta_keeps_it() -> None:
     assert summary(info(_meta={"a": 1}), info(title="x"), prompt("x"), answer()).meta == {"a": 1}
 
 
-def test_only_session_info_brings_meta() -> None:
+def test_only_session_info_updates_change_meta() -> None:
     assert summary(update("agent_message_chunk", _meta={"a": 1}), update("plan", _meta={"b": 1})).meta == {}
 
 
@@ -264,7 +264,7 @@ nested = st.dictionaries(
 
 
 @given(nested, nested)
-def test_merging_is_the_same_twice_and_leaves_what_it_was_given(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_merging_is_idempotent_and_keeps_its_argument(old: dict[str, Any], new: dict[str, Any]) -> None:
     before, once = json.dumps(new), json.loads(json.dumps(old))
     merge(once, new)
     twice = json.loads(json.dumps(once))
@@ -277,7 +277,7 @@ def test_merging_is_the_same_twice_and_leaves_what_it_was_given(old: dict[str, A
 
 @pytest.mark.parametrize("depth", [100, 500, 960, 1010])
 @pytest.mark.parametrize(("opening", "closing"), [(b'{"a":', b"}"), (b"[", b"]")], ids=["objects", "arrays"])
-def test_meta_that_is_nested_beyond_all_sense_does_no_harm(opening: bytes, closing: bytes, depth: int) -> None:
+def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: int) -> None:
     raw = b'{"method":"session/update","params":{"update":{"sessionUpdate":"session_info_update","_meta":{"b":%s}}}}'
     nested_meta = raw % (opening * depth + b"1" + closing * depth)
     line = record.encode_message(talk.time(1), talk.RUN, Peer.AGENT, nested_meta)
@@ -287,7 +287,7 @@ def test_meta_that_is_nested_beyond_all_sense_does_no_harm(opening: bytes, closi
     assert Summary.restored(json.loads(json.dumps(found.state()))) == found
 
 
-def test_meta_that_would_grow_beyond_the_limit_is_left_out_and_what_was_stays() -> None:
+def test_meta_beyond_the_limit_is_ignored() -> None:
     large = {f"key {number}": "x" * 1000 for number in range(60)}
     found = summary(info(_meta=large), info(_meta={"more": "x" * 10_000}), info(_meta={"small": 1}), prompt("x"))
     assert found.meta == {**large, "small": 1}
@@ -297,7 +297,7 @@ def test_meta_that_would_grow_beyond_the_limit_is_left_out_and_what_was_stays() 
 
 
 def heard(text: str, *, at: int = 0) -> bytes:
-    """The user's words, as an agent tells them."""
+    """A chunk of the user's message as an agent sends it."""
     return update("user_message_chunk", at=at, content={"type": "text", "text": text})
 
 
@@ -306,7 +306,7 @@ EARLIER = [heard("<context>"), heard("Fix it"), said("a"), said("b"), heard("and
 
 
 @pytest.mark.parametrize("header", [IMPORTED, talk.header(), talk.header(origin=record.PARTIAL)])
-def test_what_an_agent_tells_before_the_first_prompt_has_turns_and_gives_a_title(header: record.Header) -> None:
+def test_a_replay_before_the_first_prompt_has_turns_and_a_title(header: record.Header) -> None:
     found = summary(*EARLIER, header=header)
     assert (found.prompts, found.replies, found.title) == (2, 2, "Fix it")
     prompted = [prompt("Go on", at=9), heard("Go on", at=9), said("d", at=9), answer(at=9), heard("late", at=9)]
@@ -314,21 +314,21 @@ def test_what_an_agent_tells_before_the_first_prompt_has_turns_and_gives_a_title
     assert (found.prompts, found.replies, found.title) == (3, 3, "Fix it")
 
 
-def test_words_of_the_agent_alone_are_a_turn_only_where_they_are_an_earlier_conversation() -> None:
+def test_agent_messages_alone_are_a_turn_only_in_an_imported_session() -> None:
     assert summary(said("hello"), header=IMPORTED).prompts == 1
     assert summary(said("hello"), heard("Fix it"), header=IMPORTED).prompts == 2
     assert summary(info(title="x"), note("opened", method="session/load"), header=IMPORTED).prompts == 0
     assert summary(said("hello")).prompts == 0
 
 
-def test_a_session_that_nobody_has_opened_has_no_turn_whatever_an_agent_says_of_it() -> None:
+def test_a_session_that_was_never_opened_has_no_turn() -> None:
     unopened = talk.header(cwd=None, origin=record.PARTIAL)
     assert summary(*EARLIER, header=unopened).prompts == 0
     opened = note("opened", method="session/load", cwd="/project")
     assert summary(opened, *EARLIER, header=unopened).prompts == 2
 
 
-def test_messages_are_prompts_and_turns_in_which_the_agent_said_something() -> None:
+def test_replies_are_turns_in_which_the_agent_said_something() -> None:
     lines = [
         prompt("one", at=1),
         said("a", at=2),
@@ -361,20 +361,20 @@ def test_messages_are_prompts_and_turns_in_which_the_agent_said_something() -> N
         talk.message({"method": "session/update", "params": {"update": {"sessionUpdate": "plan"}}}, Peer.CLIENT),
     ],
 )
-def test_what_is_not_the_agents_word_in_the_conversation_is_no_reply(line: bytes) -> None:
+def test_other_messages_are_no_reply(line: bytes) -> None:
     found = summary(prompt("one"), line)
     assert (found.prompts, found.replies) == (1, 0)
 
 
-def test_what_comes_late_counts_to_the_turn_before() -> None:
+def test_late_messages_belong_to_the_turn_before() -> None:
     assert summary(prompt("one"), answer(), said("late")).replies == 1
     assert summary(prompt("one"), said("a"), answer(), said("late")).replies == 1
 
 
-# Errors, and turns without an end.
+# Errors, and open turns.
 
 
-def test_a_prompt_that_ends_in_an_error_or_a_crash_is_an_error_for_good() -> None:
+def test_a_failed_prompt_marks_the_session_as_failed_for_good() -> None:
     assert not summary(prompt("x"), answer()).failed
     assert not summary(prompt("x"), answer(error=None)).failed
     assert summary(prompt("x"), answer(error={"code": -32000})).failed
@@ -382,12 +382,12 @@ def test_a_prompt_that_ends_in_an_error_or_a_crash_is_an_error_for_good() -> Non
     assert summary(prompt("x"), answer(error={}), prompt("y"), answer()).failed
 
 
-def test_an_error_in_answer_to_something_else_is_none() -> None:
+def test_an_error_of_another_request_is_no_failure() -> None:
     assert not summary(talk.message({"id": 1, "error": {"code": 1}}, Peer.AGENT, "session/set_mode")).failed
     assert not summary(talk.message({"id": 1, "error": {"code": 1}}, Peer.CLIENT, "session/prompt")).failed
 
 
-def test_turns_without_an_end_are_known_by_their_run() -> None:
+def test_open_turns_are_counted_by_run() -> None:
     lines = [prompt("one"), prompt("two", run=OTHER), prompt("three", run=OTHER), answer(run=OTHER), answer(), answer()]
     open_runs = [summary(*lines[:count]).open for count in range(7)]
     assert open_runs == [
@@ -402,10 +402,10 @@ def test_turns_without_an_end_are_known_by_their_run() -> None:
     assert summary(*lines, note("failed", run=OTHER)).open == {}
 
 
-# Where it is.
+# The directory.
 
 
-def test_the_directory_is_that_of_the_header_until_another_opening_names_one() -> None:
+def test_a_later_opening_changes_the_directory() -> None:
     header = talk.header(cwd=None, more=("/more",))
     assert (summary(header=header).cwd, summary(header=header).directories) == (None, ["/more"])
     opened = note("opened", method="session/resume", cwd="/project", additionalDirectories=["/a"])
@@ -415,13 +415,13 @@ def test_the_directory_is_that_of_the_header_until_another_opening_names_one() -
     assert (later.cwd, later.directories) == ("/project", [])
 
 
-def test_gaps_are_counted_and_unknown_notes_are_ignored() -> None:
+def test_gaps_are_counted_and_unknown_notes_ignored() -> None:
     found = summary(note("gap"), note("handover"), note(""), note("gap"))
     assert found.gaps == 2
     assert found == summary(note("gap"), note("gap"))
 
 
-# Bit by bit.
+# Step by step.
 
 moments = st.integers(0, 100)
 runs = st.sampled_from([talk.RUN, OTHER])
@@ -464,7 +464,7 @@ entries: st.SearchStrategy[bytes] = st.one_of(
 
 
 @given(st.lists(entries, max_size=12), st.data())
-def test_folding_in_two_parts_through_what_is_kept_is_folding_at_once(lines: list[bytes], data: st.DataObject) -> None:
+def test_folding_can_continue_from_a_saved_state(lines: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(lines)))
     kept = json.dumps(summary(*lines[:cut]).state())
     later = Summary.restored(json.loads(kept))
@@ -474,7 +474,7 @@ def test_folding_in_two_parts_through_what_is_kept_is_folding_at_once(lines: lis
 
 
 @given(st.lists(entries, max_size=8))
-def test_whatever_is_said_the_summary_can_be_told(lines: list[bytes]) -> None:
+def test_any_entries_give_a_valid_summary(lines: list[bytes]) -> None:
     found = summary(*lines)
     assert found.title is None or (found.title and found.title.isprintable() and len(found.title) <= 500)
     assert found.updated is not None
@@ -484,5 +484,5 @@ def test_whatever_is_said_the_summary_can_be_told(lines: list[bytes]) -> None:
     json.dumps(found.meta).encode()
 
 
-def test_keys_of_a_state_that_this_version_does_not_know_are_ignored() -> None:
+def test_unknown_keys_of_a_saved_state_are_ignored() -> None:
     assert Summary.restored(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))

@@ -1,4 +1,4 @@
-"""The index is brought up to date before it is asked; whatever happened to its file, the answer is the same."""
+"""The index is updated before it is queried, and rebuilt if its file is unusable."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ def transcript(root: Path, session: str, agent: str = AGENT) -> Path:
 
 
 def in_file(root: Path) -> list[str]:
-    """The sessions that the index has on disk, seen from outside."""
+    """The sessions in the index file, read by another connection."""
     database = sqlite3.connect(f"file:{root / 'index.sqlite3'}?mode=ro", uri=True)
     try:
         rows = database.execute("SELECT session FROM transcripts ORDER BY session").fetchall()
@@ -58,9 +58,7 @@ def in_file(root: Path) -> list[str]:
 # Marks.
 
 
-def test_a_transcript_that_was_written_and_marked_and_never_indexed_is_in_the_next_page(
-    store: Both, root: Path
-) -> None:
+def test_an_unindexed_transcript_is_in_the_next_list(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "before")
     assert listed(store) == ["before"]
     talk.keep(store, AGENT, "killed", at=1)
@@ -69,7 +67,7 @@ def test_a_transcript_that_was_written_and_marked_and_never_indexed_is_in_the_ne
     assert marks(root) == set()
 
 
-def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: Both, root: Path) -> None:
+def test_a_mark_updates_a_known_session(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "a", at=1)
     talk.keep(store, AGENT, "b", at=2)
     assert listed(store) == ["b", "a"]
@@ -78,10 +76,10 @@ def test_a_turn_that_goes_on_in_a_known_transcript_is_seen_by_its_mark(store: Bo
 
 
 @pytest.mark.parametrize("soft", [False, True])
-def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
+def test_a_session_deleted_during_indexing_has_no_row(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
-    """Also where only its file says so: its id belongs to a newer session."""
+    """Even if only its file says so, because its id belongs to a newer session."""
     talk.keep(store, AGENT, "s", prompt("a secret", session="s"), answer())
     talk.keep(store, AGENT, "s", at=1)
     [_, older] = store.sessions()
@@ -99,7 +97,7 @@ def test_what_is_deleted_while_another_process_brings_it_in_has_no_row(
     assert not any(b"secret" in path.read_bytes() for path in root.glob("index.sqlite3*"))
 
 
-def test_what_is_compressed_while_it_is_brought_in_is_what_the_index_says(
+def test_a_transcript_compressed_during_indexing_is_indexed_correctly(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s", prompt("hello", session="s"), answer())
@@ -121,25 +119,23 @@ def test_what_is_compressed_while_it_is_brought_in_is_what_the_index_says(
     assert list(store.verify()) == []
 
 
-def test_what_lives_again_while_it_is_forgotten_is_listed_also_where_others_read_the_index(
-    store: Both, root: Path
-) -> None:
+def test_a_session_revived_while_it_is_forgotten_is_listed(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     with closing(sqlite3.connect(root / "index.sqlite3", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM transcripts").fetchone()
-        store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
+        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert listed(store) == ["s"]
     assert marks(root) == set()
 
 
 class Killed(BaseException):
-    """Nothing that would come next is done."""
+    """Raised in place of a kill."""
 
 
 @pytest.mark.usefixtures("settled")
-def test_who_is_killed_when_it_has_taken_the_row_of_what_lives_again_leaves_it_in_the_next_list(
+def test_a_kill_after_the_removal_of_a_row_loses_no_revived_session(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -152,17 +148,17 @@ def test_who_is_killed_when_it_has_taken_the_row_of_what_lives_again_leaves_it_i
 
     monkeypatch.setattr(index_module.Index, "remove", killed)
     with pytest.raises(Killed):
-        store.forget(AGENT, "s")  # as who deleted it does, after another process has restored it
+        store.forget(AGENT, "s")  # like the process that deleted it, after another one has restored it
     assert in_file(root) == []
     monkeypatch.setattr(index_module.Index, "remove", remove)
     assert listed(Both(root)) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_row_that_another_process_takes_away_before_its_mark_goes_comes_back(
+def test_a_row_removed_by_another_process_before_its_mark_comes_back(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session lives again and is brought in, while who deleted it has only now come to forgetting it."""
+    """A session is revived and indexed before the process that deleted it forgets it."""
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     talk.keep(store, AGENT, "s", prompt("more"), answer(), fresh=False)
@@ -180,16 +176,14 @@ def test_a_row_that_another_process_takes_away_before_its_mark_goes_comes_back(
 
 
 @pytest.mark.usefixtures("settled")
-def test_who_is_killed_while_it_takes_a_mark_away_leaves_it(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_during_the_removal_of_a_mark_keeps_it(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     talk.keep(store, AGENT, "s", prompt("more", at=1), answer(at=1), fresh=False)
 
     def killed(reading: Reading) -> None:
         talk.keep(Both(root), AGENT, "s", prompt("and more", at=2), answer(at=2), fresh=False)
-        (root / "unindexed" / AGENT / file_name("s")).unlink()  # it was marked before it was written
+        (root / "unindexed" / AGENT / file_name("s")).unlink()  # the mark came before the entries
         raise Killed
 
     measure = Reading.measure
@@ -201,7 +195,7 @@ def test_who_is_killed_while_it_takes_a_mark_away_leaves_it(
     assert marks(root) == set()
 
 
-def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
+def test_a_session_restored_during_a_list_is_in_the_next_list(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -222,7 +216,7 @@ def test_what_is_restored_while_another_process_lists_is_in_the_next_list(
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_grows_in_its_place_is_not_looked_at_without_a_mark(
+def test_a_transcript_that_grows_is_read_only_with_a_mark(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "a", at=1)
@@ -236,7 +230,7 @@ def test_what_grows_in_its_place_is_not_looked_at_without_a_mark(
     assert listed(store) == ["b", "a"]
 
 
-def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Both, root: Path) -> None:
+def test_an_open_turn_keeps_its_mark(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s", prompt("x", at=1))
     for _ in range(2):
         assert listed(store) == ["s"]
@@ -249,7 +243,7 @@ def test_a_turn_without_an_answer_keeps_its_mark_until_it_has_one(store: Both, r
     assert marks(root) == set()
 
 
-def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minute(store: Both, root: Path) -> None:
+def test_a_replay_keeps_its_mark_for_a_minute(store: Both, root: Path) -> None:
     transcript_of = store.begin(AGENT, talk.header("s", origin=record.IMPORTED), fresh=False)
     store.mark(AGENT, "s")
     transcript_of.append(said("one"))
@@ -264,7 +258,7 @@ def test_what_an_agent_tells_keeps_its_mark_until_that_has_been_over_for_a_minut
     assert store.sessions()[0].size == transcript(root, "s").stat().st_size
 
 
-def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: Both, root: Path) -> None:
+def test_an_open_turn_keeps_its_mark_for_a_day(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s", prompt("x"))
     written = transcript(root, "s").stat().st_mtime
     os.utime(transcript(root, "s"), (written - DAY + 600, written - DAY + 600))
@@ -275,7 +269,7 @@ def test_a_turn_that_has_had_no_answer_for_a_day_is_waited_for_no_longer(store: 
     assert marks(root) == set()
 
 
-def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Both, root: Path) -> None:
+def test_a_mark_without_a_transcript_is_removed_with_its_session(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     store.mark(AGENT, "s")
@@ -285,7 +279,7 @@ def test_a_mark_without_a_transcript_goes_and_so_does_its_session(store: Both, r
     assert marks(root) == set()
 
 
-def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Both, root: Path) -> None:
+def test_an_unreadable_transcript_stays_marked_and_hides_no_other(store: Both, root: Path) -> None:
     for session in ("newer", "a directory", "intact"):
         talk.keep(store, AGENT, session)
     transcript(root, "newer").write_bytes(b'{"acp-transcript":2}\n')
@@ -295,7 +289,7 @@ def test_what_cannot_be_read_stays_marked_and_hides_nothing_else(store: Both, ro
     assert marks(root) == {file_name("newer"), file_name("a directory")}
 
 
-def test_a_transcript_on_a_bad_sector_hides_no_other(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_io_error_hides_no_other_session(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk.keep(store, AGENT, "intact", at=1)
     talk.keep(store, AGENT, "bad", *(said("x" * 1000) for _ in range(200)))
     bad, read = transcript(root, "bad").stat().st_ino, os.pread
@@ -311,10 +305,10 @@ def test_a_transcript_on_a_bad_sector_hides_no_other(store: Both, root: Path, mo
     assert marks(root) == {file_name("bad")}
 
 
-def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_does(store: Both, root: Path) -> None:
+def test_a_list_reads_only_the_marks_of_its_agent(store: Both, root: Path) -> None:
     talk.keep(store, "one", "a")
     talk.keep(store, "two", "b")
-    assert listed(store, "one") == ["a"]  # the first time everything is brought in
+    assert listed(store, "one") == ["a"]  # the first list indexes everything
     talk.keep(store, "two", "c", at=1)
     assert listed(store, "one") == ["a"]
     assert marks(root) == {file_name("c")}
@@ -325,16 +319,14 @@ def test_one_agents_list_does_not_look_at_anothers_marks_and_the_list_of_all_doe
 @pytest.mark.parametrize(
     "damage", [b"\xff garbage \xff\n", b"\0" * 512 + b"\n", b'{"at":"2026-11-20T09:15:02.\xff23Z",']
 )
-def test_a_damaged_transcript_hides_no_other_and_is_listed_by_what_is_intact(
-    store: Both, root: Path, damage: bytes
-) -> None:
+def test_a_damaged_transcript_is_listed_and_hides_no_other(store: Both, root: Path, damage: bytes) -> None:
     talk.keep(store, AGENT, "intact", at=1)
     talk.keep(store, AGENT, "damaged", prompt("x", at=2), damage, answer(at=3).replace(b"Z", b"\xff"), answer(at=4))
     assert listed(store) == ["damaged", "intact"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such locks are not given up there")
-def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log_away(store: Both, root: Path) -> None:
+def test_checking_the_index_keeps_its_log_for_other_processes(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "a")
     assert listed(store) == ["a"]
     assert list(store.verify()) == []
@@ -349,19 +341,19 @@ def test_who_looks_at_the_index_s_file_keeps_other_processes_from_taking_its_log
     assert list(store.verify()) == []
 
 
-# A file that cannot be trusted.
+# A broken file.
 
 
 @pytest.fixture
 def full(store: Both, root: Path) -> Iterator[Both]:
-    """Three sessions, one of them deleted; all indexed."""
+    """Three indexed sessions, one of them deleted."""
     for at, session in enumerate(("a", "b", "deleted")):
         talk.keep(store, AGENT, session, at=at)
     assert listed(store) == ["deleted", "b", "a"]
     store.delete(AGENT, "deleted")
     store.forget(AGENT, "deleted")
     yield store
-    assert listed(store) == ["b", "a"]  # also by the one that had it open
+    assert listed(store) == ["b", "a"]  # also in the process that has the index open
 
 
 def missing(index: Path) -> None:
@@ -384,7 +376,7 @@ def garbage(index: Path) -> None:
 
 
 def garbage_inside(index: Path) -> None:
-    """As a disk leaves it: the beginning is intact."""
+    """Damage by a disk: the beginning is intact."""
     data = bytearray(whole(index))
     data[200:] = b"\xa5" * (len(data) - 200)
     index.write_bytes(data)
@@ -424,7 +416,7 @@ def a_row_that_is_no_json(index: Path) -> None:
 
 
 def whole(index: Path) -> bytes:
-    """The file with its log brought in."""
+    """The file's bytes, including its log."""
     edit(index, "PRAGMA wal_checkpoint(TRUNCATE)")
     return index.read_bytes()
 
@@ -451,7 +443,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_an_index_that_cannot_be_trusted_is_made_anew_and_deleted_sessions_stay_deleted(
+def test_a_broken_index_is_rebuilt_and_deleted_sessions_stay_deleted(
     full: Both, root: Path, break_it: Callable[[Path], None]
 ) -> None:
     break_it(root / "index.sqlite3")
@@ -460,12 +452,12 @@ def test_an_index_that_cannot_be_trusted_is_made_anew_and_deleted_sessions_stay_
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_also_by_the_process_that_has_it_open(full: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+def test_a_broken_open_index_is_rebuilt(full: Both, root: Path, break_it: Callable[[Path], None]) -> None:
     break_it(root / "index.sqlite3")
     assert listed(full) == ["b", "a"]
 
 
-def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Both, root: Path) -> None:
+def test_rebuilding_an_index_reports_its_progress(full: Both, root: Path) -> None:
     told: list[tuple[int, int]] = []
     missing(root / "index.sqlite3")
     store = Both(root)
@@ -476,7 +468,7 @@ def test_how_much_of_an_index_that_is_made_anew_is_there_is_told(full: Both, roo
     assert told == [(0, 2)]
 
 
-def test_an_index_that_is_cut_anywhere_is_made_anew(full: Both, root: Path, tmp_path: Path) -> None:
+def test_an_index_cut_at_any_size_is_rebuilt(full: Both, root: Path, tmp_path: Path) -> None:
     index = root / "index.sqlite3"
     data = whole(index)
     for size in (0, 1, 15, 16, 99, 100, 511, 4095, 4096, 4097, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
@@ -487,7 +479,7 @@ def test_an_index_that_is_cut_anywhere_is_made_anew(full: Both, root: Path, tmp_
         assert [row.session for row in Both(copy).sessions()] == ["b", "a"]
 
 
-def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_back(full: Both, root: Path) -> None:
+def test_a_half_deleted_session_never_comes_back(full: Both, root: Path) -> None:
     kept = transcript(root, "a").read_bytes()
     full.delete(AGENT, "a")
     transcript(root, "a").write_bytes(kept)  # as if killed between the two steps
@@ -499,7 +491,7 @@ def test_a_session_that_was_marked_as_deleted_and_not_yet_removed_never_comes_ba
     talk.keep(full, AGENT, "a", at=0)
 
 
-def test_nor_when_it_was_in_the_middle_of_a_turn(full: Both, root: Path) -> None:
+def test_a_session_half_deleted_during_a_turn_never_comes_back(full: Both, root: Path) -> None:
     going_on = full.begin(AGENT, talk.header("a"), fresh=False)
     full.mark(AGENT, "a")
     going_on.append(prompt("x", at=5, session="a"))
@@ -515,7 +507,7 @@ def test_nor_when_it_was_in_the_middle_of_a_turn(full: Both, root: Path) -> None
 
 
 def cut_short(store: Both, root: Path, session: str) -> Path:
-    """A delete that was killed between the journal and the transcript."""
+    """A delete that was killed between the journal and the transcript. The transcript's path."""
     path = transcript(root, session)
     kept = path.read_bytes()
     store.delete(AGENT, session)
@@ -523,9 +515,7 @@ def cut_short(store: Both, root: Path, session: str) -> Path:
     return path
 
 
-def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_that_one_left(
-    full: Both, root: Path
-) -> None:
+def test_a_list_does_not_wait_for_a_delete_and_the_next_one_finishes_it(full: Both, root: Path) -> None:
     path = cut_short(full, root, "a")
     other = Both(root)
     with Journal(root / "transcripts" / AGENT / "state.jsonl").alone():
@@ -536,7 +526,7 @@ def test_who_lists_waits_for_nobody_who_deletes_and_the_next_list_finishes_what_
     talk.keep(full, AGENT, "a", at=0)
 
 
-def test_a_store_that_is_only_read_hides_what_a_crash_left_of_a_delete_and_leaves_it_there(
+def test_a_read_only_store_hides_a_half_deleted_session(
     full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = cut_short(full, root, "a")
@@ -554,7 +544,7 @@ def test_a_store_that_is_only_read_hides_what_a_crash_left_of_a_delete_and_leave
     talk.keep(full, AGENT, "a", at=0)
 
 
-def test_a_session_that_lives_again_is_not_taken_for_the_rest_of_a_delete(full: Both, root: Path) -> None:
+def test_a_revived_session_is_not_a_half_deleted_one(full: Both, root: Path) -> None:
     full.delete(AGENT, "a")
     other = Both(root)
     assert listed(other) == ["b"]
@@ -566,7 +556,7 @@ def stored(root: Path) -> bytes:
     return b"".join(data for _, data in contents(root))
 
 
-def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that(
+def test_a_log_read_by_another_process_is_cleared_by_the_next_list(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_CLEARING_MS", 1)
@@ -587,11 +577,11 @@ def test_a_log_that_another_process_reads_is_cleared_by_the_next_list_after_that
     reader.close()
 
 
-def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_list(
+def test_the_next_list_removes_the_rows_that_a_delete_could_not(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
-    for _ in range(2):  # the second has the id of the first, which is set aside
+    for _ in range(2):  # the second supersedes the first
         talk.keep(store, AGENT, "s", prompt("a secret of the user"), answer())
     store = Both(root)
     new, old = store.sessions()
@@ -607,7 +597,7 @@ def test_what_the_index_could_not_be_told_of_a_delete_it_learns_with_the_next_li
     assert marks(root) == set()
 
 
-def test_an_index_that_is_locked_is_waited_for_once_and_not_at_every_turns_end(
+def test_a_locked_index_is_not_waited_for_at_every_turn(
     full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
@@ -625,14 +615,14 @@ def test_an_index_that_is_locked_is_waited_for_once_and_not_at_every_turns_end(
     full.delete(AGENT, "new")
 
 
-def test_a_directory_in_its_place_is_left_there_and_does_not_matter(full: Both, root: Path) -> None:
+def test_a_directory_in_place_of_the_index_stays_and_lists_work(full: Both, root: Path) -> None:
     missing(root / "index.sqlite3")
     (root / "index.sqlite3").mkdir()
     talk.keep(full, AGENT, "unseen", at=5)
     for _ in range(2):
         assert listed(full) == ["unseen", "b", "a"]
         assert listed(Both(root)) == ["unseen", "b", "a"]
-    assert marks(root) == {file_name("unseen")}  # nothing has been put where it lasts
+    assert marks(root) == {file_name("unseen")}  # nothing was written to a lasting index
     full.delete(AGENT, "unseen")
     (root / "index.sqlite3").rmdir()
 
@@ -648,9 +638,7 @@ def locked(path: Path) -> Iterator[None]:
         database.close()
 
 
-def test_an_index_that_another_process_has_locked_is_done_without(
-    full: Both, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_works_without_a_locked_index(full: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     before = (root / "index.sqlite3").stat().st_ino
     impatient = Both(root)
@@ -666,20 +654,20 @@ def test_an_index_that_another_process_has_locked_is_done_without(
     full.delete(AGENT, "new")
 
 
-def test_while_others_write_to_the_index_only_what_is_marked_is_read_anew(
+def test_with_a_locked_index_only_marked_transcripts_are_read(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     talk.keep(store, AGENT, "old")
     assert listed(store) == ["old"]
     [path] = root.glob("transcripts/*/old-*.jsonl")
-    path.write_bytes(b"x" * path.stat().st_size)  # without a mark: who reads all transcripts does not find it
+    path.write_bytes(b"x" * path.stat().st_size)  # unmarked: reading every transcript would not find the session
     talk.keep(store, AGENT, "new", at=5)
     with locked(root / "index.sqlite3"):
         assert listed(Both(root)) == ["new", "old"]
 
 
-def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Both, root: Path) -> None:
+def test_a_list_works_if_the_disk_has_no_room_for_the_index(store: Both, root: Path) -> None:
     for number in range(60):
         talk.keep(store, AGENT, f"s{number:02}", prompt("x" * 200, at=number), answer(at=number))
     expected = [f"s{number:02}" for number in range(59, -1, -1)]
@@ -689,7 +677,7 @@ def test_an_index_for_which_the_disk_has_no_room_is_done_without(store: Both, ro
     assert marks(root) == set()
 
 
-def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_name(store: Both, root: Path) -> None:
+def test_a_list_that_cannot_read_the_transcripts_names_the_errno(store: Both, root: Path) -> None:
     (root / "transcripts" / AGENT).mkdir()
     (root / "transcripts" / AGENT / "state.jsonl").mkdir()
     with pytest.raises(Unreadable) as problem:
@@ -698,7 +686,7 @@ def test_where_not_even_the_transcripts_can_be_listed_the_answer_is_an_errnos_na
     assert listed(store, "another") == []
 
 
-def test_a_store_that_was_removed_is_empty(full: Both, root: Path) -> None:
+def test_a_removed_store_is_empty(full: Both, root: Path) -> None:
     aside = root.with_name("aside")
     root.rename(aside)
     assert listed(full) == []
@@ -708,10 +696,10 @@ def test_a_store_that_was_removed_is_empty(full: Both, root: Path) -> None:
     aside.rename(root)
 
 
-# Several at once.
+# Several processes.
 
 
-def test_two_processes_that_index_at_once_end_with_one_whole_index(root: Path) -> None:
+def test_two_processes_can_index_at_once(root: Path) -> None:
     Both(root)
     run_together(("keep", root, "one", "40"), ("keep", root, "two", "40"))
     expected = {f"{name}-{number}" for name in ("one", "two") for number in range(40)}
@@ -720,7 +708,7 @@ def test_two_processes_that_index_at_once_end_with_one_whole_index(root: Path) -
     assert marks(root) == set()
 
 
-def test_two_stores_on_one_directory_see_what_the_other_does(store: Both, root: Path) -> None:
+def test_two_stores_on_one_directory_see_each_others_changes(store: Both, root: Path) -> None:
     other = Both(root)
     assert listed(store) == listed(other) == []
     for at in range(20):
@@ -731,19 +719,19 @@ def test_two_stores_on_one_directory_see_what_the_other_does(store: Both, root: 
     store.delete(AGENT, "s19")
     store.forget(AGENT, "s19")
     assert listed(other)[0] == "s18"
-    other.delete(AGENT, "s18")  # and dies before it can forget it
+    other.delete(AGENT, "s18")  # as if it died before it could forget it
     assert listed(store)[0] == "s17"
     assert len(in_file(root)) == 18
 
 
-def test_one_store_may_be_asked_by_one_thread_after_another(store: Both) -> None:
+def test_one_store_can_be_used_by_several_threads_in_turn(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     assert listed(store) == ["s"]
     with ThreadPoolExecutor() as threads:
         assert threads.submit(listed, store).result(SECONDS) == ["s"]
 
 
-def test_an_index_that_one_has_made_anew_is_used_by_the_other_from_then_on(store: Both, root: Path) -> None:
+def test_an_index_rebuilt_by_one_store_is_used_by_the_other(store: Both, root: Path) -> None:
     other = Both(root)
     talk.keep(store, AGENT, "a")
     assert listed(store) == listed(other) == ["a"]

@@ -1,4 +1,4 @@
-"""A cursor leads on in its own list, and anywhere else it is invalid."""
+"""A cursor continues its own list, and is invalid for any other."""
 
 import base64
 import contextlib
@@ -24,7 +24,7 @@ def cursor_of(shelf: Shelf, cwd: str | None = None) -> str:
     return found
 
 
-def test_a_cursor_is_bound_to_its_filter_and_its_agent(shelf: Shelf) -> None:
+def test_a_cursor_is_bound_to_its_filter_and_agent(shelf: Shelf) -> None:
     unfiltered, filtered = cursor_of(shelf), cursor_of(shelf, "/x")
     assert shelf.page(None, unfiltered) == shelf.page("/x", filtered) == shelf.page("/x/", filtered) == ["s1", "s0"]
     foreign = [(AGENT, "/x", unfiltered), (AGENT, None, filtered), (AGENT, "/y", filtered), ("other", None, unfiltered)]
@@ -33,7 +33,7 @@ def test_a_cursor_is_bound_to_its_filter_and_its_agent(shelf: Shelf) -> None:
             shelf.index.page(agent, cwd, cursor, talk.RUN)
 
 
-def test_a_cursor_says_nothing_that_needs_quoting(shelf: Shelf) -> None:
+def test_a_cursor_needs_no_quoting(shelf: Shelf) -> None:
     assert cursor_of(shelf).replace("-", "").replace("_", "").isalnum()
 
 
@@ -97,7 +97,7 @@ def test_a_cursor_of_another_version_or_shape_is_invalid(shelf: Shelf) -> None:
 
 @given(st.data(), texts | st.text("abcDEF012-_=", max_size=80) | values.map(closed))
 @example(None, closed([1, "0" * 16, "", ""]))
-def test_no_cursor_at_all_does_more_than_be_invalid(data: st.DataObject | None, cursor: str) -> None:
+def test_any_other_text_is_an_invalid_cursor(data: st.DataObject | None, cursor: str) -> None:
     index = Index(None)
     try:
         with pytest.raises(InvalidCursor):
@@ -108,7 +108,7 @@ def test_no_cursor_at_all_does_more_than_be_invalid(data: st.DataObject | None, 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_cursor_that_is_damaged_anywhere_is_invalid_or_only_another_place(shelf: Shelf, data: st.DataObject) -> None:
+def test_a_damaged_cursor_is_invalid_or_another_position(shelf: Shelf, data: st.DataObject) -> None:
     whole = cursor_of(shelf)
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.characters() | st.sampled_from("abcxyzABCXYZ0123456789-_")) + whole[at + 1 :]

@@ -1,4 +1,4 @@
-"""The listing: who is in it, in which order, page by page; and how a transcript gets into it line by line."""
+"""The index: which sessions it lists, in which order and pages, and how it reads transcripts."""
 
 import os
 import random
@@ -15,10 +15,10 @@ from tests.transcripts import talk
 from tests.transcripts.shelf import AGENT, Shelf
 from tests.transcripts.talk import answer, info, note, prompt, said
 
-# What a row says.
+# The fields of a row.
 
 
-def test_a_row_says_what_a_list_needs(shelf: Shelf) -> None:
+def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
     shelf.write(
         talk.SESSION,
         prompt("Fix the login", at=1),
@@ -58,7 +58,7 @@ ODD_IDS = [
 ]
 
 
-def test_ids_and_directories_of_any_kind_come_back_as_they_are(shelf: Shelf) -> None:
+def test_any_id_and_directory_is_returned_unchanged(shelf: Shelf) -> None:
     for at, session in enumerate(ODD_IDS):
         shelf.session(session, at=at, cwd=f"/{session}")
     assert shelf.page() == ODD_IDS[::-1]
@@ -66,14 +66,14 @@ def test_ids_and_directories_of_any_kind_come_back_as_they_are(shelf: Shelf) -> 
         assert shelf.page(cwd=f"/{session}") == [session]
 
 
-def test_a_session_without_a_prompt_is_not_listed_until_it_has_one(shelf: Shelf) -> None:
+def test_a_session_is_listed_from_its_first_prompt(shelf: Shelf) -> None:
     shelf.write("s", note("opened"), said("hello"), info(title="x"))
     assert shelf.page() == []
     shelf.append("s", prompt("x"))
     assert shelf.page() == ["s"]
 
 
-def test_a_session_without_a_directory_is_not_listed_until_it_has_one(shelf: Shelf) -> None:
+def test_a_session_is_listed_once_it_has_a_directory(shelf: Shelf) -> None:
     shelf.session("s", cwd=None)
     assert shelf.page() == []
     assert [row.session for row in shelf.all()] == ["s"]
@@ -81,7 +81,7 @@ def test_a_session_without_a_directory_is_not_listed_until_it_has_one(shelf: She
     assert shelf.page() == ["s"]
 
 
-def test_a_superseded_transcript_is_only_among_all(shelf: Shelf) -> None:
+def test_a_superseded_transcript_is_only_in_the_complete_list(shelf: Shelf) -> None:
     shelf.session("s")
     shelf.add("s", name=f"{file_name('s')}~1")
     shelf.write("unprompted")
@@ -89,7 +89,7 @@ def test_a_superseded_transcript_is_only_among_all(shelf: Shelf) -> None:
     assert [row.name for row in shelf.all()] == [file_name("s")] * 1 + [f"{file_name('s')}~1"]
 
 
-def test_sessions_of_two_agents_never_mix_though_their_ids_are_equal(shelf: Shelf) -> None:
+def test_sessions_of_two_agents_with_equal_ids_are_separate(shelf: Shelf) -> None:
     shelf.session("same", at=1)
     shelf.add("same", agent="other")
     shelf.index.remove(AGENT, file_name("same"))
@@ -100,7 +100,7 @@ def test_sessions_of_two_agents_never_mix_though_their_ids_are_equal(shelf: Shel
     shelf.index.remove(AGENT, file_name("same"))
 
 
-def test_a_turn_that_another_run_has_not_ended_counts_as_failed(shelf: Shelf) -> None:
+def test_an_open_turn_of_another_run_counts_as_failed(shelf: Shelf) -> None:
     assert not shelf.write("s", prompt("x", run="theirs"))
     assert shelf.row("s", run="theirs").failed is False
     assert shelf.row("s", run="ours").failed is True
@@ -111,7 +111,7 @@ def test_a_turn_that_another_run_has_not_ended_counts_as_failed(shelf: Shelf) ->
 # Order and pages.
 
 
-def test_the_newest_come_first_and_equal_times_are_ordered_by_id(shelf: Shelf) -> None:
+def test_sessions_are_listed_newest_first_and_then_by_id(shelf: Shelf) -> None:
     times = {"b": 5, "a": 5, "d": 1, "c": 9, "e": 5}
     for session, at in times.items():
         shelf.session(session, at=at)
@@ -119,7 +119,7 @@ def test_the_newest_come_first_and_equal_times_are_ordered_by_id(shelf: Shelf) -
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 7, 8])
-def test_pages_of_any_size_show_every_session_once_in_order(shelf: Shelf, size: int) -> None:
+def test_pages_of_any_size_have_every_session_once_in_order(shelf: Shelf, size: int) -> None:
     for number in range(7):
         shelf.session(f"s{number}", at=number // 3)
     pages = list(shelf.pages(size))
@@ -128,22 +128,22 @@ def test_pages_of_any_size_show_every_session_once_in_order(shelf: Shelf, size: 
     assert 0 < len(pages[-1]) <= size
 
 
-def test_what_changes_between_pages_neither_hides_nor_repeats_an_older_session(shelf: Shelf) -> None:
+def test_changes_between_pages_hide_or_repeat_no_older_session(shelf: Shelf) -> None:
     for number in range(9):
         shelf.session(f"s{number}", at=number)
     pages = shelf.pages(3)
     assert next(pages) == ["s8", "s7", "s6"]
     shelf.session("new", at=100)
-    shelf.append("s2", prompt("again", at=101))  # goes to the front, and is not seen again
+    shelf.append("s2", prompt("again", at=101))  # moves to the front, and is not repeated
     shelf.index.remove(AGENT, file_name("s6"))
     assert next(pages) == ["s5", "s4", "s3"]
-    shelf.index.remove(AGENT, file_name("s3"))  # where the next page begins
+    shelf.index.remove(AGENT, file_name("s3"))  # the next page begins here
     shelf.session("newer", at=102)
     assert next(pages) == ["s1", "s0"]
     assert next(pages, None) is None
 
 
-def test_a_page_that_is_just_full_has_no_next(shelf: Shelf) -> None:
+def test_an_exactly_full_last_page_has_no_next(shelf: Shelf) -> None:
     for number in range(4):
         shelf.session(f"s{number}")
     page = shelf.index.page(AGENT, None, None, talk.RUN, 2)
@@ -155,7 +155,7 @@ def test_a_page_that_is_just_full_has_no_next(shelf: Shelf) -> None:
 # The filter.
 
 
-def test_a_directory_is_found_by_any_of_its_spellings_and_told_by_its_own(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_directory_matches_in_any_spelling_and_is_shown_in_its_own(shelf: Shelf, tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
@@ -167,7 +167,7 @@ def test_a_directory_is_found_by_any_of_its_spellings_and_told_by_its_own(shelf:
     assert shelf.row("s3").cwd == f"{link}/."
 
 
-def test_a_directory_of_windows_is_found_by_any_of_its_spellings_on_every_system(shelf: Shelf) -> None:
+def test_a_windows_directory_matches_in_any_spelling_on_every_system(shelf: Shelf) -> None:
     spellings = ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/me\\p"]
     for at, cwd in enumerate(spellings):
         shelf.session(f"s{at}", at=at, cwd=cwd)
@@ -180,7 +180,7 @@ def test_a_directory_of_windows_is_found_by_any_of_its_spellings_on_every_system
     assert [len(page) for page in shelf.pages(2, "c:\\users\\me\\P")] == [2, 1]
 
 
-def test_a_missing_directory_is_found_and_its_children_and_siblings_are_not(shelf: Shelf) -> None:
+def test_a_missing_directory_matches_but_not_its_children_and_siblings(shelf: Shelf) -> None:
     for session, cwd in {
         "s": "/missing/x",
         "child": "/missing/x/y",
@@ -193,7 +193,7 @@ def test_a_missing_directory_is_found_and_its_children_and_siblings_are_not(shel
     assert shelf.page("/") == []
 
 
-def test_a_directory_is_found_after_the_link_to_it_has_changed(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_directory_matches_after_a_change_of_its_link(shelf: Shelf, tmp_path: Path) -> None:
     link = tmp_path / "link"
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
@@ -214,7 +214,7 @@ def test_a_filtered_list_has_pages_of_its_own(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("cwd", ["/nul\0", "/\ud800", "/" + "x" * 5000])
-def test_a_filter_that_no_system_knows_finds_what_was_called_so(shelf: Shelf, cwd: str) -> None:
+def test_a_filter_with_an_invalid_path_matches_the_same_text(shelf: Shelf, cwd: str) -> None:
     shelf.session("s", cwd=cwd)
     shelf.session("other")
     assert shelf.page(cwd) == ["s"]
@@ -223,16 +223,16 @@ def test_a_filter_that_no_system_knows_finds_what_was_called_so(shelf: Shelf, cw
 # Line by line.
 
 
-def test_only_what_is_new_is_read(shelf: Shelf) -> None:
+def test_only_new_entries_are_read(shelf: Shelf) -> None:
     shelf.write("s", prompt("first", at=1), answer(at=1))
     before = shelf.path("s").read_bytes()
-    shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody looks there again
+    shelf.path("s").write_bytes(before.replace(b'"first"', b'"other"'))  # nobody reads it again
     shelf.append("s", prompt("second", at=2), said("b", at=3), answer(at=4))
     row = shelf.row("s")
     assert (row.title, row.prompts, row.replies, row.updated) == ("first", 2, 1, talk.time(4))
 
 
-def test_line_by_line_is_the_same_as_all_at_once(shelf: Shelf) -> None:
+def test_reading_line_by_line_gives_the_same_row(shelf: Shelf) -> None:
     lines = [
         note("opened", cwd="/x"),
         prompt("/cmd", at=1),
@@ -262,7 +262,7 @@ def test_line_by_line_is_the_same_as_all_at_once(shelf: Shelf) -> None:
     assert (one.title, one.meta) == ("Fix it", {"a": {"b": 1, "c": 2}})
 
 
-def test_a_line_that_comes_in_two_parts_counts_once_and_whole(shelf: Shelf) -> None:
+def test_a_line_written_in_two_parts_counts_once(shelf: Shelf) -> None:
     line = prompt("Größe", at=2)
     shelf.write("s", prompt("x", at=1))
     for at in (1, line.index("ß".encode()) + 1, len(line) - 2):
@@ -274,7 +274,7 @@ def test_a_line_that_comes_in_two_parts_counts_once_and_whole(shelf: Shelf) -> N
 
 
 @pytest.mark.parametrize("behind", [b"\n", b"\n" + said("a", at=3), b" torn\n", b"\0" + said("a", at=3)])
-def test_an_entry_that_lacks_only_its_newline_counts_and_what_comes_to_it_too(shelf: Shelf, behind: bytes) -> None:
+def test_an_entry_without_its_newline_counts_and_so_does_its_continuation(shelf: Shelf, behind: bytes) -> None:
     shelf.write("s", prompt("x", at=1), answer(at=1))
     assert not shelf.append("s", prompt("y", at=2)[:-1])
     assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(2))
@@ -289,19 +289,19 @@ def test_an_entry_that_lacks_only_its_newline_counts_and_what_comes_to_it_too(sh
     assert shelf.agrees("s")
 
 
-def test_a_session_whose_only_prompt_lacks_its_newline_is_listed(shelf: Shelf) -> None:
+def test_a_session_whose_only_prompt_has_no_newline_is_listed(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1)[:-1])
     assert shelf.page() == ["s"]
     shelf.append("s", b"\n" + answer(at=2))
     assert shelf.row("s").prompts == 1
 
 
-def test_a_row_that_lacks_a_turn_does_not_agree(shelf: Shelf) -> None:
+def test_a_row_that_lacks_a_turn_disagrees_with_its_transcript(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1), answer(at=1))
     with shelf.path("s").open("ab") as file:
         file.write(prompt("y", at=2)[:-1])
         file.flush()
-        assert shelf.agrees("s")  # more may come to it
+        assert shelf.agrees("s")  # its continuation may follow
         file.write(b"\n")
         file.flush()
         assert not shelf.agrees("s")
@@ -311,28 +311,28 @@ def test_a_row_that_lacks_a_turn_does_not_agree(shelf: Shelf) -> None:
     assert not shelf.agrees("s")
 
 
-def test_a_torn_line_and_a_fresh_one_behind_it(shelf: Shelf) -> None:
+def test_a_torn_line_does_not_hide_the_next_one(shelf: Shelf) -> None:
     shelf.write("s", prompt("x", at=1))
     shelf.append("s", prompt("torn", at=2)[:-20])
     shelf.append("s", b"\n" + prompt("whole", at=3))
     assert (shelf.row("s").prompts, shelf.row("s").updated) == (2, talk.time(3))
 
 
-def test_a_file_that_has_shrunk_is_read_anew(shelf: Shelf) -> None:
+def test_a_shrunk_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("one", at=1), answer(at=1), prompt("two", at=2))
     os.truncate(shelf.path("s"), shelf.path("s").stat().st_size - len(prompt("two", at=2)))
     assert shelf.add("s")
     assert (shelf.row("s").prompts, shelf.row("s").updated) == (1, talk.time(1))
 
 
-def test_another_file_of_the_same_name_is_read_anew(shelf: Shelf) -> None:
+def test_a_replaced_file_is_read_again(shelf: Shelf) -> None:
     shelf.write("s", prompt("old", at=1))
     shelf.path("s").rename(shelf.path("aside"))
     shelf.write("s", prompt("new", at=2), said("a" * 500, at=3))
     assert (shelf.row("s").title, shelf.row("s").prompts) == ("new", 1)
 
 
-def test_a_transcript_without_a_header_is_a_session_by_what_its_messages_say(shelf: Shelf) -> None:
+def test_a_transcript_without_a_header_is_listed_by_its_messages(shelf: Shelf) -> None:
     shelf.path("s").write_bytes(b"torn header\n" + note("opened", cwd="/x") + prompt("x", at=1, session="s"))
     shelf.add("s")
     shelf.append("s", prompt("y", at=2, session="s"))
@@ -340,14 +340,14 @@ def test_a_transcript_without_a_header_is_a_session_by_what_its_messages_say(she
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\0" * 500, b"garbage\n", note("opened", cwd="/x")])
-def test_a_file_that_names_no_session_is_none_and_nothing_is_awaited_of_it(shelf: Shelf, data: bytes) -> None:
+def test_a_file_without_a_session_id_is_not_listed(shelf: Shelf, data: bytes) -> None:
     shelf.path("s").write_bytes(data)
     assert shelf.add("s")
     assert shelf.page() == []
     assert not shelf.index.has(AGENT, file_name("s"))
 
 
-def test_an_unfinished_turn_says_so_each_time(shelf: Shelf) -> None:
+def test_only_a_finished_turn_needs_no_mark(shelf: Shelf) -> None:
     assert shelf.write("s")
     assert not shelf.append("s", prompt("x"))
     assert not shelf.add("s")
@@ -359,7 +359,7 @@ def test_an_unfinished_turn_says_so_each_time(shelf: Shelf) -> None:
 # The file.
 
 
-def test_what_was_brought_in_is_there_when_it_is_opened_again(shelf: Shelf, tmp_path: Path) -> None:
+def test_an_index_on_disk_keeps_its_rows(shelf: Shelf, tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     first = Shelf(tmp_path, path)
     states = [first.index.is_new]
@@ -374,7 +374,7 @@ def test_what_was_brought_in_is_there_when_it_is_opened_again(shelf: Shelf, tmp_
     second.index.close()
 
 
-def test_one_that_was_never_filled_is_still_new(tmp_path: Path) -> None:
+def test_an_index_that_was_never_filled_is_new(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     Index(path).close()
     again = Index(path)
@@ -382,14 +382,14 @@ def test_one_that_was_never_filled_is_still_new(tmp_path: Path) -> None:
     again.close()
 
 
-def test_one_in_memory_does_not_last() -> None:
+def test_an_index_in_memory_does_not_last() -> None:
     index = Index(None)
     assert index.is_new
     assert not index.lasts
     index.close()
 
 
-def test_one_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_an_index_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     with sqlite3.connect(path) as database:
         database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
@@ -398,7 +398,7 @@ def test_one_of_another_version_is_refused(tmp_path: Path) -> None:
         Index(path)
 
 
-def test_what_is_brought_in_together_is_seen_together(tmp_path: Path) -> None:
+def test_changes_made_together_are_seen_together(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     shelf, other = Shelf(tmp_path, path), Shelf(tmp_path, path)
     with shelf.index.together():
@@ -416,7 +416,7 @@ def test_what_is_brought_in_together_is_seen_together(tmp_path: Path) -> None:
         each.index.close()
 
 
-def test_what_is_removed_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
+def test_a_removed_row_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "index.sqlite3"
     shelf = Shelf(tmp_path, path)
     shelf.write("s", prompt("a secret of the user"), answer())
@@ -427,8 +427,8 @@ def test_what_is_removed_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
     shelf.index.close()
 
 
-def test_nor_does_one_of_many_whose_row_was_moved_when_a_page_was_split(tmp_path: Path) -> None:
-    """SQLite's secure_delete overwrites what is deleted, and no copy that a split has left."""
+def test_a_row_moved_by_a_page_split_leaves_no_trace(tmp_path: Path) -> None:
+    """SQLite's secure_delete overwrites what is deleted, but not the copies that a page split leaves."""
     chance, words = random.Random(0), list[str]()
     shelf = Shelf(tmp_path, tmp_path / "index.sqlite3")
     for number in range(200):
@@ -441,7 +441,7 @@ def test_nor_does_one_of_many_whose_row_was_moved_when_a_page_was_split(tmp_path
     shelf.index.close()
 
 
-def test_no_part_of_it_lies_elsewhere_while_it_is_written_anew(tmp_path: Path) -> None:
+def test_rewriting_the_index_writes_no_file_elsewhere(tmp_path: Path) -> None:
     shelf, before, opened = Shelf(tmp_path, tmp_path / "index.sqlite3"), set(open_files()), set[str]()
     for number in range(100):
         shelf.write(f"s{number}", prompt("hello"), info(_meta={"x": "y" * 30_000}))

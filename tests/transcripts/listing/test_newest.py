@@ -1,4 +1,4 @@
-"""Sessions as people ask for them: all agents', newest first, and by the beginning of an id."""
+"""Sessions as users select them: of all agents, newest first, or by the beginning of an id."""
 
 import os
 import sqlite3
@@ -32,7 +32,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def selects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows were read, each time."""
+    """The number of rows of each query."""
     seen: list[int] = []
     select = Index.select
 
@@ -46,14 +46,14 @@ def selects(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def fill(store: Both, count: int, cwd: Callable[[int], str | None] = lambda _: "/project") -> list[str]:
-    """Sessions of all agents in turn, some at the same time; their ids, newest first."""
+    """Sessions of all agents in turn, some of the same time. Their ids, newest first."""
     for number in range(count):
         keep(store, AGENTS[number % 3], f"s{number:02}", at=number // 2, cwd=cwd(number))
     return [f"s{number:02}" for number in reversed(range(count))]
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_sessions_of_all_agents_come_newest_first_however_they_are_paged(store: Both) -> None:
+def test_sessions_of_all_agents_are_newest_first_across_pages(store: Both) -> None:
     ids = fill(store, 25, lambda number: None if number % 4 == 0 else "/project")
     assert [row.session for row in store.newest()] == ids
     assert [row.session for row in store.newest(agent="CO")] == [id for id in ids if int(id[1:]) % 3 == 1]
@@ -62,7 +62,7 @@ def test_sessions_of_all_agents_come_newest_first_however_they_are_paged(store: 
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_a_directory_is_meant_however_it_is_spelled(store: Both, tmp_path: Path) -> None:
+def test_a_directory_matches_in_any_spelling(store: Both, tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
@@ -73,7 +73,7 @@ def test_a_directory_is_meant_however_it_is_spelled(store: Both, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("settled")
-def test_the_newest_few_are_read_without_the_others(store: Both, selects: list[int]) -> None:
+def test_reading_the_newest_sessions_reads_few_rows(store: Both, selects: list[int]) -> None:
     for number in range(150):
         keep(store, "claude", f"s{number:03}", at=number)
     assert len(store.sessions()) == 150
@@ -83,7 +83,7 @@ def test_the_newest_few_are_read_without_the_others(store: Both, selects: list[i
 
 
 @pytest.mark.usefixtures("small_pages")
-def test_sessions_that_come_meanwhile_neither_hide_nor_repeat_others(store: Both) -> None:
+def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: Both) -> None:
     ids = fill(store, 12)
     rows = store.newest()
     before = [next(rows).session for _ in range(3)]
@@ -94,9 +94,7 @@ def test_sessions_that_come_meanwhile_neither_hide_nor_repeat_others(store: Both
 
 @pytest.mark.usefixtures("small_pages")
 @pytest.mark.skipif(os.name == "nt", reason="no other process keeps it open there")
-def test_an_index_that_cannot_be_used_is_made_in_memory_once_for_all_pages(
-    store: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = fill(store, 12)
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)
     assert store.sessions()
@@ -117,7 +115,7 @@ def test_an_index_that_cannot_be_used_is_made_in_memory_once_for_all_pages(
     other.close()
 
 
-def test_an_id_is_meant_before_what_it_only_begins(store: Both) -> None:
+def test_a_complete_id_wins_over_a_longer_one(store: Both) -> None:
     for at, session in enumerate(("abc", "abcd", "abd", "b", "aé", "a\udcff")):
         keep(store, "claude", session, at=at)
     keep(store, "codex", "abc", at=9)
@@ -135,7 +133,7 @@ def test_an_id_is_meant_before_what_it_only_begins(store: Both) -> None:
     assert meant("abx") == meant("c") == []
 
 
-def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alone(store: Both) -> None:
+def test_an_older_session_of_an_id_is_named_by_its_number_or_transcript(store: Both) -> None:
     for at, session in enumerate(("abc", "abc", "abd~1", "abc~1~1", "abc")):
         keep(store, "claude", session, at=at)
 
@@ -150,7 +148,7 @@ def test_an_older_session_of_an_id_is_meant_by_its_number_or_its_transcript_alon
     assert meant("abc~3") == meant("~1") == meant(file_name("abc")[:8]) == []
 
 
-def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Both) -> None:
+def test_a_former_id_is_not_taken_as_a_prefix(store: Both) -> None:
     for at, session in enumerate(("s1", "s10", "s1", "s2", "s20")):
         keep(store, "claude", session, at=at)
 
@@ -170,7 +168,7 @@ def test_what_is_an_id_or_was_one_is_the_beginning_of_no_other(store: Both) -> N
     assert sorted(meant("s")) == ["s10"]
 
 
-def test_ids_that_begin_alike_are_found(store: Both) -> None:
+def test_ids_with_the_same_beginning_are_found(store: Both) -> None:
     for session in ("12345678-a", "12345678-b", "12345679", "1234567", "éééééééé-1", "éééééééé-2"):
         keep(store, "claude", session)
     keep(store, "codex", "12345678-b")

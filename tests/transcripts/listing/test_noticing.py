@@ -1,4 +1,4 @@
-"""What somebody puts into the store, or takes out of it, is in the next list; what has not changed costs nothing."""
+"""Transcripts added or removed by hand are noticed by the next list; an unchanged folder costs nothing."""
 
 import os
 import shutil
@@ -20,11 +20,11 @@ from tests.transcripts.talk import answer, prompt, said
 
 AGENT = "agent"
 _touched: list[list[str]] = []
-"""Where what is looked at is written down, if anybody wants to know."""
+"""The list that collects opened paths, or None."""
 
 
 def listed(store: Both) -> list[str]:
-    """As an editor gets it, by a process that has just begun; people get the same."""
+    """The sessions in the list for an editor, by a new process. The list for users must be the same."""
     served = [row.session for row in Both(store.root).page(AGENT, None, None, talk.RUN).rows]
     assert [row.session for row in Both(store.root).newest(AGENT)] == served
     return served
@@ -44,7 +44,7 @@ def other(tmp_path: Path) -> Both:
 
 
 def sent(other: Both, store: Both, session: str) -> None:
-    """As rsync does it: beside the old file, then in its place, with its times."""
+    """Copy a transcript like rsync: beside the old file, then in its place, with its times."""
     path = path_of(store, session)
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_name(f".{path.name}.Xa03")
@@ -63,12 +63,12 @@ def audited(event: str, arguments: tuple[object, ...]) -> None:
         _touched[-1].append(str(arguments[0]))
 
 
-sys.addaudithook(audited)  # for good: nobody can take one away
+sys.addaudithook(audited)  # permanent: an audit hook cannot be removed
 
 
 @contextmanager
 def looked_at(folder: Path) -> Iterator[list[str]]:
-    """The transcripts in this folder that are opened; itself, if it is looked through."""
+    """The transcripts opened in this folder, and the folder itself if it is read."""
     found: list[str] = []
     _touched.append([])
     yield found
@@ -77,7 +77,7 @@ def looked_at(folder: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_is_copied_into_the_store_is_in_the_next_list(store: Both, other: Both) -> None:
+def test_a_copied_transcript_is_in_the_next_list(store: Both, other: Both) -> None:
     talk.keep(store, AGENT, "own")
     assert listed(store) == ["own"]
     sent(other, store, "b")
@@ -87,7 +87,7 @@ def test_what_is_copied_into_the_store_is_in_the_next_list(store: Both, other: B
     assert list(store.verify()) == []
 
 
-def test_a_whole_agent_that_is_copied_in_is_in_the_next_list(store: Both, other: Both) -> None:
+def test_a_copied_agent_is_in_the_next_list(store: Both, other: Both) -> None:
     talk.keep(store, "another", "own")
     assert [row.session for row in store.sessions()] == ["own"]
     shutil.copytree(other.root / "transcripts" / AGENT, store.root / "transcripts" / AGENT)
@@ -95,7 +95,7 @@ def test_a_whole_agent_that_is_copied_in_is_in_the_next_list(store: Both, other:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_longer_transcript_in_the_place_of_one_is_in_the_next_list(store: Both, other: Both) -> None:
+def test_a_transcript_replaced_by_a_longer_one_is_in_the_next_list(store: Both, other: Both) -> None:
     for session in ("a", "b"):
         sent(other, store, session)
     assert listed(store) == ["b", "a"]
@@ -106,7 +106,7 @@ def test_a_longer_transcript_in_the_place_of_one_is_in_the_next_list(store: Both
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_is_removed_by_hand_is_in_no_list_and_hides_no_other(store: Both, other: Both) -> None:
+def test_a_transcript_removed_by_hand_is_not_listed(store: Both, other: Both) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
     assert listed(store) == ["c", "b", "a"]
@@ -119,7 +119,7 @@ def test_what_is_removed_by_hand_is_in_no_list_and_hides_no_other(store: Both, o
 
 
 @pytest.mark.usefixtures("settled")
-def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: Both, tmp_path: Path) -> None:
+def test_an_index_restored_from_a_backup_is_updated(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "a")
     assert listed(store) == ["a"]
     index, backup = store.root / "index.sqlite3", tmp_path / "backup.sqlite3"
@@ -127,7 +127,7 @@ def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: Bo
         database.execute("VACUUM INTO ?", (str(backup),))
     talk.keep(store, AGENT, "a", prompt("more", at=3), answer(at=3), fresh=False)
     assert listed(store) == ["a"]
-    put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # what it remembers of the folder is so
+    put_back(Path(shutil.copy(backup, tmp_path / "copy")), index)  # the folder's times in it are still correct
     [row] = Both(store.root).page(AGENT, None, None, talk.RUN).rows
     assert row.prompts == 2
     talk.keep(store, AGENT, "b", at=5)
@@ -137,7 +137,7 @@ def test_an_index_that_is_put_back_from_a_backup_is_brought_up_to_date(store: Bo
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Both, other: Both) -> None:
+def test_an_unchanged_folder_is_not_read(store: Both, other: Both) -> None:
     for session in ("a", "b", "c"):
         sent(other, store, session)
     talk.keep(store, AGENT, "own")
@@ -153,7 +153,7 @@ def test_a_store_in_which_nothing_has_changed_is_not_looked_through(store: Both,
     assert touched == [str(store.root / "transcripts" / AGENT)]
 
 
-def test_what_comes_within_the_same_tick_of_the_clock_is_in_the_next_list(
+def test_a_transcript_copied_within_one_clock_tick_is_in_the_next_list(
     store: Both, other: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = noticing._state
@@ -165,7 +165,7 @@ def test_what_comes_within_the_same_tick_of_the_clock_is_in_the_next_list(
     assert listed(store) == ["b", "a"]
 
 
-def test_what_is_being_copied_is_looked_at_until_it_is_whole(store: Both, other: Both) -> None:
+def test_a_transcript_being_copied_is_read_until_it_is_whole(store: Both, other: Both) -> None:
     talk.keep(other, AGENT, "a", prompt("more", at=7), said("yes", at=8), answer(at=9), fresh=False)
     whole = path_of(other, "a").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1
@@ -182,7 +182,7 @@ def test_what_is_being_copied_is_looked_at_until_it_is_whole(store: Both, other:
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_row_that_is_removed_while_a_folder_is_looked_through_is_looked_for_again(
+def test_a_row_removed_while_its_folder_is_read_comes_back(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -195,12 +195,12 @@ def test_a_row_that_is_removed_while_a_folder_is_looked_through_is_looked_for_ag
         remember(index, agent, seen, removals)
 
     monkeypatch.setattr(Index, "remember", overtaken)
-    assert [row.session for row in store.sessions()] == []  # it was removed before the question
+    assert [row.session for row in store.sessions()] == []  # the row was removed before the query
     assert listed(store) == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_folder_in_which_nothing_is_new_is_looked_through_without_waiting_for_who_writes_to_the_index(
+def test_reading_an_unchanged_folder_does_not_wait_for_a_writer_of_the_index(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -218,7 +218,7 @@ def test_a_folder_in_which_nothing_is_new_is_looked_through_without_waiting_for_
     assert touched == []
 
 
-def test_a_store_that_is_only_read_shows_what_is_copied_in(store: Both, other: Both) -> None:
+def test_a_read_only_store_shows_copied_transcripts(store: Both, other: Both) -> None:
     sent(other, store, "a")
     reading = Both(store.root, make=False)
     reading._layout.is_only_read = True

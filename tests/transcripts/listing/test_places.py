@@ -1,4 +1,4 @@
-"""Directories are compared as people mean them."""
+"""Spellings of the same directory are equal."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from acp_proxy.transcripts.listing import places
 from tests.strategies import texts
 
 
-def test_a_link_and_where_it_leads_are_one_place(tmp_path: Path) -> None:
+def test_a_link_and_its_target_are_one_place(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     (tmp_path / "link").symlink_to(there)
@@ -21,7 +21,7 @@ def test_a_link_and_where_it_leads_are_one_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["{}/", "{}//", "{}/.", "{}/x/..", "/{}", "{}/./", "{}///."])
-def test_spellings_of_one_directory_are_one_place_also_when_it_is_missing(tmp_path: Path, spelling: str) -> None:
+def test_spellings_of_one_directory_are_one_place_even_if_it_is_missing(tmp_path: Path, spelling: str) -> None:
     for path in (tmp_path, tmp_path / "missing" / "deep"):
         assert places.canonical(spelling.format(path)) == places.canonical(str(path))
         assert places.spelled(spelling.format(path)) == places.spelled(str(path))
@@ -44,7 +44,7 @@ def test_a_spelling_does_not_follow_links(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spelling", ["C:\\Users\\me\\p", "c:/Users/me/p/", "C:/users/ME\\p", "c:\\Users\\.\\me\\x\\..\\p\\"]
 )
-def test_spellings_of_one_directory_of_windows_are_one_place_on_every_system(spelling: str) -> None:
+def test_spellings_of_one_windows_directory_are_one_place_on_every_system(spelling: str) -> None:
     assert places.canonical(spelling) == places.spelled(spelling) == "c:\\users\\me\\p"
 
 
@@ -53,7 +53,7 @@ def test_spellings_of_one_share_are_one_place_on_every_system(spelling: str) -> 
     assert places.canonical(spelling) == places.spelled(spelling) == "\\\\server\\share"
 
 
-def test_other_directories_of_windows_are_other_places() -> None:
+def test_other_windows_directories_are_other_places() -> None:
     paths = ["C:\\", "D:\\", "C:\\p", "C:\\p\\q", "C:\\pq", "\\\\server\\p", "\\\\server\\p\\q", "\\\\other\\p"]
     assert len({places.canonical(path) for path in paths}) == len(paths)
     assert places.canonical("C:\\") == places.canonical("c:/")
@@ -61,12 +61,12 @@ def test_other_directories_of_windows_are_other_places() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="there, those are paths of its own")
 @pytest.mark.parametrize("path", ["/c:/Users", "/C:\\Users", "/mnt/C:/x", "C:", "C:x"])
-def test_a_path_that_only_looks_like_one_of_windows_keeps_its_case(path: str) -> None:
+def test_a_path_that_resembles_a_windows_path_keeps_its_case(path: str) -> None:
     assert not places.is_windows(path)
     assert places.spelled(path) == path
 
 
-def test_links_that_lead_in_a_circle_are_a_place_too(tmp_path: Path) -> None:
+def test_a_loop_of_links_is_a_place(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     assert places.canonical(str(tmp_path / "a"))
@@ -75,25 +75,23 @@ def test_links_that_lead_in_a_circle_are_a_place_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["/nul\0byte", "/\ud800", "/\udcff/x", "/" + "x" * 5000, "", "relative", "C:\\x", "\0"]
 )
-def test_a_path_that_no_system_takes_is_a_place_all_the_same(path: str) -> None:
+def test_an_invalid_path_is_a_place(path: str) -> None:
     assert places.canonical(path) == places.canonical(path)
     assert isinstance(places.spelled(path), str)
 
 
 @given(texts)
-def test_no_text_at_all_raises(path: str) -> None:
+def test_any_path_is_a_place(path: str) -> None:
     assert places.canonical(f"/{path}") == places.canonical(f"/{path}/")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="the variable is Linux's")
-def test_the_store_is_in_the_users_data_directory_when_nobody_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_default_store_is_in_the_users_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_root() == tmp_path / "acp-proxy"
 
 
-def test_what_is_longer_than_any_path_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_too_long_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def looked_up(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of whole sessions: deleted for good or softly, restored, alive again; and what the user calls them."""
+"""Hard and soft deletes, restores, revived sessions, and the user's titles."""
 
 import fcntl
 import os
@@ -38,7 +38,7 @@ def files(store: Both) -> set[str]:
 
 
 def holding(store: Both, words: str) -> set[str]:
-    """The files in which these words are."""
+    """The files that contain these words."""
     return {str(path.relative_to(store.root)) for path, data in contents(store.root) if words.encode() in data}
 
 
@@ -54,7 +54,7 @@ def kept(store: Both) -> list[tuple[str, str]]:
 # Soft deletes.
 
 
-def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for_byte(store: Both) -> None:
+def test_a_soft_delete_keeps_the_transcript_byte_for_byte(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     before = store.read(AGENT, "s").path.read_bytes()
     [listed] = store.sessions()
@@ -74,7 +74,7 @@ def test_a_softly_deleted_session_is_deleted_and_its_transcript_is_kept_byte_for
     assert store.kept() == []
 
 
-def test_a_compressed_session_stays_so_while_it_is_deleted_softly(store: Both) -> None:
+def test_a_soft_delete_keeps_a_compressed_transcript_compressed(store: Both) -> None:
     path = cold.kept(store)
     said = cold.content(path)
     frame = cold.compressed_now(store).read_bytes()
@@ -97,7 +97,7 @@ def test_a_second_soft_delete_changes_nothing(store: Both) -> None:
     assert len(store.kept()) == 1
 
 
-def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: Both) -> None:
+def test_a_hard_delete_removes_every_softly_deleted_transcript_of_the_id(store: Both) -> None:
     for text in ("first secret", "second secret"):
         store.lift(AGENT, "s")
         talk.keep(store, AGENT, "s", talk.prompt(text, session="s"), fresh=False)
@@ -110,7 +110,7 @@ def test_a_hard_delete_takes_what_was_deleted_softly_any_number_of_times(store: 
     assert holding(store, "secret") == set()
 
 
-def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Both) -> None:
+def test_a_softly_deleted_session_can_be_deleted_permanently_by_itself(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt("a secret", session="s"))
     rename(store, "s", "secret title")
     store.delete(AGENT, "s", soft=True)
@@ -122,7 +122,7 @@ def test_what_was_deleted_softly_can_be_deleted_for_good_by_itself(store: Both) 
     assert holding(store, "secret") == set()
 
 
-def test_a_session_that_lives_again_is_restored_beside_it(store: Both) -> None:
+def test_a_session_is_restored_beside_a_newer_one_of_its_id(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt("first", session="s"))
     rename(store, "s", "The first")
     store.delete(AGENT, "s", soft=True)
@@ -135,7 +135,7 @@ def test_a_session_that_lives_again_is_restored_beside_it(store: Both) -> None:
     assert [row.title for row in store.page(AGENT, None, None, "").rows] == ["The second"]
 
 
-def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(store: Both) -> None:
+def test_a_superseded_session_is_restored_to_its_place(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
     [older] = [row for row in store.sessions() if row.title == "first"]
@@ -148,7 +148,7 @@ def test_a_superseded_session_is_deleted_softly_and_comes_back_where_it_was(stor
     assert sorted(row.title or "" for row in store.sessions()) == ["The first", "second"]
 
 
-def test_backups_go_with_their_transcript(store: Both, layout: Layout) -> None:
+def test_backups_are_deleted_and_restored_with_their_transcript(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     copy = layout.backup(AGENT, file_name("s"), talk.time(1))
     copy.parent.mkdir(parents=True)
@@ -169,9 +169,7 @@ def test_backups_go_with_their_transcript(store: Both, layout: Layout) -> None:
     assert copy.read_text() == "as it was"
 
 
-def test_where_files_cannot_have_two_names_they_are_moved_all_the_same(
-    store: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sessions_are_moved_without_hard_links(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(before: object, after: object) -> None:
         if not os.path.lexists(str(before)):
             raise FileNotFoundError
@@ -187,7 +185,7 @@ def test_where_files_cannot_have_two_names_they_are_moved_all_the_same(
     assert len(store.sessions()) == 2
 
 
-def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Both, layout: Layout) -> None:
+def test_deleting_a_superseded_session_deletes_its_backups(store: Both, layout: Layout) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [older] = store.sessions()
     copy = layout.backup(older.agent, older.name, talk.time(1))
@@ -199,9 +197,7 @@ def test_the_backups_of_a_session_whose_id_is_given_again_stay_its_own(store: Bo
     assert holding(store, "as it was") == set()
 
 
-def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_next_compression(
-    store: Both, layout: Layout
-) -> None:
+def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     [one] = store.kept()
@@ -214,7 +210,7 @@ def test_what_a_crash_leaves_beside_a_softly_deleted_one_is_taken_away_by_the_ne
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
-def test_a_store_with_a_link_in_the_place_of_what_was_deleted_is_refused(store: Both, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)
     folder = store.root / "deleted" / AGENT
@@ -224,7 +220,7 @@ def test_a_store_with_a_link_in_the_place_of_what_was_deleted_is_refused(store: 
         Both(store.root)
 
 
-# A crash in the middle.
+# Crashes.
 
 
 class Crash(Exception):
@@ -232,7 +228,7 @@ class Crash(Exception):
 
 
 def crashing(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool) -> None:
-    """The process ends before, or right after, this is done for the first time."""
+    """Raise Crash before, or right after, the first call."""
     action: Callable[..., object] = getattr(owner, name)
 
     def crash(*args: object, **more: object) -> None:
@@ -248,7 +244,7 @@ STEPS = [(deleting, "finish", False), (deleting, "moved", False), (deleting, "mo
 
 
 @pytest.mark.parametrize(("owner", "name", "after"), STEPS)
-def test_a_soft_delete_that_was_cut_short_is_finished_by_the_next_list(
+def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -266,7 +262,7 @@ def test_a_soft_delete_that_was_cut_short_is_finished_by_the_next_list(
 @pytest.mark.parametrize(
     ("owner", "name", "after"), [(deleting, "moved", False), (deleting, "moved", True), (os, "link", True)]
 )
-def test_a_restore_that_was_cut_short_can_be_done_again(
+def test_an_interrupted_restore_can_be_repeated(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -283,7 +279,7 @@ def test_a_restore_that_was_cut_short_can_be_done_again(
 
 
 @pytest.mark.parametrize(("owner", "name"), [(deleting, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
-def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
+def test_an_interrupted_hard_delete_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
     for _ in range(2):
@@ -303,7 +299,7 @@ def test_a_hard_delete_that_was_cut_short_is_finished_by_the_next_list(
 # Titles.
 
 
-def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store: Both) -> None:
+def test_a_title_belongs_to_its_transcript_even_if_the_id_is_reused(store: Both) -> None:
     store_session(store, "s", ("first", []), agent="one", at=EPOCH)
     [row] = store.sessions()
     store.rename(row, "The first")
@@ -316,7 +312,7 @@ def test_a_title_belongs_to_its_transcript_also_when_the_id_is_given_again(store
     assert holding(store, "The first") == set()
 
 
-def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Both) -> None:
+def test_a_new_session_of_a_deleted_id_has_no_user_title(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     rename(store, "s", "Mine")
     store.delete(AGENT, "s")
@@ -325,7 +321,7 @@ def test_a_new_session_of_a_deleted_id_has_no_title_of_the_users(store: Both) ->
     assert [row.title for row in store.sessions()] == ["hello"]
 
 
-def test_what_is_deleted_cannot_be_given_a_title(store: Both) -> None:
+def test_a_deleted_session_cannot_be_renamed(store: Both) -> None:
     talk.keep(store, AGENT, "s")
     [row] = store.sessions()
     store.delete(AGENT, "s")
@@ -334,7 +330,7 @@ def test_what_is_deleted_cannot_be_given_a_title(store: Both) -> None:
     assert holding(store, "Mine") == set()
 
 
-def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store: Both, layout: Layout) -> None:
+def test_backups_of_the_journal_are_deleted_with_the_titles_in_them(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     talk.keep(store, AGENT, "other")
     rename(store, "s", "secret title")
@@ -349,10 +345,10 @@ def test_copies_of_a_mended_journal_go_with_the_titles_that_may_be_in_them(store
     assert holding(store, "secret title") == set()
 
 
-# Who has one open.
+# Sessions in use.
 
 
-def test_a_transcript_that_is_open_to_append_is_in_use(store: Both, layout: Layout) -> None:
+def test_a_transcript_open_for_appending_is_in_use(store: Both, layout: Layout) -> None:
     path = layout.transcript(AGENT, file_name("s"))
     talk.keep(store, AGENT, "s")
     with deleting.unused(path) as is_unused:
@@ -365,12 +361,12 @@ def test_a_transcript_that_is_open_to_append_is_in_use(store: Both, layout: Layo
     with deleting.unused(path) as is_unused:
         assert is_unused
         fd = os.open(path, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):  # nobody opens it meanwhile
+        with pytest.raises(BlockingIOError):  # nobody can open it now
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         os.close(fd)
 
 
-def test_without_locks_what_was_written_to_today_may_be_in_use(
+def test_without_locks_a_transcript_written_today_may_be_in_use(
     store: Both, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -383,7 +379,7 @@ def test_without_locks_what_was_written_to_today_may_be_in_use(
         assert is_unused
 
 
-def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Both, layout: Layout) -> None:
+def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layout: Layout) -> None:
     talk.keep(store, AGENT, "s")
     talk.keep(store, AGENT, "broken")
     for session in ("s", "broken"):
@@ -397,7 +393,7 @@ def test_what_cannot_be_read_is_in_no_list_of_what_can_be_restored(store: Both, 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of a megabyte."""
+    """A file system of one megabyte."""
     where = tmp_path / "disk"
     where.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", str(where)]
@@ -409,7 +405,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def full_store(small_disk: Path) -> Both:
-    """With the sessions a and b, and without room for a byte."""
+    """A store with the sessions a and b on a full disk."""
     store = Both(small_disk / "store")
     for session in ("a", "b"):
         store_session(store, session, ("one", []))
@@ -420,15 +416,15 @@ def full_store(small_disk: Path) -> Both:
     return store
 
 
-def test_a_delete_makes_its_own_room_on_a_full_disk(full_store: Both) -> None:
+def test_a_delete_works_on_a_full_disk(full_store: Both) -> None:
     [row] = [row for row in full_store.sessions() if row.session == "a"]
-    with suppress(Unreadable):  # there may be no room for the index to learn of it
+    with suppress(Unreadable):  # there may be no room to update the index
         full_store.remove(row)
     assert [row.session for row in Both(full_store.root).sessions()] == ["b"]
     assert full_store.deleted(row.agent) == {"a"}
 
 
-def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
+def test_an_open_session_on_a_full_disk_is_not_deleted_and_stays_whole(full_store: Both) -> None:
     [row] = [row for row in full_store.sessions() if row.session == "a"]
     path = full_store.root / "transcripts" / row.agent / f"{row.name}.jsonl"
     before = path.read_bytes()
@@ -439,7 +435,7 @@ def test_what_somebody_has_open_on_a_full_disk_is_not_deleted_and_stays_whole(fu
     assert (path.read_bytes(), full_store.deleted(row.agent)) == (before, frozenset())
 
 
-def test_prune_makes_room_on_a_full_disk(full_store: Both) -> None:
+def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
     chosen = [one for one in full_store.candidates() if one.session == "a"]
     with suppress(Unreadable):
         assert [why for _, why in full_store.prune(chosen, soft=False)] == [None]

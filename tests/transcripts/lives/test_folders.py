@@ -1,4 +1,4 @@
-"""Sessions of different agents never mix; an agent that begins to tell its name goes on with its own."""
+"""Sessions of different agents never mix, and an agent that starts to send its name keeps its sessions."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.transcripts import talk
 
 
 def keep(store: Store, told: str | None, command: str, session: str = "s") -> Path:
-    """A session of an agent that tells this name, or none."""
+    """Record a session of an agent that sends this name, or none. The transcript's path."""
     agent = store.choose_agent(None, told, command)
     header = talk.header(session).but(agent={"id": agent, "name": told, "version": None})
     transcript = store.begin(agent, header, fresh=True)
@@ -34,7 +34,7 @@ def keep(store: Store, told: str | None, command: str, session: str = "s") -> Pa
         ("\u6f22\u5b57", "\u6f22\u5b57"),
     ],
 )
-def test_an_agent_that_begins_to_tell_the_name_of_its_command_keeps_its_folder(
+def test_an_agent_that_starts_to_send_the_name_of_its_command_keeps_its_folder(
     store: Store, told: str, command: str
 ) -> None:
     before = keep(store, None, command)
@@ -47,15 +47,13 @@ def test_an_agent_that_begins_to_tell_the_name_of_its_command_keeps_its_folder(
 @pytest.mark.parametrize(
     ("told", "command"), [("other", "launch"), ("acme-cli", "cli"), ("@scope/x", "scope"), ("-", "_")]
 )
-def test_an_agent_of_another_name_does_not_join_who_was_started_by_a_word_that_may_run_either(
-    store: Store, told: str, command: str
-) -> None:
+def test_an_agent_of_another_name_does_not_join_the_folder_of_a_launcher(store: Store, told: str, command: str) -> None:
     keep(store, None, command)
     assert store.choose_agent(None, told, command, may_run_others=True) == file_name(told)
     assert store.choose_agent(None, None, command, may_run_others=True) == file_name(command)
 
 
-def test_an_agent_that_begins_to_tell_any_name_keeps_the_folder_of_a_command_that_runs_nobody_else(
+def test_an_agent_that_starts_to_send_a_name_keeps_the_folder_of_its_own_command(
     store: Store,
 ) -> None:
     before = keep(store, None, "acme")
@@ -65,9 +63,7 @@ def test_an_agent_that_begins_to_tell_any_name_keeps_the_folder_of_a_command_tha
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_an_agent_joins_nobody_of_another_name_also_where_the_command_is_called_alike(
-    store: Store, is_compressed: bool
-) -> None:
+def test_an_agent_does_not_join_another_agent_of_the_same_command(store: Store, is_compressed: bool) -> None:
     path = keep(store, None, "acme", "first")
     joined = keep(store, "@one/acme", "acme", "second")
     assert joined.parent == path.parent
@@ -78,7 +74,7 @@ def test_an_agent_joins_nobody_of_another_name_also_where_the_command_is_called_
     assert store.choose_agent(None, "@one/acme", "acme") == file_name("acme")
 
 
-def test_what_is_damaged_or_not_ours_says_nothing_of_an_agent(store: Store) -> None:
+def test_damaged_and_foreign_files_do_not_identify_an_agent(store: Store) -> None:
     path = keep(store, None, "acme")
     keep(store, None, "acme", "torn").write_bytes(b"\0" * 100)
     keep(store, None, "acme", "newer").write_bytes(b'{"acp-transcript":99}\n')
@@ -86,7 +82,7 @@ def test_what_is_damaged_or_not_ours_says_nothing_of_an_agent(store: Store) -> N
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("acme")
 
 
-def test_an_agent_has_a_folder_also_where_nobody_may_look_for_the_one_it_has(
+def test_an_agent_gets_a_folder_if_its_old_one_cannot_be_searched(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object, **options: object) -> None:
@@ -99,7 +95,7 @@ def test_an_agent_has_a_folder_also_where_nobody_may_look_for_the_one_it_has(
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 
-def test_of_very_many_transcripts_few_are_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_of_many_transcripts_are_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(60):
         keep(store, None, "acme", str(number))
     opened, really = 0, os.open
@@ -114,13 +110,13 @@ def test_of_very_many_transcripts_few_are_opened(store: Store, monkeypatch: pyte
     assert opened == LOOKED_AT
 
 
-def test_an_agent_that_has_a_folder_by_its_name_keeps_that(store: Store) -> None:
+def test_the_folder_of_an_agents_name_wins_over_that_of_its_command(store: Store) -> None:
     talk.keep(store, file_name("@scope/acme"), "s")
     talk.keep(store, file_name("acme"), "s")
     assert store.choose_agent(None, "@scope/acme", "acme") == file_name("@scope/acme")
 
 
-def test_what_the_user_calls_an_agent_wins_also_to_go_on_with_the_folder_of_its_command(store: Store) -> None:
+def test_the_users_name_for_an_agent_wins(store: Store) -> None:
     before = keep(store, None, "acme")
     assert store.choose_agent("mine", "@scope/acme", "acme") == file_name("mine")
     assert store.choose_agent("acme", "Something New", "acme") == before.parent.name

@@ -1,4 +1,4 @@
-"""A long parent is copied into its fork while the conversation goes on, whatever happens meanwhile."""
+"""A long parent is copied into its fork while the fork continues."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 
-def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: Both) -> None:
+def test_a_fork_can_continue_during_the_copy_and_is_whole_afterwards(long: Both) -> None:
     transcript = begun(long)
     transcript.append(prompt("two", session="f") + answer())
     with pytest.raises(Unfinished):
@@ -36,7 +36,7 @@ def test_a_fork_goes_on_while_its_past_is_copied_and_is_whole_afterwards(long: B
     transcript.close()
 
 
-def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Both) -> None:
+def test_an_unfinished_fork_can_be_reopened(long: Both) -> None:
     first = begun(long)
     identity = first.identity
     first.close()
@@ -54,7 +54,7 @@ def test_an_unfinished_fork_is_found_again_by_who_goes_on_with_it(long: Both) ->
     another.close()
 
 
-def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Both) -> None:
+def test_entries_added_to_the_parent_later_are_not_in_the_fork(long: Both) -> None:
     transcript = begun(long)
     talk.keep(long, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
     long.finish_fork(transcript.path, transcript.beginning)
@@ -62,7 +62,7 @@ def test_what_the_parent_says_after_it_was_forked_is_not_the_forks(long: Both) -
     transcript.close()
 
 
-def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(store: Both) -> None:
+def test_a_fork_begun_late_has_the_entries_of_the_time_of_the_fork(store: Both) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     until = store.size(AGENT, "p")
     talk.keep(store, AGENT, "p", prompt("later", session="p"), answer(), fresh=False)
@@ -70,7 +70,7 @@ def test_a_fork_that_could_not_be_begun_at_once_has_what_the_parent_had_then(sto
     assert spoken(store, "f") == ["one"]
 
 
-def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long: Both) -> None:
+def test_deleting_the_parent_during_the_copy_leaves_the_fork_whole(long: Both) -> None:
     transcript = begun(long)
     long.delete(AGENT, "p")
     long.finish_fork(transcript.path, transcript.beginning)
@@ -80,7 +80,7 @@ def test_a_parent_that_is_deleted_while_it_is_copied_leaves_the_fork_whole(long:
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both, *, is_compressed: bool) -> None:
+def test_a_secret_masked_in_the_parent_stays_masked_in_the_fork(long: Both, *, is_compressed: bool) -> None:
     token = "ghp_" + "a1B2" * 9
     talk.keep(long, AGENT, "p", prompt(f"it is {token}", session="p"), answer(), fresh=False)
     if is_compressed:
@@ -95,7 +95,7 @@ def test_what_was_masked_in_the_parent_does_not_come_back_in_its_fork(long: Both
     transcript.close()
 
 
-def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(store: Both) -> None:
+def test_a_short_fork_waits_for_a_busy_folder(store: Both) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     with alone_in(store.root / "transcripts" / AGENT):
         transcript = begun(store)
@@ -105,7 +105,7 @@ def test_a_short_fork_that_meets_somebody_at_work_in_the_folder_is_copied_later(
     transcript.close()
 
 
-def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Both) -> None:
+def test_a_fork_of_an_unfinished_fork_has_all_entries(long: Both) -> None:
     first = begun(long)
     first.append(prompt("two", session="f") + answer())
     second = begun(long, "f", "g")
@@ -117,7 +117,7 @@ def test_a_fork_of_a_fork_that_is_not_whole_yet_begins_with_all_of_it(long: Both
     assert header(long, "g").forked_from == ["f", "p"]
 
 
-def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(long: Both) -> None:
+def test_a_fork_of_a_fork_deleted_too_early_is_incomplete(long: Both) -> None:
     first = begun(long)
     first.append(prompt("two", session="f") + answer())
     second = begun(long, "f", "g")
@@ -130,7 +130,7 @@ def test_a_fork_of_a_fork_that_is_deleted_before_it_is_whole_is_not_complete(lon
     assert not is_complete(long, "g")
 
 
-def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Both) -> None:
+def test_a_fork_deleted_during_the_copy_stays_deleted(long: Both) -> None:
     transcript = begun(long)
     long.delete(AGENT, "f")
     assert not transcript.has_its_name()
@@ -139,7 +139,7 @@ def test_a_fork_that_is_deleted_while_it_is_copied_stays_deleted(long: Both) -> 
     transcript.close()
 
 
-def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copy_stops_after_a_delete_of_the_fork(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_COPY_STEP", 4096)
     talk.keep(long, AGENT, "p", prompt("x" * 100_000, session="p"), fresh=False)
     transcript = begun(long)
@@ -159,9 +159,7 @@ def test_no_more_is_copied_of_a_fork_that_is_deleted_meanwhile(long: Both, monke
     transcript.close()
 
 
-def test_two_processes_whose_agents_give_a_fork_the_same_id_have_one_each(
-    long: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forks_with_the_same_id_in_two_processes_are_separate(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = forks.begin
 
     def later(*args: Any) -> Reading | None:
@@ -178,7 +176,7 @@ def test_two_processes_whose_agents_give_a_fork_the_same_id_have_one_each(
     transcript.close()
 
 
-def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Both) -> None:
+def test_a_full_disk_during_the_copy_loses_no_entry(long: Both) -> None:
     transcript = begun(long)
     transcript.append(prompt("two", session="f") + answer())
     with no_file_past(100), pytest.raises(OSError, match="large"):
@@ -190,7 +188,7 @@ def test_a_disk_without_room_for_the_copy_loses_nothing_that_is_said(long: Both)
     transcript.close()
 
 
-def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Both) -> None:
+def test_a_parent_truncated_during_the_copy_leaves_a_gap(long: Both) -> None:
     transcript = begun(long)
     [parent] = long.root.glob("transcripts/*/p-*.jsonl")
     os.truncate(parent, parent.stat().st_size - 10)
@@ -202,7 +200,7 @@ def test_a_parent_that_was_cut_short_meanwhile_leaves_a_gap(long: Both) -> None:
 
 @pytest.mark.parametrize("shares", [True, False], ids=["by the kernel", "by reading and writing"])
 @pytest.mark.parametrize("size", [0, 1, 4096, 100_000])
-def test_the_copy_is_byte_for_byte_what_the_parent_had(
+def test_the_copy_has_the_parents_exact_bytes(
     long: Both, monkeypatch: pytest.MonkeyPatch, size: int, *, shares: bool
 ) -> None:
     if not shares:
@@ -221,7 +219,7 @@ def test_the_copy_is_byte_for_byte_what_the_parent_had(
     transcript.close()
 
 
-def test_a_parents_torn_line_ends_where_the_forks_own_words_begin(long: Both) -> None:
+def test_a_torn_line_of_the_parent_ends_before_the_forks_entries(long: Both) -> None:
     [parent] = long.root.glob("transcripts/*/p-*.jsonl")
     with parent.open("ab") as file:
         file.write(b'{"at":"torn')

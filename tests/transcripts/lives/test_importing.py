@@ -38,7 +38,7 @@ def exported(tmp_path: Path, *lines: bytes, header: Header | None = None, name: 
 
 
 def files(store: Both) -> list[Path]:
-    """Transcripts, and what may be left of making one."""
+    """Transcripts, and leftovers of imports."""
     return sorted(path for path in (store.root / "transcripts").rglob("*") if path.is_file() and path.stem != "state")
 
 
@@ -50,7 +50,7 @@ def refused(store: Both, path: Path, *, damaged: bool = False) -> str:
     return str(problem.value)
 
 
-def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Both, tmp_path: Path) -> None:
+def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     taken = store.take_in(path)
     assert (taken.agent, taken.session, taken.prompts, taken.is_new) == (AGENT, talk.SESSION, 1, True)
@@ -62,7 +62,7 @@ def test_what_comes_in_is_what_was_exported_byte_for_byte(store: Both, tmp_path:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes mean nothing there")
-def test_what_comes_in_is_for_us_alone(store: Both, tmp_path: Path) -> None:
+def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store.take_in(exported(tmp_path))
@@ -73,7 +73,7 @@ def test_what_comes_in_is_for_us_alone(store: Both, tmp_path: Path) -> None:
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
-def test_a_compressed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> None:
+def test_a_compressed_transcript_is_imported_uncompressed(store: Both, tmp_path: Path) -> None:
     plain = exported(tmp_path)
     path = compressed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size)))
@@ -86,7 +86,7 @@ def test_a_compressed_transcript_comes_in_plain(store: Both, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cut", [-40, -1, 30])
-def test_a_compressed_transcript_that_is_damaged_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
+def test_a_damaged_compressed_transcript_is_refused(store: Both, tmp_path: Path, cut: int) -> None:
     plain = exported(tmp_path)
     path = compressed(plain)
     path.write_bytes(b"".join(frame(iter([plain.read_bytes()]), plain.stat().st_size))[:cut])
@@ -94,7 +94,7 @@ def test_a_compressed_transcript_that_is_damaged_is_refused(store: Both, tmp_pat
     refused(store, path, damaged=True)
 
 
-def test_the_same_again_is_here_already(store: Both, tmp_path: Path) -> None:
+def test_importing_a_session_again_changes_nothing(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     assert not store.take_in(path).is_new
@@ -104,7 +104,7 @@ def test_the_same_again_is_here_already(store: Both, tmp_path: Path) -> None:
     assert len(files(store)) == 1
 
 
-def test_a_session_that_says_something_else_here_is_never_replaced(store: Both, tmp_path: Path) -> None:
+def test_an_import_never_replaces_a_different_session(store: Both, tmp_path: Path) -> None:
     store.take_in(exported(tmp_path))
     other = exported(tmp_path, talk.prompt("something else"), talk.answer())
     assert "acp-proxy sessions delete sess-1" in refused(store, other)
@@ -112,7 +112,7 @@ def test_a_session_that_says_something_else_here_is_never_replaced(store: Both, 
     refused(store, longer)
 
 
-def test_a_session_that_was_deleted_lives_again(store: Both, tmp_path: Path) -> None:
+def test_an_import_revives_a_deleted_session(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     store.remove(store.sessions()[0])
@@ -139,7 +139,7 @@ def test_a_session_that_was_deleted_lives_again(store: Both, tmp_path: Path) -> 
     ],
     ids=lambda data: str(data[:20]),
 )
-def test_what_is_no_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_transcript_is_refused(store: Both, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(data)
     refused(store, path)
@@ -152,7 +152,7 @@ def left_of_streams(store: Both) -> list[str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
-def test_what_comes_through_a_pipe_is_what_was_exported(store: Both, tmp_path: Path) -> None:
+def test_a_transcript_can_be_imported_from_a_pipe(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     for is_new in (True, False):
         ours, theirs = os.pipe()
@@ -165,7 +165,7 @@ def test_what_comes_through_a_pipe_is_what_was_exported(store: Both, tmp_path: P
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_a_long_stream_comes_in_plain_or_compressed(store: Both, tmp_path: Path, compress: bool) -> None:
+def test_a_long_stream_is_imported_compressed_or_not(store: Both, tmp_path: Path, compress: bool) -> None:
     chance = random.Random(0)
     said = [talk.said(chance.randbytes(50_000).hex()) for _ in range(40)]
     data = exported(tmp_path, talk.prompt("hello"), *said).read_bytes()
@@ -176,7 +176,7 @@ def test_a_long_stream_comes_in_plain_or_compressed(store: Both, tmp_path: Path,
 
 
 LONG_LINE = 64 * 1024 * 1024
-"""Bytes: what reading such a line whole takes stands out beside what a process takes anyway."""
+"""Bytes: enough that reading such a line whole would be noticed."""
 TAKES_IN = """
 import resource, sys
 from pathlib import Path
@@ -195,7 +195,7 @@ print(peak() - before)
 @pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
 @pytest.mark.parametrize("compress", [False, True])
 def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, compress: bool) -> None:
-    """Nor with what a small compressed file says over and over."""
+    """Nor with a small compressed file that is large when decompressed."""
     begins, ends = talk.prompt("Look: XX").split(b"XX")
     line = [begins, *[b"x" * 1024 * 1024] * (LONG_LINE // 1024 // 1024), ends]
     header = record.encode_header(Header("long", talk.CWD, record.RECORDED, talk.time(0), agent={"id": AGENT}))
@@ -218,7 +218,7 @@ class Endless(BytesIO):
 
 
 @pytest.mark.parametrize("data", [b"", b"# A page\n" * 1_000_000, b"\n"], ids=["bytes", "lines", "an empty line"])
-def test_a_stream_of_something_else_is_refused_before_its_end(store: Both, data: bytes) -> None:
+def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: Both, data: bytes) -> None:
     with pytest.raises(NotImported):
         store.take_in(Endless(data))
     assert (files(store), left_of_streams(store)) == ([], [])
@@ -238,7 +238,7 @@ def test_a_transcript_of_a_later_version_is_refused(store: Both) -> None:
 @pytest.mark.parametrize(
     "sample", ["torn-end", "nul-block", "garbage-line", "two-headers", "glued-behind-torn", "torn-character"]
 )
-def test_a_damaged_one_is_taken_only_if_that_is_said(store: Both, sample: str) -> None:
+def test_a_damaged_transcript_is_imported_only_on_request(store: Both, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert "--damaged" in refused(store, path)
     assert store.take_in(path, damaged=True).is_new
@@ -252,7 +252,7 @@ def test_a_damaged_one_is_taken_only_if_that_is_said(store: Both, sample: str) -
         *("exact-bytes", "kept-as-string", "unknown-keys", "no-newline-at-end"),
     ],
 )
-def test_every_good_transcript_comes_in(store: Both, sample: str) -> None:
+def test_every_intact_transcript_is_imported(store: Both, sample: str) -> None:
     path = SAMPLES / f"{sample}.jsonl"
     assert store.take_in(path).is_new
     assert files(store)[0].read_bytes() == path.read_bytes()
@@ -263,7 +263,7 @@ EVIL += ["x" * 5000 + "-0123456789abcdef", "x-0123456789abcdef~1", "-0123456789a
 
 
 @pytest.mark.parametrize("evil", EVIL, ids=range(len(EVIL)))
-def test_no_header_leads_out_of_the_store(store: Both, tmp_path: Path, evil: str) -> None:
+def test_a_header_cannot_write_outside_the_store(store: Both, tmp_path: Path, evil: str) -> None:
     header = Header(evil, talk.CWD, record.RECORDED, talk.time(0), agent={"id": evil, "name": evil})
     path = tmp_path / "evil.jsonl"
     raw = record.encode_header(Header("SESSION", talk.CWD, record.RECORDED, talk.time(0), agent={"id": "AGENT"}))
@@ -278,7 +278,7 @@ def test_no_header_leads_out_of_the_store(store: Both, tmp_path: Path, evil: str
     assert kept.read_bytes() == path.read_bytes()
 
 
-def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: Both, tmp_path: Path) -> None:
+def test_the_header_decides_the_agents_folder(store: Both, tmp_path: Path) -> None:
     agents: list[tuple[dict[str, object], str]] = [
         ({"id": AGENT, "name": "other"}, AGENT),
         ({"id": "My Agent"}, file_name("My Agent")),
@@ -291,7 +291,7 @@ def test_the_folder_is_that_of_the_agent_as_it_was_or_made_of_its_name(store: Bo
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there, no file can be kept from growing")
-def test_on_a_full_disk_there_is_never_half_a_transcript(store: Both, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_import(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
     for job in ("import", "import a stream"):
         assert on_full_disk(job, store.root, 8192) == ["EFBIG"]
@@ -299,7 +299,7 @@ def test_on_a_full_disk_there_is_never_half_a_transcript(store: Both, tmp_path: 
     assert store.take_in(path).is_new
 
 
-def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: Both, tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_import_do_not_matter(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     store.take_in(path)
     [kept] = files(store)
@@ -309,8 +309,8 @@ def test_what_is_left_of_an_import_that_was_cut_short_is_in_nobodys_way(store: B
     assert files(store) == [kept]
 
 
-def test_a_session_that_begins_while_it_is_imported_keeps_its_name(store: Both, tmp_path: Path) -> None:
-    """The other process is quicker by a moment: just before the name is given."""
+def test_a_session_that_begins_during_its_import_is_kept(store: Both, tmp_path: Path) -> None:
+    """Another process begins the session just before the import names its file."""
     path = exported(tmp_path)
     begun: list[bytes] = []
 

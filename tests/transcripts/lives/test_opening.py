@@ -1,4 +1,4 @@
-"""A fork begins with a copy of its parent's transcript; from then on each goes its own way."""
+"""A fork begins with a copy of its parent's entries; from then on both are independent."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 
-def test_a_fork_begins_with_the_parents_entries_under_a_header_of_its_own(store: Store) -> None:
+def test_a_fork_has_the_parents_entries_and_its_own_header(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     assert spoken(store, "f") == ["one", "two"]
@@ -23,7 +23,7 @@ def test_a_fork_begins_with_the_parents_entries_under_a_header_of_its_own(store:
     assert (found.origin, found.forked_from) == (record.RECORDED, ["p"])
 
 
-def test_both_go_on_separately(store: Store) -> None:
+def test_a_fork_and_its_parent_continue_separately(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     talk.keep(store, AGENT, "p", prompt("three", session="p"), answer(), fresh=False)
@@ -31,7 +31,7 @@ def test_both_go_on_separately(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("gone", "left"), [("p", "f"), ("f", "p")])
-def test_deleting_one_leaves_the_other(store: Store, gone: str, left: str) -> None:
+def test_deleting_a_fork_or_its_parent_keeps_the_other(store: Store, gone: str, left: str) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
     store.delete(AGENT, gone)
@@ -41,7 +41,7 @@ def test_deleting_one_leaves_the_other(store: Store, gone: str, left: str) -> No
     assert [row.session for row in store.page(AGENT, None, None, "").rows] == [left]
 
 
-def test_a_fork_of_a_fork_knows_all_that_it_came_from(store: Store) -> None:
+def test_a_fork_of_a_fork_names_all_its_parents(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f", prompt("two", session="f"), answer())
     fork(store, "f", "g", prompt("three", session="g"), answer())
@@ -60,19 +60,19 @@ def test_a_fork_is_as_complete_as_its_parent(store: Store, origin: str) -> None:
     assert is_complete(store, "f") is (origin == record.RECORDED)
 
 
-def test_a_fork_of_a_parent_with_a_gap_is_not_complete(store: Store) -> None:
+def test_a_fork_of_a_parent_with_a_gap_is_incomplete(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), talk.note("gap", since="x", reason="ENOSPC"))
     fork(store, "p", "f")
     assert not is_complete(store, "f")
 
 
-def test_a_fork_of_nobody_known_is_partial(store: Store) -> None:
+def test_a_fork_of_an_unknown_parent_is_partial(store: Store) -> None:
     fork(store, "unknown", "f", prompt("two", session="f"), answer())
     found = header(store, "f")
     assert (found.origin, found.forked_from, spoken(store, "f")) == (record.PARTIAL, [], ["two"])
 
 
-def test_a_parents_torn_line_does_not_harm_what_the_fork_says_next(store: Store) -> None:
+def test_a_torn_line_of_the_parent_does_not_damage_the_fork(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     path = next(store.root.glob("transcripts/*/*.jsonl"))
     with path.open("ab") as file:
@@ -81,7 +81,7 @@ def test_a_parents_torn_line_does_not_harm_what_the_fork_says_next(store: Store)
     assert spoken(store, "f") == ["one", "two"]
 
 
-def test_a_fork_under_a_deleted_sessions_id_is_a_session_again(store: Store) -> None:
+def test_a_fork_revives_a_deleted_id(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     store.delete(AGENT, "f")
@@ -90,7 +90,7 @@ def test_a_fork_under_a_deleted_sessions_id_is_a_session_again(store: Store) -> 
     assert spoken(store, "f") == ["one"]
 
 
-def test_a_fork_under_the_id_of_another_sets_that_aside(store: Store) -> None:
+def test_a_fork_with_a_used_id_supersedes_the_older_session(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     talk.keep(store, AGENT, "f", prompt("old", session="f"), answer())
     fork(store, "p", "f")
@@ -99,7 +99,7 @@ def test_a_fork_under_the_id_of_another_sets_that_aside(store: Store) -> None:
 
 
 @pytest.mark.parametrize("size", [50, 400, 2000])
-def test_a_disk_that_is_full_leaves_no_half_of_a_copy(store: Store, size: int) -> None:
+def test_a_full_disk_leaves_no_partial_copy(store: Store, size: int) -> None:
     talk.keep(store, AGENT, "p", *(prompt(f"{number} " + "x" * 100, session="p") for number in range(50)))
     before = sorted(store.root.glob("transcripts/*/*"))
     [said] = on_full_disk("fork", store.root, size)
@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_copy(store: Store, size: int) -
     assert len(spoken(store, "f")) == 50
 
 
-def test_the_header_says_whose_entries_they_were(store: Store) -> None:
+def test_the_header_names_the_parent(store: Store) -> None:
     talk.keep(store, AGENT, "p", prompt("one", session="p"), answer())
     fork(store, "p", "f")
     paths = store.root.glob("transcripts/*/*.jsonl")

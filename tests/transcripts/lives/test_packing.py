@@ -1,4 +1,4 @@
-"""Cold transcripts become small, and nothing else about them changes."""
+"""Old transcripts are compressed without any other change."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def files(store: Both) -> list[str]:
     return sorted(at.name.removeprefix(file_name(talk.SESSION)) for at in path(store).parent.iterdir())
 
 
-def test_what_is_compressed_says_the_same_and_the_list_need_not_read_it(store: Both) -> None:
+def test_a_compressed_transcript_has_the_same_content_and_index_row(store: Both) -> None:
     at = kept(store)
     before, rows, modified = at.read_bytes(), store.sessions(), at.stat().st_mtime_ns
     made = compress(store)
@@ -39,7 +39,7 @@ def test_what_is_compressed_says_the_same_and_the_list_need_not_read_it(store: B
     assert list(store.verify((AGENT, at.stem))) == []
 
 
-def test_a_new_index_is_made_from_compressed_ones_too(store: Both) -> None:
+def test_a_rebuilt_index_has_compressed_transcripts(store: Both) -> None:
     kept(store)
     rows = store.sessions()
     compressed_now(store)
@@ -49,20 +49,20 @@ def test_a_new_index_is_made_from_compressed_ones_too(store: Both) -> None:
 
 
 @pytest.mark.parametrize("terms", [Terms(older_than=0.0), Terms(min_size=1)])
-def test_what_is_small_or_young_is_left_alone(store: Both, terms: Terms) -> None:
+def test_small_and_recent_transcripts_are_not_compressed(store: Both, terms: Terms) -> None:
     at = kept(store, chunks=10)
     assert compress(store, terms=terms) is None
     age(at, 8)
     assert (compress(store, terms=terms) is None) == (terms.min_size > 1)
 
 
-def test_what_the_index_has_not_seen_is_left_alone(store: Both) -> None:
+def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
     kept(store)
     store.mark(AGENT, talk.SESSION)
     assert compress(store) is None
 
 
-def test_a_turn_that_begins_while_it_is_compressed_keeps_it_plain(store: Both) -> None:
+def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
     kept(store)
 
     def go_on() -> bool:
@@ -73,7 +73,7 @@ def test_a_turn_that_begins_while_it_is_compressed_keeps_it_plain(store: Both) -
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_what_somebody_has_open_to_append_is_left_alone(store: Both) -> None:
+def test_an_open_transcript_is_not_compressed(store: Both) -> None:
     at = kept(store)
     transcript = Transcript(at)
     assert compress(store) is None
@@ -82,7 +82,7 @@ def test_what_somebody_has_open_to_append_is_left_alone(store: Both) -> None:
     assert compress(store) is not None
 
 
-def test_a_dry_run_says_what_would_be_saved(store: Both) -> None:
+def test_a_dry_run_reports_what_would_be_saved(store: Both) -> None:
     at = kept(store)
     would = compress(store, terms=Terms(min_size=1, older_than=0.0, dry=True))
     assert files(store) == [".jsonl"]
@@ -92,7 +92,7 @@ def test_a_dry_run_says_what_would_be_saved(store: Both) -> None:
     assert (would.before, would.after) == (made.before, made.after) == (made.before, compressed(at).stat().st_size)
 
 
-def test_it_stops_when_it_is_told_to(store: Both) -> None:
+def test_a_compression_can_be_stopped(store: Both) -> None:
     at = kept(store, chunks=20_000)
     calls = at.stat().st_size // 2**20
     for number in range(2 * calls):
@@ -106,7 +106,7 @@ def test_it_stops_when_it_is_told_to(store: Both) -> None:
         assert files(store) == [".jsonl"]
 
 
-def test_who_goes_on_finds_it_plain_again(store: Both) -> None:
+def test_continuing_a_session_decompresses_its_transcript(store: Both) -> None:
     at = kept(store)
     before, header = at.read_bytes(), talk.header()
     compressed_now(store)
@@ -120,7 +120,7 @@ def test_who_goes_on_finds_it_plain_again(store: Both) -> None:
     assert list(store.verify()) == []
 
 
-def test_a_file_that_was_open_before_is_known_again(store: Both) -> None:
+def test_a_transcript_compressed_in_the_meantime_can_be_reopened(store: Both) -> None:
     at = kept(store)
     transcript = Transcript(at)
     identity = transcript.identity
@@ -132,7 +132,7 @@ def test_a_file_that_was_open_before_is_known_again(store: Both) -> None:
     assert content(at).endswith(talk.said("late"))
 
 
-def test_a_new_session_of_its_id_sets_it_aside(store: Both) -> None:
+def test_a_new_session_of_the_same_id_supersedes_a_compressed_one(store: Both) -> None:
     at = kept(store)
     before = at.read_bytes()
     compressed_now(store)
@@ -145,7 +145,7 @@ def test_a_new_session_of_its_id_sets_it_aside(store: Both) -> None:
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_fork_begins_with_what_a_compressed_one_says(store: Both) -> None:
+def test_a_compressed_session_can_be_forked(store: Both) -> None:
     kept(store)
     compressed_now(store)
     store.begin(AGENT, talk.header("fork"), fresh=False, parent=talk.SESSION).close()
@@ -153,7 +153,7 @@ def test_a_fork_begins_with_what_a_compressed_one_says(store: Both) -> None:
     assert not path(store).exists()
 
 
-def test_a_delete_takes_every_form(store: Both) -> None:
+def test_a_delete_removes_compressed_and_unfinished_files(store: Both) -> None:
     at = kept(store)
     compressed_now(store)
     for left in (at, unfinished(at), unfinished(compressed(at))):
@@ -165,7 +165,7 @@ def test_a_delete_takes_every_form(store: Both) -> None:
         store.begin(AGENT, talk.header(), fresh=False)
 
 
-def test_a_delete_that_was_cut_short_is_finished(store: Both) -> None:
+def test_an_interrupted_delete_is_finished(store: Both) -> None:
     at = kept(store)
     compressed_now(store)
     data = compressed(at).read_bytes()
@@ -175,7 +175,7 @@ def test_a_delete_that_was_cut_short_is_finished(store: Both) -> None:
     assert files(store) == ["state.jsonl"]
 
 
-def test_a_delete_while_it_is_compressed_wins(store: Both) -> None:
+def test_a_delete_during_the_compression_wins(store: Both) -> None:
     kept(store)
     chunks: list[None] = []
 
@@ -191,7 +191,7 @@ def test_a_delete_while_it_is_compressed_wins(store: Both) -> None:
 
 
 @pytest.mark.parametrize("stays_open", [False, True])
-def test_a_prompt_while_it_is_compressed_does_not_wait_and_wins(store: Both, stays_open: bool) -> None:
+def test_a_prompt_during_the_compression_wins_without_waiting(store: Both, stays_open: bool) -> None:
     at, opened = kept(store), list[Transcript]()
     before = at.read_bytes()
 
@@ -211,7 +211,7 @@ def test_a_prompt_while_it_is_compressed_does_not_wait_and_wins(store: Both, sta
     assert files(store) == [".jsonl", "state.jsonl"]
 
 
-def test_nothing_is_lost_among_many_who_write_compress_read_and_take_turns(store: Both) -> None:
+def test_concurrent_writes_compressions_and_reads_lose_nothing(store: Both) -> None:
     at, ended = kept(store, chunks=50), threading.Event()
     said: dict[str, list[bytes]] = {"a": [], "b": []}
 
@@ -230,12 +230,12 @@ def test_nothing_is_lost_among_many_who_write_compress_read_and_take_turns(store
                 said[who].append(talk.said(f"{who}{len(said[who])}"))
                 transcript.append(said[who][-1])
                 transcript.close()
-            wait_for_compressions(turn)  # once both writers are here, nobody stands in its way
+            wait_for_compressions(turn)  # with both writers waiting, nothing prevents a compression
 
     def compress() -> None:
         own = Both(store.root)
         while not ended.wait(0.002):
-            with contextlib.suppress(FileNotFoundError):  # no mark stands in its way
+            with contextlib.suppress(FileNotFoundError):  # a mark would prevent the compression
                 (store.root / "unindexed" / AGENT / at.stem).unlink()
             if (made := own.compress(AGENT, at.stem, AT_ONCE)) is not None:
                 with more:
@@ -258,7 +258,7 @@ def test_nothing_is_lost_among_many_who_write_compress_read_and_take_turns(store
     assert len(compressions) >= 3
 
 
-def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Both) -> None:
+def test_a_damaged_compression_is_reported_and_repaired_as_far_as_possible(store: Both) -> None:
     at = kept(store, chunks=20_000)
     before, frame = at.read_bytes(), compressed_now(store)
     damaged = bytearray(frame.read_bytes())
@@ -278,7 +278,7 @@ def test_damage_is_named_and_a_repair_keeps_what_can_be_read(store: Both) -> Non
     assert list((store.root / "backups" / AGENT).iterdir()) == []
 
 
-def test_who_goes_on_with_a_damaged_one_leaves_a_note_of_the_gap(store: Both) -> None:
+def test_continuing_a_damaged_compression_adds_a_gap(store: Both) -> None:
     kept(store, chunks=20_000)
     frame = compressed_now(store)
     os.truncate(frame, frame.stat().st_size // 2)
@@ -292,7 +292,7 @@ def test_who_goes_on_with_a_damaged_one_leaves_a_note_of_the_gap(store: Both) ->
     reading.close()
 
 
-def test_a_frame_of_which_nothing_can_be_read_is_left_to_its_owner(store: Both) -> None:
+def test_an_unreadable_compression_is_left_to_the_user(store: Both) -> None:
     kept(store)
     frame = compressed_now(store)
     frame.write_bytes(b"no frame")
@@ -300,7 +300,7 @@ def test_a_frame_of_which_nothing_can_be_read_is_left_to_its_owner(store: Both) 
     assert (finding.kind, finding.todo) == ("damaged compression", "by hand")
 
 
-def test_what_is_compressed_is_redacted_too_and_stays_compressed_where_there_is_nothing(store: Both) -> None:
+def test_compressed_transcripts_are_redacted_and_without_a_secret_stay_compressed(store: Both) -> None:
     secret = "INTERN-4711"
     at, other = kept(store, chunks=100, text=secret), kept(store, "other")
     compressed_now(store)
@@ -316,7 +316,7 @@ def test_what_is_compressed_is_redacted_too_and_stays_compressed_where_there_is_
     assert not other.exists()
 
 
-def test_what_a_crash_left_is_taken_away(store: Both) -> None:
+def test_leftovers_of_a_crash_are_removed(store: Both) -> None:
     at = kept(store)
     before = at.read_bytes()
     for left in (compressed(at), unfinished(compressed(at)), unfinished(at)):
@@ -327,7 +327,7 @@ def test_what_a_crash_left_is_taken_away(store: Both) -> None:
     assert at.read_bytes() == before
 
 
-def test_one_process_does_it_once_a_day(store: Both) -> None:
+def test_one_process_compresses_once_a_day(store: Both) -> None:
     with store.daily() as first, Both(store.root).daily() as second:
         assert (first, second) == (True, False)
     with store.daily() as third:
@@ -340,7 +340,7 @@ def test_one_process_does_it_once_a_day(store: Both) -> None:
     assert list(store.verify()) == []
 
 
-def test_it_is_not_compressed_where_it_would_not_be_plain_again_soon(
+def test_a_transcript_too_large_to_decompress_quickly_is_not_compressed(
     store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(store)

@@ -1,4 +1,4 @@
-"""A stored file is masked where it lies: only the secrets' bytes change, whoever else writes to it."""
+"""Redaction changes only the bytes of secrets, in place, even while others append."""
 
 import random
 import threading
@@ -29,7 +29,7 @@ def path(store: Both, session: str = "s") -> Path:
 
 
 def holders(store: Both, text: str = TOKEN) -> list[str]:
-    """The files of the store in which this text stands."""
+    """The files of the store that contain this text."""
     return [str(path.relative_to(store.root)) for path, data in contents(store.root) if text.encode() in data]
 
 
@@ -48,7 +48,7 @@ def test_only_the_bytes_of_secrets_change(store: Both) -> None:
     assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
 
 
-def test_the_same_again_finds_nothing_and_writes_nothing(store: Both) -> None:
+def test_a_second_redaction_finds_and_writes_nothing(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
     assert redact_file(path(store), MASKING, dry=False) == {"GitHub token": 2}
     found, before = path(store).read_bytes(), path(store).stat().st_mtime_ns
@@ -56,7 +56,7 @@ def test_the_same_again_finds_nothing_and_writes_nothing(store: Both) -> None:
     assert (path(store).read_bytes(), path(store).stat().st_mtime_ns) == (found, before)
 
 
-def test_a_dry_run_counts_the_same_and_changes_nothing(store: Both) -> None:
+def test_a_dry_run_reports_the_same_number_and_changes_nothing(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN[:9]}"), talk.said(f"{TOKEN[9:]} b"), talk.said(TOKEN))
     path(store).chmod(0o400)
     found = path(store).read_bytes()
@@ -74,7 +74,7 @@ def test_a_link_is_not_followed(store: Both, tmp_path: Path) -> None:
     assert elsewhere.read_text() == TOKEN
 
 
-def test_a_file_of_a_later_version_is_left(store: Both) -> None:
+def test_a_file_of_a_later_version_is_not_redacted(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(TOKEN))
     later = path(store).read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcript":2')
     path(store).write_bytes(later)
@@ -83,7 +83,7 @@ def test_a_file_of_a_later_version_is_left(store: Both) -> None:
     assert path(store).read_bytes() == later
 
 
-def test_all_that_was_said_is_redacted_wherever_it_lies(store: Both) -> None:
+def test_every_file_of_the_store_is_redacted(store: Both) -> None:
     turn = talk.prompt(TOKEN), talk.said(TOKEN), talk.answer()
     for session in ("s", "s", "partial"):
         talk.keep(store, AGENT, session, *(turn if session == "s" else turn[1:]))
@@ -100,7 +100,7 @@ def test_all_that_was_said_is_redacted_wherever_it_lies(store: Both) -> None:
     assert [row.title for row in store.page(AGENT, None, None, "").rows] == [MASK]
 
 
-def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: Both) -> None:
+def test_redacting_a_session_redacts_its_transcript_and_backups(store: Both) -> None:
     for session in ("s", "other"):
         talk.keep(store, AGENT, session, talk.prompt(TOKEN), talk.answer())
     [chosen] = [row for row in store.sessions() if row.session == "s"]
@@ -114,7 +114,7 @@ def test_of_chosen_sessions_the_transcript_and_its_backups_are_redacted(store: B
     assert {row.session: row.title for row in store.sessions()} == {"s": MASK, "other": TOKEN}
 
 
-def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: Both) -> None:
+def test_an_interrupted_renewal_does_not_unlist_a_session(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
     assert len(store.sessions()) == 1
     store.mark(AGENT, "s")
@@ -122,7 +122,7 @@ def test_a_session_that_is_renewed_is_listed_though_we_were_interrupted(store: B
     assert len(store.sessions()) == 1
 
 
-def test_what_others_append_meanwhile_is_neither_lost_nor_torn(store: Both) -> None:
+def test_entries_appended_during_the_redaction_stay_whole(store: Both) -> None:
     talk.keep(store, AGENT, "s", talk.said(f"{TOKEN} ."))
     count, ended = 400, threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a crash left of a fork is finished by the next who comes, shows no half, and brings nothing back."""
+"""The next process finishes a fork after a crash, and restores nothing that was deleted or masked."""
 
 import os
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT
 
 
-def test_a_list_finishes_what_a_crash_left_and_nothing_is_lost(long: Both) -> None:
+def test_a_list_finishes_a_fork_after_a_crash(long: Both) -> None:
     path = left_by_a_crash(long)
     assert not path.exists()
     assert listed(Both(long.root)) == ["f", "p"]
@@ -31,11 +31,11 @@ def test_a_list_finishes_what_a_crash_left_and_nothing_is_lost(long: Both) -> No
     assert is_complete(long, "f")
 
 
-def test_what_a_crash_left_is_only_a_gap_once_the_parent_is_deleted(long: Both) -> None:
+def test_without_its_parent_an_unfinished_fork_has_only_a_gap(long: Both) -> None:
     secret = prompt("secret", session="p")
     talk.keep(long, AGENT, "p", secret, answer(), fresh=False)
     path = left_by_a_crash(long)
-    with forked(path).open("r+b") as file:  # half of it was copied
+    with forked(path).open("r+b") as file:  # half of the parent was copied
         data = file.read()
         file.seek(data.index(b"\0"))
         file.write(secret)
@@ -47,7 +47,7 @@ def test_what_a_crash_left_is_only_a_gap_once_the_parent_is_deleted(long: Both) 
     assert not [finding for finding in long.verify() if finding.is_damage]
 
 
-def test_a_later_session_under_the_parents_id_is_not_taken_for_the_parent(long: Both) -> None:
+def test_a_later_session_of_the_parents_id_is_not_the_parent(long: Both) -> None:
     left_by_a_crash(long)
     long.delete(AGENT, "p")
     talk.keep(long, AGENT, "p", prompt("another", session="p"), answer(), at=9)
@@ -55,14 +55,14 @@ def test_a_later_session_under_the_parents_id_is_not_taken_for_the_parent(long: 
     assert spoken(long, "f") == ["two"]
 
 
-def test_a_parent_whose_id_was_given_to_another_session_is_still_found(long: Both) -> None:
+def test_a_superseded_parent_is_still_found(long: Both) -> None:
     left_by_a_crash(long)
     talk.keep(long, AGENT, "p", prompt("another", session="p"), answer(), at=9)
     listed(long)
     assert spoken(long, "f") == ["one", "two"]
 
 
-def test_a_parent_that_a_crash_left_half_deleted_is_not_copied(long: Both) -> None:
+def test_a_half_deleted_parent_is_not_copied(long: Both) -> None:
     left_by_a_crash(long)
     layout = Layout(long.root)
     layout.journal(AGENT).append(DELETED, "p", talk.time(5))
@@ -70,7 +70,7 @@ def test_a_parent_that_a_crash_left_half_deleted_is_not_copied(long: Both) -> No
     assert spoken(long, "f") == ["two"]
 
 
-def test_who_masks_all_finishes_a_fork_first(long: Both) -> None:
+def test_a_redaction_finishes_forks_first(long: Both) -> None:
     token = "ghp_" + "a1B2" * 9
     path = left_by_a_crash(long, "f", prompt(f"it is {token}", session="f"))
     assert path in long.redactable(None)
@@ -79,7 +79,7 @@ def test_who_masks_all_finishes_a_fork_first(long: Both) -> None:
     assert len(spoken(long, "f")) == 2
 
 
-def test_nobody_masks_while_a_fork_is_copied_and_nobody_else_waits(long: Both) -> None:
+def test_a_list_does_not_wait_for_the_copy_of_a_fork(long: Both) -> None:
     path = left_by_a_crash(long)
     with alone_in(path.parent):
         assert listed(long) == ["p"]
@@ -88,7 +88,7 @@ def test_nobody_masks_while_a_fork_is_copied_and_nobody_else_waits(long: Both) -
     assert listed(long) == ["f", "p"]
 
 
-def test_who_comes_too_late_to_finish_a_fork_leaves_it_as_it_is(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_finished_by_another_process_is_left_unchanged(long: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     path = left_by_a_crash(long)
     alone = access.alone_in
 
@@ -109,7 +109,7 @@ def test_who_comes_too_late_to_finish_a_fork_leaves_it_as_it_is(long: Both, monk
     assert spoken(long, "f") == ["one", "two"]
 
 
-def test_a_fork_that_has_its_name_is_whole_also_where_a_crash_left_it_the_other(long: Both) -> None:
+def test_a_finished_fork_ignores_leftovers_of_a_crash(long: Both) -> None:
     path = left_by_a_crash(long)
     long.finish_fork(path, None)
     os.link(path, forked(path))
@@ -119,7 +119,7 @@ def test_a_fork_that_has_its_name_is_whole_also_where_a_crash_left_it_the_other(
     assert not forked(path).exists()
 
 
-def test_what_can_be_restored_is_whole_before_it_is_deleted(long: Both) -> None:
+def test_an_unfinished_fork_cannot_be_deleted_softly(long: Both) -> None:
     path = left_by_a_crash(long)
     with pytest.raises(Unfinished):
         long.delete(AGENT, "f", soft=True)
@@ -130,7 +130,7 @@ def test_what_can_be_restored_is_whole_before_it_is_deleted(long: Both) -> None:
     assert spoken(long, "f") == ["one", "two"]
 
 
-def test_a_new_session_under_the_id_of_an_unfinished_fork_sets_it_aside_whole(long: Both) -> None:
+def test_a_new_session_of_an_unfinished_forks_id_supersedes_the_finished_fork(long: Both) -> None:
     path = left_by_a_crash(long)
     talk.keep(long, AGENT, "f", prompt("new", session="f"), answer(), at=5)
     assert spoken(long, "f") == ["new"]
@@ -142,14 +142,14 @@ def test_a_new_session_under_the_id_of_an_unfinished_fork_sets_it_aside_whole(lo
 
 
 @pytest.mark.parametrize("size", [0, 20, 400])
-def test_half_a_head_that_a_crash_left_is_taken_away(long: Both, size: int) -> None:
+def test_a_half_written_head_is_removed(long: Both, size: int) -> None:
     path = left_by_a_crash(long)
     os.truncate(forked(path), size)
     assert listed(long) == ["p"]
     assert not list(path.parent.glob("f-*"))
 
 
-def test_a_head_that_is_being_written_is_left_alone(long: Both) -> None:
+def test_a_head_that_is_being_written_is_kept(long: Both) -> None:
     path = left_by_a_crash(long)
     os.truncate(forked(path), 20)
     with forked(path).open("rb") as making:
@@ -159,14 +159,14 @@ def test_a_head_that_is_being_written_is_left_alone(long: Both) -> None:
     assert forked(path).exists()
 
 
-def test_a_fork_that_somebody_made_its_own_parent_keeps_nobody_from_the_others(long: Both) -> None:
+def test_a_fork_that_names_itself_as_parent_hides_no_other_session(long: Both) -> None:
     path = left_by_a_crash(long)
     lines = forked(path).read_bytes()
     forked(path).write_bytes(lines.replace(file_name("p").encode(), path.stem.encode()))
     assert listed(long) == ["p"]
 
 
-def test_verify_names_an_unfinished_fork_and_does_not_call_it_damage(long: Both) -> None:
+def test_verify_reports_an_unfinished_fork_but_no_damage(long: Both) -> None:
     path = left_by_a_crash(long)
     assert [(finding.path, finding.kind, finding.is_damage) for finding in long.verify()] == [
         (forked(path), UNFINISHED_FORK, False)
@@ -175,7 +175,7 @@ def test_verify_names_an_unfinished_fork_and_does_not_call_it_damage(long: Both)
     assert list(long.verify()) == []
 
 
-def test_nothing_is_finished_in_a_store_that_is_only_read(long: Both) -> None:
+def test_a_read_only_store_finishes_no_fork(long: Both) -> None:
     path = left_by_a_crash(long)
     layout = Layout(long.root)
     layout.is_only_read = True
@@ -184,9 +184,7 @@ def test_nothing_is_finished_in_a_store_that_is_only_read(long: Both) -> None:
 
 
 @pytest.mark.parametrize("at_once", [0, forks.AT_ONCE], ids=["long", "short"])
-def test_a_fork_that_is_killed_at_any_moment_is_whole_or_not_there_and_loses_no_word(
-    tmp_path: Path, at_once: int
-) -> None:
+def test_a_kill_at_any_moment_loses_no_entry_of_a_fork(tmp_path: Path, at_once: int) -> None:
     last = None
     for last in killed.forking(tmp_path, at_once):
         store = Both(last.root)

@@ -1,4 +1,4 @@
-"""Whatever a person types is a question that SQLite understands, and finds what is meant by it."""
+"""Any text is a valid query, and matches as documented."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ TEXT = (
         ("run**",),
     ],
 )
-def test_what_was_said_is_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
+def test_matching_words_are_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
     assert finds(database, TEXT, *words)
 
 
@@ -89,12 +89,12 @@ def test_what_was_said_is_found(database: sqlite3.Connection, words: tuple[str, 
         ("ain*",),
     ],
 )
-def test_what_was_not_said_is_not_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
+def test_other_words_are_not_found(database: sqlite3.Connection, words: tuple[str, ...]) -> None:
     assert not finds(database, TEXT, *words)
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("---",), ("*",), ('"',), ('""',), ("( ) * :",), ("🚀",), ("\x00",)])
-def test_without_a_letter_or_a_digit_there_is_nothing_to_look_for(words: tuple[str, ...]) -> None:
+def test_a_query_without_letters_or_digits_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match="nothing to look for"):
         phrases.question(words)
 
@@ -103,21 +103,21 @@ _TYPED = st.text(st.sampled_from('ab1"*(){}[]:^+-.,\\ \t\n\0\ud800\u200b日้AN
 
 
 @given(st.lists(_TYPED, max_size=6), _TYPED)
-def test_nothing_that_can_be_typed_is_a_syntax_error(database: sqlite3.Connection, words: list[str], text: str) -> None:
+def test_every_text_is_a_valid_query(database: sqlite3.Connection, words: list[str], text: str) -> None:
     with suppress(UsageError):
         finds(database, text, *words)
 
 
 @given(st.text(st.sampled_from("abz19 éüÜß.,-_/()'—日本語を한국어กข")).filter(lambda text: any(map(str.isalnum, text))))
-def test_any_text_is_found_by_itself(database: sqlite3.Connection, text: str) -> None:
+def test_any_text_finds_itself(database: sqlite3.Connection, text: str) -> None:
     assert finds(database, f"before {text} behind", text)
 
 
-def test_very_many_words_are_a_question_too(database: sqlite3.Connection) -> None:
+def test_a_query_can_have_very_many_words(database: sqlite3.Connection) -> None:
     assert finds(database, TEXT, *["run"] * 5000)
     assert finds(database, TEXT, *['"die Straße"'] * 2000)
 
 
-def test_what_separates_words_is_taken_out_again() -> None:
+def test_separated_text_can_be_joined_again() -> None:
     assert phrases.joined(phrases.separated(TEXT)) == TEXT
     assert phrases.separated("plain text") == "plain text"

@@ -1,4 +1,4 @@
-"""What was said is found by whoever searches next, where and when it was said."""
+"""A search finds turns and titles, with their sessions and times."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +26,10 @@ def store(root: Path) -> Both:
     return Both(root)
 
 
-# What is found.
+# Matches.
 
 
-def test_the_turn_that_has_all_the_words_is_found_with_the_place_of_each(store: Both) -> None:
+def test_a_turn_with_all_words_is_found_with_their_positions(store: Both) -> None:
     keep(store, "s", "Mend the login page", "Then the cookie of the login", "Thanks")
     [hit] = search(store, "COOKIE", "login").hits
     assert (hit.session.session, hit.session.title, hit.turns) == ("s", "Mend the login page", [2])
@@ -38,19 +38,19 @@ def test_the_turn_that_has_all_the_words_is_found_with_the_place_of_each(store: 
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["cookie", "login"]
 
 
-def test_words_that_were_said_in_different_turns_are_not_found_together(store: Both) -> None:
+def test_words_in_different_turns_do_not_match(store: Both) -> None:
     keep(store, "s", "one", "other")
     assert found(store, "one", "other") == []
 
 
-def test_what_the_agent_said_is_found_across_its_chunks(store: Both) -> None:
+def test_a_phrase_is_found_across_chunks(store: Both) -> None:
     talk.keep(
         store, AGENT, "s", prompt("x"), *(said(part) for part in ("it was the coo", "kie, as ", "I said")), answer()
     )
     assert found(store, "the cookie as I") == [("s", [1])]
 
 
-def test_the_newest_turn_comes_first_and_turns_of_one_session_in_their_order(store: Both) -> None:
+def test_sessions_are_ordered_by_their_newest_match_and_turns_by_number(store: Both) -> None:
     keep(store, "old", "word", "word", at=0)
     keep(store, "new", "word", at=3600)
     keep(store, "goes-on", "word", "nothing", "word", at=3500)
@@ -60,19 +60,19 @@ def test_the_newest_turn_comes_first_and_turns_of_one_session_in_their_order(sto
     assert search(store, "word", limit=3).is_all
 
 
-def test_turns_of_one_moment_are_all_found(store: Both) -> None:
+def test_all_turns_of_one_moment_are_found(store: Both) -> None:
     talk.keep(store, AGENT, "s", *(prompt(f"word {number}", at=5) for number in range(1, 31)))
     assert found(store, "word") == [("s", list(range(1, 31)))]
     assert found(store, "17") == [("s", [17])]
 
 
-def test_of_many_turns_as_many_are_shown_as_are_wanted(store: Both) -> None:
+def test_the_number_of_excerpts_is_limited_on_request(store: Both) -> None:
     keep(store, "s", *["word"] * 5)
     assert [one.turn for one in search(store, "word", each=2).hits[0].excerpts] == [1, 2]
     assert [one.turn for one in search(store, "word", each=0).hits[0].excerpts] == [1, 2, 3, 4, 5]
 
 
-def test_a_title_is_found_where_no_turn_says_it(store: Both) -> None:
+def test_a_title_is_found_even_if_no_turn_has_it(store: Both) -> None:
     talk.keep(store, AGENT, "s", prompt("x"), info(title="Mending the login"), answer())
     [hit] = search(store, "mending").hits
     assert (hit.turns, [(one.turn, one.text) for one in hit.excerpts]) == ([], [(0, "Mending the login")])
@@ -81,7 +81,7 @@ def test_a_title_is_found_where_no_turn_says_it(store: Both) -> None:
     assert found(store, "another title") == [("s", [])]
 
 
-def test_agents_directories_and_times_narrow_it_down(store: Both, tmp_path: Path) -> None:
+def test_agent_directory_and_time_narrow_the_search(store: Both, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     keep(store, "a", "word", at=0, cwd=str(tmp_path / "real"))
@@ -95,27 +95,27 @@ def test_agents_directories_and_times_narrow_it_down(store: Both, tmp_path: Path
     assert found(store, "word", since=talk.time(7200)) == []
 
 
-def test_sessions_of_two_agents_with_one_id_are_two(store: Both) -> None:
+def test_sessions_of_two_agents_with_the_same_id_are_separate(store: Both) -> None:
     keep(store, "s", "word one", at=0)
     keep(store, "s", "word other", at=60, agent="other")
     assert [hit.session.agent for hit in search(store, "word").hits] == ["other", AGENT]
 
 
-def test_where_no_agent_is_meant_no_tables_are_made(store: Both, root: Path) -> None:
+def test_without_a_matching_agent_no_tables_are_made(store: Both, root: Path) -> None:
     assert search(store, "login").hits == []
     keep(store, "s", "login")
     assert search(store, "login", agents=()).hits == []
     assert tables(root) == set()
 
 
-def test_what_was_never_prompted_is_not_shown(store: Both) -> None:
+def test_a_session_without_a_prompt_is_not_found(store: Both) -> None:
     talk.keep(store, AGENT, "s", said("word"))
     assert found(store, "word") == []
     append(store, "s", prompt("hello"))
     assert found(store, "word") == [("s", [1])]
 
 
-def test_an_excerpt_shows_where_one_message_ends_and_the_next_begins(store: Both) -> None:
+def test_an_excerpt_separates_messages(store: Both) -> None:
     call = talk.update("tool_call", toolCallId="t", title="Edit file.py")
     talk.keep(store, AGENT, "s", prompt("Fix the flag\nin it"), call, said("Fixed: needle"))
     [excerpt] = search(store, "needle").hits[0].excerpts
@@ -123,7 +123,7 @@ def test_an_excerpt_shows_where_one_message_ends_and_the_next_begins(store: Both
     assert [excerpt.text[start:end] for start, end in excerpt.marks] == ["needle"]
 
 
-def test_an_excerpt_is_one_line_around_what_was_found(store: Both) -> None:
+def test_an_excerpt_is_one_line_around_the_match(store: Both) -> None:
     before, behind = "a\tb\n" * 500, "\n日本語 c" * 500
     keep(store, "s", f"{before} the needle {behind}")
     [excerpt] = search(store, "needle").hits[0].excerpts
@@ -134,19 +134,17 @@ def test_an_excerpt_is_one_line_around_what_was_found(store: Both) -> None:
 
 
 @pytest.mark.parametrize("text", ["{0} needle {0}", "needle {0}", "{0} needle", "{0} needle {0} needle", "needle{0}"])
-def test_an_excerpt_of_endless_words_is_no_longer_than_others(store: Both, text: str) -> None:
+def test_an_excerpt_of_very_long_words_is_bounded(store: Both, text: str) -> None:
     keep(store, "s", text.format("x" * 5000))
     [excerpt] = search(store, "needle*").hits[0].excerpts
     assert len(excerpt.text) <= 242
     assert {excerpt.text[start:end][:6] for start, end in excerpt.marks} == {"needle"}
 
 
-# What is new.
+# Updates.
 
 
-def test_what_was_said_since_is_found_and_nothing_else_is_read(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_new_turns_are_read_before_a_search(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "first", "second")
     keep(store, "other", "first", at=10)
     assert len(found(store, "first")) == 2
@@ -171,7 +169,7 @@ def test_what_was_said_since_is_found_and_nothing_else_is_read(
     assert found(store, "first") == [("other", [1]), ("s", [1])]
 
 
-def test_a_transcript_that_was_compressed_is_not_read_again_and_one_that_goes_on_is(store: Both) -> None:
+def test_a_compressed_transcript_is_read_again_only_if_it_continues(store: Both) -> None:
     talk.keep(store, cold.AGENT, "s", prompt("word", session="s"), said("x" * 5000), answer())
     assert found(store, "word") == [("s", [1])]
     cold.compressed_now(store, "s")
@@ -181,14 +179,14 @@ def test_a_transcript_that_was_compressed_is_not_read_again_and_one_that_goes_on
     assert found(store, "word") == [("s", [1])]
 
 
-def test_an_id_that_is_given_again_names_another_conversation(store: Both) -> None:
+def test_sessions_with_the_same_id_are_found_separately(store: Both) -> None:
     keep(store, "s", "first word")
     assert found(store, "word") == [("s", [1])]
     keep(store, "s", "second word", at=60)
     assert [hit.session.title for hit in search(store, "word").hits] == ["second word", "first word"]
 
 
-def test_a_file_that_has_shrunk_is_read_anew(store: Both, root: Path) -> None:
+def test_a_shrunk_file_is_read_again(store: Both, root: Path) -> None:
     keep(store, "s", "first", "second")
     assert found(store, "second") == [("s", [2])]
     path = root / "transcripts" / AGENT / f"{file_name('s')}.jsonl"
@@ -198,7 +196,7 @@ def test_a_file_that_has_shrunk_is_read_anew(store: Both, root: Path) -> None:
     assert found(store, "first") == [("s", [1])]
 
 
-def test_what_is_interrupted_goes_on_with_the_next_search(
+def test_the_next_search_continues_after_an_interruption(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "_BATCH_SIZE", 0)
@@ -221,9 +219,7 @@ def test_what_is_interrupted_goes_on_with_the_next_search(
 
 
 @pytest.mark.parametrize("time", range(3))
-def test_who_searches_at_the_same_time_finds_the_same_and_nobody_is_locked_out(
-    store: Both, root: Path, time: int
-) -> None:
+def test_simultaneous_searches_find_the_same(store: Both, root: Path, time: int) -> None:
     for number in range(60):
         keep(store, f"s{number}", "word")
 

@@ -1,4 +1,4 @@
-"""What is said in each turn, from the first line on or from the last turn on."""
+"""The text of each turn, read from the beginning or from the last turn on."""
 
 import re
 from pathlib import Path
@@ -44,7 +44,7 @@ def texts(path: Path) -> list[str]:
     return [turn.text for turn in turns(path)[0]]
 
 
-def test_what_was_said_is_joined_and_what_was_done_is_named(tmp_path: Path) -> None:
+def test_messages_are_joined_and_tool_calls_named(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         prompt("Mend the", {"type": "resource_link", "name": "login.py", "uri": "file:///login.py"}, "page", at=1),
@@ -73,32 +73,32 @@ def test_what_was_said_is_joined_and_what_was_done_is_named(tmp_path: Path) -> N
     assert [(turn.number, turn.at) for turn in found] == [(1, talk.time(1)), (2, talk.time(20))]
 
 
-def test_messages_with_ids_of_their_own_stay_apart(tmp_path: Path) -> None:
+def test_messages_with_different_ids_are_separate(tmp_path: Path) -> None:
     words = (("a", "1"), ("b", "1"), ("c", "2"))
     chunks = [update("agent_message_chunk", messageId=id, **text(word)) for word, id in words]
     assert texts(write(tmp_path, prompt("x"), *chunks)) == ["x\x1eab\x1ec"]
 
 
-def test_an_echo_of_the_prompt_is_not_said_twice_and_other_words_of_the_user_are_kept(tmp_path: Path) -> None:
+def test_an_echoed_prompt_appears_once_and_other_user_messages_stay(tmp_path: Path) -> None:
     echo = [update(USER, **text("Mend ")), update(USER, **text("it"))]
     assert texts(write(tmp_path, prompt("Mend it"), *echo, update(USER, **text("/hook ran")), said("ok"))) == [
         "Mend it\x1e/hook ran\x1eok"
     ]
 
 
-def test_a_permission_names_its_call(tmp_path: Path) -> None:
+def test_a_permission_names_its_tool_call(tmp_path: Path) -> None:
     params = {"sessionId": talk.SESSION, "toolCall": {"toolCallId": "1", "title": "rm -r build"}, "options": []}
     asked = talk.message({"id": 7, "method": "session/request_permission", "params": params}, Peer.AGENT)
     assert texts(write(tmp_path, prompt("x"), asked)) == ["x\x1erm -r build"]
 
 
-def test_an_imported_conversation_has_turns_too(tmp_path: Path) -> None:
+def test_an_imported_conversation_has_turns(tmp_path: Path) -> None:
     told = [update(USER, **text("first")), said("one"), update(USER, **text("sec")), update(USER, **text("ond"))]
     path = write(tmp_path, *told, said("two"), prompt("third"), update(USER, **text("aside")), said("three"))
     assert texts(path) == ["first\x1eone", "second\x1etwo", "third\x1easide\x1ethree"]
 
 
-def test_of_what_is_endless_only_the_beginning_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_beginning_of_a_very_long_turn_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.transcripts.search.turns._LONGEST", 10)
     assert texts(write(tmp_path, prompt("1234567"), said("abc"), said("defgh"), said("x"), prompt("y"))) == [
         "1234567\x1eabc",
@@ -106,7 +106,7 @@ def test_of_what_is_endless_only_the_beginning_is_searched(tmp_path: Path, monke
     ]
 
 
-def test_damage_hides_nothing_else(tmp_path: Path) -> None:
+def test_damage_hides_no_other_message(tmp_path: Path) -> None:
     garbage = b'\0\0{"at":"torn' + said("glued")
     path = write(tmp_path, prompt("x"), said("a"), garbage, said("b"), b'{"at":"2026')
     assert texts(path) == ["x\x1eagluedb"]
@@ -137,7 +137,7 @@ _lines = st.lists(st.sampled_from(_LINES), max_size=30)
 
 @given(_lines, st.data())
 @settings(max_examples=50)
-def test_what_goes_on_from_the_last_turn_is_the_same_as_all_at_once(
+def test_continuing_from_the_last_turn_gives_the_same_turns(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("turns")
@@ -170,10 +170,10 @@ _SAID = {
 
 @given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
 @settings(max_examples=50)
-def test_turns_are_those_that_are_shown_and_have_all_their_words(
+def test_turns_are_the_shown_turns_with_all_their_words(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
 ) -> None:
-    """Also those of an echo that writes the prompt out, which is not shown beside it."""
+    """Including an echo of the prompt with expanded references, which is not shown."""
     path = write(tmp_path_factory.mktemp("turns"), *(_SAID[kind](f"w{at}w") for at, kind in enumerate(kinds)))
     reading = Reading(path)
     shown = [
@@ -185,7 +185,7 @@ def test_turns_are_those_that_are_shown_and_have_all_their_words(
     assert all(words <= found[number] for number, words in shown)
 
 
-def test_plans_part_no_messages_since_only_the_last_of_several_is_shown(tmp_path: Path) -> None:
+def test_plans_do_not_separate_messages(tmp_path: Path) -> None:
     plan = update("plan", entries=[])
     told = [update(USER, **text("first")), plan, update(USER, **text("more")), plan, said("one")]
     path = write(tmp_path, *told, plan, update(USER, **text("second")))

@@ -1,4 +1,4 @@
-"""What was deleted or masked is in no search table, and one that cannot be trusted is made anew."""
+"""No search table contains deleted or masked words, and a broken table is rebuilt."""
 
 import os
 import sqlite3
@@ -32,7 +32,7 @@ def store(root: Path) -> Both:
     return Both(root)
 
 
-# What is gone.
+# Deletes and masks.
 
 
 def deleted(store: Both) -> None:
@@ -60,7 +60,7 @@ def deleted_by_another_process_that_died(store: Both) -> None:
 
 @pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_another_process_that_died])
 @pytest.mark.parametrize("compressed", [False, True])
-def test_what_was_deleted_is_in_no_file(
+def test_a_deleted_word_is_in_no_file(
     store: Both, root: Path, delete: Callable[[Both], None], compressed: bool
 ) -> None:
     keep(store, "s", f"My word is {SECRET}", f"and again {SECRET}")
@@ -77,9 +77,7 @@ def test_what_was_deleted_is_in_no_file(
     assert left(root) == []
 
 
-def test_a_session_that_was_set_aside_is_deleted_whole_also_where_nobody_has_searched_since(
-    store: Both, root: Path
-) -> None:
+def test_deleting_a_superseded_session_removes_its_words(store: Both, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     keep(store, "s", "another")
@@ -89,7 +87,7 @@ def test_a_session_that_was_set_aside_is_deleted_whole_also_where_nobody_has_sea
     assert found(store, "another") == [("s", [1])]
 
 
-def test_what_was_deleted_softly_is_not_found_and_gone_with_its_last_copy(store: Both, root: Path) -> None:
+def test_a_softly_deleted_session_is_not_found_and_its_words_are_in_no_table(store: Both, root: Path) -> None:
     keep(store, "s", f"My word is {SECRET}")
     assert found(store, SECRET) == [("s", [1])]
     [row] = store.sessions()
@@ -103,7 +101,7 @@ def test_what_was_deleted_softly_is_not_found_and_gone_with_its_last_copy(store:
     assert left(root) == []
 
 
-def test_a_title_of_the_users_is_found_until_it_has_another(store: Both, root: Path) -> None:
+def test_the_users_title_is_found_until_it_changes(store: Both, root: Path) -> None:
     keep(store, "s", "hello")
     found(store, "hello")
     [row] = store.sessions()
@@ -116,7 +114,7 @@ def test_a_title_of_the_users_is_found_until_it_has_another(store: Both, root: P
     assert found(store, "another") == [("s", [])]
 
 
-def test_a_delete_makes_only_a_sixteenth_to_be_read_again(store: Both, root: Path) -> None:
+def test_a_delete_causes_only_a_sixteenth_to_be_read_again(store: Both, root: Path) -> None:
     for number in range(64):
         keep(store, f"s{number}", "word")
     found(store, "word")
@@ -126,7 +124,7 @@ def test_a_delete_makes_only_a_sixteenth_to_be_read_again(store: Both, root: Pat
     assert len(found(store, "word", limit=100)) == 63
 
 
-def test_what_was_masked_is_in_no_file_and_not_found(store: Both, root: Path) -> None:
+def test_a_masked_word_is_in_no_file_and_not_found(store: Both, root: Path) -> None:
     key = "sk-ant-api03-" + "Ab1-Cd2_Ef3" * 9 + "AA"
     keep(store, "s", f"My key is {key}")
     assert found(store, "key") == [("s", [1])]
@@ -138,7 +136,7 @@ def test_what_was_masked_is_in_no_file_and_not_found(store: Both, root: Path) ->
     assert left(root, key) == []
 
 
-def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
+def test_words_read_before_a_delete_are_not_written_after_it(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", f"My word is {SECRET}")
@@ -157,7 +155,7 @@ def test_words_that_a_search_has_read_before_a_delete_are_written_nowhere(
     assert found(store, "word") == []
 
 
-def test_a_delete_may_come_at_any_moment_while_a_table_is_made(
+def test_a_delete_at_any_moment_of_writing_a_table_is_harmless(
     store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(store, "s", "word")
@@ -179,7 +177,7 @@ def test_a_delete_may_come_at_any_moment_while_a_table_is_made(
         assert found(store, "word") == [("s", [1])]
 
 
-# What cannot be trusted.
+# Broken tables.
 
 
 def cut_short(path: Path) -> None:
@@ -210,7 +208,7 @@ BROKEN = [cut_short, garbage, empty, of_a_later_version, without_words, Path.unl
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
-def test_a_table_that_cannot_be_trusted_is_made_anew(store: Both, root: Path, break_it: Callable[[Path], None]) -> None:
+def test_a_broken_table_is_rebuilt(store: Both, root: Path, break_it: Callable[[Path], None]) -> None:
     for number in range(20):
         keep(store, f"s{number}", f"a word {'x' * 5000}")
     assert len(found(store, "word", limit=100)) == 20
@@ -221,9 +219,7 @@ def test_a_table_that_cannot_be_trusted_is_made_anew(store: Both, root: Path, br
     assert len(tables(root)) == 16
 
 
-def test_an_index_that_is_made_anew_has_nothing_read_again(
-    store: Both, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rebuilt_index_keeps_the_tables(store: Both, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "word")
     found(store, "word")
     for path in root.glob("index.sqlite3*"):
@@ -232,11 +228,9 @@ def test_an_index_that_is_made_anew_has_nothing_read_again(
     assert found(Both(root), "word") == [("s", [1])]
 
 
-def test_what_stands_in_the_place_of_the_tables_is_an_error_with_its_name_and_in_nobodys_way(
-    store: Both, root: Path
-) -> None:
+def test_a_file_in_place_of_the_tables_is_reported_and_a_delete_works(store: Both, root: Path) -> None:
     (root / "search").write_text("of somebody else")
-    (root / "search").chmod(0o644)  # which is a finding of its own
+    (root / "search").chmod(0o644)  # verify reports the mode too
     keep(store, "s", f"My word is {SECRET}")
     with pytest.raises(Unreadable, match="ENOTDIR"):
         found(store, "word")
@@ -245,14 +239,14 @@ def test_what_stands_in_the_place_of_the_tables_is_an_error_with_its_name_and_in
     assert left(root) == []
 
 
-def test_without_fts5_it_is_said_what_to_do(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_fts5_is_reported(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(store, "s", "word")
     monkeypatch.setattr(Index, "select", lambda *given: [])
     with pytest.raises(NoFullText, match="FTS5"):
         found(store, "word")
 
 
-def test_nobody_but_a_search_makes_a_table(store: Both, root: Path) -> None:
+def test_only_a_search_creates_tables(store: Both, root: Path) -> None:
     keep(store, "s", "word")
     store.page(AGENT, None, None, talk.RUN)
     store.bring_in(AGENT, "s")
@@ -260,7 +254,7 @@ def test_nobody_but_a_search_makes_a_table(store: Both, root: Path) -> None:
     assert not (root / "search").exists()
 
 
-def test_tables_are_for_us_alone(store: Both, root: Path) -> None:
+def test_tables_are_private(store: Both, root: Path) -> None:
     keep(store, "s", "word")
     before = os.umask(0)
     try:
@@ -294,7 +288,7 @@ def without_its_turns(path: Path) -> None:
         (of_a_later_version, verifying.WORDS_BROKEN),
     ],
 )
-def test_a_table_that_says_something_else_is_named_and_repaired(
+def test_a_wrong_table_is_reported_and_repaired(
     store: Both, root: Path, break_it: Callable[[Path], None], kind: str
 ) -> None:
     keep(store, "s", "a word", "another word")
@@ -310,7 +304,7 @@ def test_a_table_that_says_something_else_is_named_and_repaired(
     assert found(store, "word") == [("s", [1, 2])]
 
 
-def test_what_is_behind_only_since_something_was_said_is_no_damage(store: Both) -> None:
+def test_a_table_behind_its_transcript_is_no_damage(store: Both) -> None:
     keep(store, "s", "a word")
     append(store, "s", prompt("torn", at=5)[:-1])
     assert found(store, "torn") == [("s", [2])]
@@ -320,7 +314,7 @@ def test_what_is_behind_only_since_something_was_said_is_no_damage(store: Both) 
     assert found(store, "third") == [("s", [3])]
 
 
-def test_what_others_put_among_the_tables_is_left_alone(store: Both, root: Path) -> None:
+def test_foreign_files_among_the_tables_are_kept(store: Both, root: Path) -> None:
     keep(store, "s", "a word")
     found(store, "word")
     (root / "search" / "notes.txt").write_text("mine")

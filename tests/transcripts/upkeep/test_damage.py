@@ -1,4 +1,4 @@
-"""Damage is named by where it lies, what it looks like, and what stands around it."""
+"""Damage is reported by its place, its look, and the entries around it."""
 
 import os
 from functools import partial
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     "data",
     [b"", HEADER, HEADER + ONE + TWO, HEADER + b"\n  \n" + ONE, ONE, HEADER + ONE[:-1], HEADER + ONE[:-1] + TWO],
 )
-def test_what_is_whole_has_no_damage_also_blank_lines_a_missing_newline_and_no_header(path: Path, data: bytes) -> None:
+def test_an_intact_file_has_no_damage(path: Path, data: bytes) -> None:
     assert stretches(path, data) == []
 
 
@@ -53,20 +53,20 @@ def test_what_is_whole_has_no_damage_also_blank_lines_a_missing_newline_and_no_h
         (b"\xff\xfe", damage.NO_ENTRY),
     ],
 )
-def test_damage_between_two_entries_is_named_with_both(path: Path, what: bytes, kind: str) -> None:
+def test_damage_is_reported_with_the_entries_around_it(path: Path, what: bytes, kind: str) -> None:
     last = Beside(2, talk.time(1), "agent agent_message_chunk")
     following = Beside(4, talk.time(2), "agent agent_message_chunk")
     [found] = stretches(path, HEADER + TWO + what + b"\n" + THREE)
     assert found == Stretch(3, len(HEADER + TWO), len(what), (kind,), last=last, next=following)
 
 
-def test_damaged_lines_with_nothing_intact_between_are_one_stretch(path: Path) -> None:
+def test_adjacent_damaged_lines_are_one_stretch(path: Path) -> None:
     [found] = stretches(path, HEADER + b"\0\0\n\nnoise\n\0" + ONE)
     assert (found.line, found.length, found.kinds) == (2, len(b"\0\0\n\nnoise\n\0"), (damage.NUL, damage.NO_ENTRY))
     assert (found.behind, found.before, found.ends) == (False, True, False)
 
 
-def test_damage_beside_entries_of_the_same_line_says_on_which_side_they_are(path: Path) -> None:
+def test_damage_on_a_line_with_entries_says_on_which_side_they_are(path: Path) -> None:
     between, behind = stretches(path, HEADER + ONE[:-1] + b"\0" + TWO[:-1] + b"xy\n" + THREE)
     assert (between.length, between.behind, between.before) == (1, True, True)
     assert (behind.length, behind.behind, behind.before) == (2, True, False)
@@ -74,7 +74,7 @@ def test_damage_beside_entries_of_the_same_line_says_on_which_side_they_are(path
     assert (after_header.offset, after_header.begins, after_header.behind) == (len(HEADER) - 1, False, True)
 
 
-def test_a_torn_end_is_one_whatever_it_looks_like_but_nul_bytes(path: Path) -> None:
+def test_an_incomplete_last_line_is_a_torn_end(path: Path) -> None:
     for torn in (TWO[:30], b"{", "é".encode()[:1]):
         [found] = stretches(path, HEADER + ONE + torn)
         assert (found.kinds, found.ends, found.length) == ((damage.TORN_END,), True, len(torn))
@@ -82,13 +82,13 @@ def test_a_torn_end_is_one_whatever_it_looks_like_but_nul_bytes(path: Path) -> N
     assert (found.kinds, found.ends) == ((damage.NUL,), True)
 
 
-def test_how_a_file_begins_where_its_header_should_be_is_a_broken_header(path: Path) -> None:
+def test_a_file_without_an_intact_header_has_a_broken_header(path: Path) -> None:
     for broken in (HEADER[:30] + b"\n", b"\0" * 99 + b"\n", HEADER.replace(b'"sessionId"', b'"sessionIe"')):
         [found] = stretches(path, broken + ONE)
         assert (found.kinds, found.begins, found.offset) == ((damage.BROKEN_HEADER,), True, 0)
 
 
-def test_entries_are_named_by_who_says_what() -> None:
+def test_entries_are_named_by_sender_and_kind() -> None:
     lines = [talk.prompt("x"), talk.answer(), talk.said("x"), talk.note("opened"), talk.message({"id": 1}, Peer.AGENT)]
     assert [damage.named(talk.entry(line)) for line in lines] == [
         "client session/prompt",
@@ -99,7 +99,7 @@ def test_entries_are_named_by_who_says_what() -> None:
     ]
 
 
-def test_damage_of_a_journal_is_found_too(tmp_path: Path) -> None:
+def test_damage_of_a_journal_is_found(tmp_path: Path) -> None:
     path = tmp_path / "state.jsonl"
     journal = Journal(path)
     journal.append("deleted", "a", talk.time(0))

@@ -1,4 +1,4 @@
-"""A damaged transcript is mended where it lies, after a copy was made, and whoever has it open goes on."""
+"""A damaged transcript is repaired in place, after a backup, while others may have it open."""
 
 import os
 import stat
@@ -38,7 +38,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def read(path: Path) -> tuple[Header | None, list[str], bool]:
-    """The header, what is said (the types of notes), and whether it is complete."""
+    """The header, the messages (for notes, their types), and whether it is complete."""
     reading = Reading(path)
     try:
         entries = [line.entry for line in reading.lines()]
@@ -54,14 +54,14 @@ def spoken(entry: record.Entry) -> str:
 
 
 @pytest.mark.parametrize("data", [HEADER, HEADER + ONE, HEADER + ONE[:-1], HEADER + ONE[:-1] + TWO, ONE + TWO])
-def test_where_nothing_is_damaged_nothing_is_done_and_nothing_copied(path: Path, copy: Path, data: bytes) -> None:
+def test_an_intact_file_is_neither_changed_nor_copied(path: Path, copy: Path, data: bytes) -> None:
     write(path, data)
     assert mend_transcript(path, copy) == 0
     assert path.read_bytes() == data
     assert not copy.parent.exists()
 
 
-def test_a_damaged_line_becomes_a_note_of_the_gap_at_the_time_of_the_entry_before(path: Path, copy: Path) -> None:
+def test_a_damaged_line_becomes_a_gap_note_with_the_time_of_the_entry_before(path: Path, copy: Path) -> None:
     torn = talk.said("x" * 300)[:-9]
     write(path, HEADER + ONE + torn + b"\n" + TWO)
     assert mend_transcript(path, copy) == 1
@@ -69,7 +69,7 @@ def test_a_damaged_line_becomes_a_note_of_the_gap_at_the_time_of_the_entry_befor
     assert read(path) == (talk.header(), ["one", "gap", "two"], False)
 
 
-def test_the_copy_is_the_file_as_it_was_and_for_us_alone(path: Path, copy: Path) -> None:
+def test_the_backup_has_the_old_content_and_is_private(path: Path, copy: Path) -> None:
     before = HEADER + b"\0" * 200 + ONE
     write(path, before)
     mend_transcript(path, copy)
@@ -79,9 +79,7 @@ def test_the_copy_is_the_file_as_it_was_and_for_us_alone(path: Path, copy: Path)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50, 99, 100, 101, 102, 103, 104, 105, 200])
-def test_entries_beside_damage_get_lines_of_their_own_however_little_room_there_is(
-    path: Path, copy: Path, size: int
-) -> None:
+def test_entries_on_a_damaged_line_get_their_own_lines(path: Path, copy: Path, size: int) -> None:
     write(path, HEADER + ONE[:-1] + b"\0" * size + TWO[:-1] + b"#" * size + b"\n" + THREE)
     mend_transcript(path, copy)
     lines = path.read_bytes().split(b"\n")
@@ -93,14 +91,14 @@ def test_entries_beside_damage_get_lines_of_their_own_however_little_room_there_
     assert not complete
 
 
-def test_where_no_note_fits_one_is_appended(path: Path, copy: Path) -> None:
+def test_a_gap_note_that_does_not_fit_is_appended(path: Path, copy: Path) -> None:
     write(path, HEADER + ONE + b"{\n" + TWO + b"{")
     mend_transcript(path, copy)
     at_end = record.encode_note(talk.time(1), "repair", {"type": "gap", "reason": "repair"})
     assert path.read_bytes() == HEADER + ONE + b" \n" + TWO + b"\n" + at_end
 
 
-def test_a_torn_end_is_closed_for_those_who_do_not_know_of_it(path: Path, copy: Path) -> None:
+def test_a_torn_end_is_closed_before_another_process_appends(path: Path, copy: Path) -> None:
     write(path, HEADER + ONE)
     proxy = Transcript(path)
     with path.open("ab") as another:
@@ -112,20 +110,20 @@ def test_a_torn_end_is_closed_for_those_who_do_not_know_of_it(path: Path, copy: 
     assert read(path) == (talk.header(), ["one", "gap", "two"], False)
 
 
-def test_a_note_of_a_gap_that_was_itself_damaged_leaves_one_behind(path: Path, copy: Path) -> None:
+def test_a_damaged_gap_note_is_replaced_by_another(path: Path, copy: Path) -> None:
     gap = record.encode_note("2026-11-20T09:15:04.123Z", "k3f9a1", {"type": "gap", "since": "x", "reason": "EIO"})
     write(path, HEADER + ONE + gap.replace(b',"from"', b',\n"from"') + TWO)
     mend_transcript(path, copy)
     assert read(path)[2] is False
 
 
-def test_a_second_header_is_taken_out_and_nothing_is_missing(path: Path, copy: Path) -> None:
+def test_a_second_header_is_removed_without_a_gap(path: Path, copy: Path) -> None:
     write(path, HEADER + HEADER + ONE)
     assert mend_transcript(path, copy) == 1
     assert read(path) == (talk.header(), ["one"], True)
 
 
-def test_what_is_longer_than_a_chunk_is_blanked_in_pieces(path: Path, copy: Path) -> None:
+def test_a_very_long_damage_is_blanked_in_pieces(path: Path, copy: Path) -> None:
     noise = b"noise\n" * 400_000 + b"\0" * 1_500_000
     write(path, HEADER + ONE + noise + TWO)
     mend_transcript(path, copy)
@@ -138,7 +136,7 @@ def test_what_is_longer_than_a_chunk_is_blanked_in_pieces(path: Path, copy: Path
     ("old", "new"),
     [(b'"sess-1"', b'"sess-3"'), (b'"sess-1"', b'"sess-1\0'), (b'{"acp', b'{"ac\0'), (b"recorded", b"recorde\xff")],
 )
-def test_a_broken_header_is_made_again_where_it_lies(path: Path, copy: Path, old: bytes, new: bytes) -> None:
+def test_a_broken_header_is_remade_in_place(path: Path, copy: Path, old: bytes, new: bytes) -> None:
     write(path, HEADER.replace(old, new) + ONE)
     mend_transcript(path, copy)
     header, said, complete = read(path)
@@ -147,7 +145,7 @@ def test_a_broken_header_is_made_again_where_it_lies(path: Path, copy: Path, old
     assert path.read_bytes().endswith(b"\n" + ONE)
 
 
-def test_a_broken_header_also_over_several_lines_and_glued_to_an_entry(path: Path, copy: Path) -> None:
+def test_a_header_broken_into_several_lines_is_remade(path: Path, copy: Path) -> None:
     broken = HEADER[:37] + b"\n" + HEADER[37:-1]
     write(path, broken + ONE)
     mend_transcript(path, copy)
@@ -156,7 +154,7 @@ def test_a_broken_header_also_over_several_lines_and_glued_to_an_entry(path: Pat
     assert (header.session, header.cwd, said) == (talk.SESSION, None, ["one"])
 
 
-def test_the_ids_of_a_forks_parents_are_found_in_its_entries(path: Path, copy: Path) -> None:
+def test_the_ids_of_a_forks_parents_come_from_its_entries(path: Path, copy: Path) -> None:
     write(
         path, HEADER.replace(b'"acp', b'"\0cp').replace(b"}\n", b" " * 99 + b"}\n") + talk.said("x", session="p") + ONE
     )
@@ -166,7 +164,7 @@ def test_the_ids_of_a_forks_parents_are_found_in_its_entries(path: Path, copy: P
     assert header.forked_from == ["p"]
 
 
-def test_where_a_header_has_no_room_what_is_left_of_it_stays(path: Path, copy: Path) -> None:
+def test_a_header_without_room_is_not_remade(path: Path, copy: Path) -> None:
     write(path, HEADER[:60] + b"\n" + ONE + b"\0" * 200 + b"\n" + TWO)
     assert mend_transcript(path, copy) == 1
     assert path.read_bytes().startswith(HEADER[:60] + b"\n" + ONE)
@@ -174,21 +172,21 @@ def test_where_a_header_has_no_room_what_is_left_of_it_stays(path: Path, copy: P
 
 
 @pytest.mark.parametrize("data", [b"\0" * 99, HEADER[:20], b"\x7fELF\n\n\0", HEADER.replace(b"sess-1", b"sess-2")])
-def test_a_file_of_nobodys_session_is_left_as_it_is(path: Path, copy: Path, data: bytes) -> None:
+def test_a_file_without_a_session_is_not_changed(path: Path, copy: Path, data: bytes) -> None:
     write(path, data)
     with pytest.raises(Unmendable, match="left as it is"):
         mend_transcript(path, copy)
     assert path.read_bytes() == data
 
 
-def test_two_repairs_in_one_folder_do_not_meet(path: Path, copy: Path) -> None:
+def test_two_repairs_of_one_folder_exclude_each_other(path: Path, copy: Path) -> None:
     write(path, HEADER + b"\0" * 200 + ONE)
     with access.alone_in(path.parent), pytest.raises(Unmendable, match="Try again"):
         mend_transcript(path, copy)
     assert mend_transcript(path, copy) == 1
 
 
-def test_a_proxy_whose_file_lost_its_header_finds_it_again_after_the_repair(path: Path, copy: Path) -> None:
+def test_a_proxy_recognises_its_file_after_the_repair_of_the_header(path: Path, copy: Path) -> None:
     for broken in (HEADER.replace(b"sess-1", b"sess-2"), b"\0" * len(HEADER[:-1]) + b"\n"):
         write(path, broken + ONE)
         proxy = Transcript(path)
@@ -199,9 +197,7 @@ def test_a_proxy_whose_file_lost_its_header_finds_it_again_after_the_repair(path
         proxy.close()
 
 
-def test_a_long_line_that_somebody_is_in_the_middle_of_is_no_damage_however_long_that_takes(
-    path: Path, copy: Path
-) -> None:
+def test_a_long_line_being_written_is_no_damage(path: Path, copy: Path) -> None:
     transcript = Transcript(path, talk.header())
     transcript.append(ONE)
     assert transcript.claim()

@@ -1,4 +1,4 @@
-"""Which sessions are pruned: whole ones, by age, number and size, and none that somebody has open."""
+"""Whole sessions are pruned by age, number and size, unless in use."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,11 +45,11 @@ def gone(limits: Limits, candidates: list[Candidate] = FOUR) -> str:
         (Limits(before=talk.time(2), keep=2, size=10), "cba"),
     ],
 )
-def test_each_limit_holds_for_what_is_left(limits: Limits, expected: str) -> None:
+def test_limits_select_the_oldest_sessions(limits: Limits, expected: str) -> None:
     assert gone(limits) == expected
 
 
-def test_what_was_never_prompted_takes_nobodys_place_and_goes_with_what_is_as_old() -> None:
+def test_sessions_without_a_prompt_do_not_count() -> None:
     mixed = [session("d", 4, counts=False), session("c", 3), session("b", 2, counts=False), session("a", 1)]
     assert gone(Limits(keep=2), mixed) == ""
     assert gone(Limits(keep=1), mixed) == "ba"
@@ -65,7 +65,7 @@ numbers = st.none() | st.integers(0, 60)
 
 
 @given(sessions, numbers, numbers, numbers)
-def test_whatever_there_is_the_limits_hold_and_the_newest_stay(
+def test_the_remaining_sessions_are_within_the_limits_and_the_newest(
     found: list[Candidate], second: int | None, keep: int | None, size: int | None
 ) -> None:
     limits = Limits(talk.time(second) if second is not None else None, keep, size)
@@ -91,7 +91,7 @@ def pruned(store: Both, *, deleted: bool = False, soft: bool = False) -> dict[st
     return {candidate.session: trouble for candidate, trouble in store.prune(candidates, soft=soft)}
 
 
-def test_what_is_pruned_is_gone_from_every_file_and_stays_deleted(store: Both) -> None:
+def test_a_pruned_session_is_in_no_file_and_stays_deleted(store: Both) -> None:
     assert [row.session for row in store.sessions()] == ["c", "b", "a"]
     assert pruned(store) == {"a": None, "b": None, "c": None}
     assert store.sessions() == []
@@ -100,7 +100,7 @@ def test_what_is_pruned_is_gone_from_every_file_and_stays_deleted(store: Both) -
     assert not any(path.parent.name == AGENT for path in (store.root / "unindexed").rglob("*"))
 
 
-def test_what_somebody_has_open_is_left_alone(store: Both) -> None:
+def test_an_open_session_is_not_pruned(store: Both) -> None:
     transcript = Transcript(Layout(store.root).transcript(AGENT, file_name("b")))
     assert pruned(store) == {"a": None, "b": IN_USE, "c": None}
     assert [row.session for row in store.sessions()] == ["b"]
@@ -109,10 +109,10 @@ def test_what_somebody_has_open_is_left_alone(store: Both) -> None:
 
 
 @pytest.mark.parametrize("soft", [False, True])
-def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
+def test_a_session_decompressed_and_opened_in_the_meantime_is_not_pruned(
     store: Both, monkeypatch: pytest.MonkeyPatch, soft: bool
 ) -> None:
-    """It is compressed when we look, and plain by the time at which we may touch it."""
+    """It is compressed when it is chosen, and decompressed and open before it can be deleted."""
     cold.kept(store, "s")
     cold.compressed_now(store, "s")
     alone, opened = Journal.alone, list[Transcript]()
@@ -133,7 +133,7 @@ def test_what_somebody_makes_plain_and_opens_while_it_is_chosen_is_left_alone(
     assert cold.content(cold.path(store, "s")).endswith(talk.said("more"))
 
 
-def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Both) -> None:
+def test_a_softly_pruned_session_can_be_restored_or_pruned_permanently(store: Both) -> None:
     assert pruned(store, soft=True) == {"a": None, "b": None, "c": None}
     assert store.sessions() == []
     store.restore(store.kept()[0])
@@ -142,7 +142,7 @@ def test_what_is_pruned_softly_can_be_restored_and_pruned_for_good(store: Both) 
     assert len(store.sessions()) == 1
 
 
-def test_of_what_is_pruned_after_a_soft_delete_no_word_is_left_where_its_id_lives_again(store: Both) -> None:
+def test_pruning_deleted_sessions_keeps_a_revived_one(store: Both) -> None:
     store.sessions()
     store.delete(AGENT, "a", soft=True)
     store.lift(AGENT, "a")
@@ -152,7 +152,9 @@ def test_of_what_is_pruned_after_a_soft_delete_no_word_is_left_where_its_id_live
     assert len(store.sessions()) == 3
 
 
-def test_what_cannot_be_deleted_is_named_by_the_errno(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_cannot_be_deleted_is_reported_with_the_errno(
+    store: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -160,7 +162,7 @@ def test_what_cannot_be_deleted_is_named_by_the_errno(store: Both, monkeypatch: 
     assert pruned(store) == {"a": "EACCES", "b": "EACCES", "c": "EACCES"}
 
 
-def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store: Both) -> None:
+def test_the_size_of_a_session_includes_its_backups(store: Both) -> None:
     layout = Layout(store.root)
     path = cold.kept(store, "s")
     copy = layout.backup(AGENT, path.stem, talk.time(1))
@@ -171,14 +173,14 @@ def test_a_session_takes_what_its_files_do_also_compressed_and_with_copies(store
     assert sizes["s"] == size + 1000
 
 
-def test_sessions_that_were_never_prompted_are_candidates_too(store: Both) -> None:
+def test_sessions_without_a_prompt_are_candidates(store: Both) -> None:
     talk.keep(store, AGENT, "silent", talk.said("hi", session="silent"))
     assert "silent" not in {row.session for row in store.sessions()}
     assert [each.counts for each in store.candidates() if each.session == "silent"] == [False]
     assert pruned(store)["silent"] is None
 
 
-def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_calls_that(store: Both) -> None:
+def test_the_age_of_a_session_ignores_the_agents_time(store: Both) -> None:
     talk.keep(store, AGENT, talk.SESSION, talk.prompt("used", at=60), talk.info(updatedAt=talk.time(-60), at=61))
     assert [row.session for row in store.sessions()][-1] == talk.SESSION
     [first, *_] = store.candidates()
@@ -186,7 +188,7 @@ def test_a_session_is_as_old_as_what_was_said_in_it_last_whatever_its_agent_call
     assert talk.SESSION not in {each.session for each in beyond(Limits(before=talk.time(30)), store.candidates())}
 
 
-def test_what_was_gone_on_with_after_it_was_chosen_is_left_alone(store: Both) -> None:
+def test_a_session_continued_in_the_meantime_is_not_pruned(store: Both) -> None:
     candidates = store.candidates()
     talk.keep(store, AGENT, "b", talk.prompt("not so old after all", session="b"), fresh=False)
     gone = {candidate.session: trouble for candidate, trouble in store.prune(candidates, soft=False)}

@@ -1,4 +1,4 @@
-"""What is counted of what agents report: growth, by month, once."""
+"""The figures that agents report are counted once, by month, as increases."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tests.strategies import values
 from tests.transcripts import talk
 
 OCTOBER, NOVEMBER = -30 * 24 * 60 * 60, 0
-"""Seconds of ``talk.time``."""
+"""Seconds for ``talk.time``."""
 
 
 def usage(used: Any = 0, amount: Any = None, currency: Any = "USD", *, at: int = NOVEMBER) -> bytes:
@@ -46,7 +46,7 @@ def only(used: SessionUsed) -> Used:
     return month
 
 
-def test_turns_are_prompts_in_the_month_in_which_they_were_said() -> None:
+def test_prompts_are_counted_as_turns_by_month() -> None:
     used = counted(talk.prompt("a", at=OCTOBER), talk.prompt("b"), talk.said("hi"), talk.answer(), talk.prompt("c"))
     assert {name: (month.sessions, month.turns) for name, month in used.months.items()} == {
         "2026-10": (1, 1),
@@ -55,20 +55,20 @@ def test_turns_are_prompts_in_the_month_in_which_they_were_said() -> None:
     assert agent(used, used).total.sessions == 2
 
 
-def test_of_the_context_its_highest_value_counts_and_of_a_month_what_was_added() -> None:
+def test_context_is_the_increase_of_the_highest_value_by_month() -> None:
     used = counted(usage(100, at=OCTOBER), usage(300), usage(50), usage(250), usage(350))
     assert {name: month.context for name, month in used.months.items()} == {"2026-10": 100, "2026-11": 250}
 
 
-def test_of_the_cost_that_grows_all_the_time_what_was_added_counts() -> None:
+def test_a_cumulative_cost_is_counted_by_its_increase() -> None:
     used = counted(usage(amount=1.5, at=OCTOBER), usage(amount=1.5), usage(amount=2), usage(amount=0.25))
     assert {name: month.cost for name, month in used.months.items()} == {
         "2026-10": {"USD": 1.5},
-        "2026-11": {"USD": 0.75},  # the last is of an agent that was started anew
+        "2026-11": {"USD": 0.75},  # the last figure comes from a restarted agent
     }
 
 
-def test_each_currency_is_counted_by_itself() -> None:
+def test_each_currency_is_counted_separately() -> None:
     used = counted(
         usage(amount=1, currency="EUR"), usage(amount=3, currency="credits"), usage(amount=2, currency="EUR")
     )
@@ -77,38 +77,38 @@ def test_each_currency_is_counted_by_itself() -> None:
 
 @pytest.mark.parametrize("amount", [-1, float("inf"), "1", True, None, []])
 @pytest.mark.parametrize("currency", [None, 7, " ", "USD"])
-def test_what_is_no_cost_is_none(amount: Any, currency: Any) -> None:
+def test_an_invalid_cost_is_ignored(amount: Any, currency: Any) -> None:
     assert not any(month.cost for month in counted(usage(amount=amount, currency=currency)).months.values())
 
 
-def test_tokens_that_only_ever_grow_are_of_the_session() -> None:
+def test_tokens_that_only_grow_are_a_total_of_the_session() -> None:
     used = counted(answer(36), answer(54), answer(10, run="later"))
     assert agent(used).tokens(only(used)) == 64
 
 
 @pytest.mark.parametrize(("second", "output"), [(18, 1), (36, 1), (40, 0)])
-def test_tokens_that_fall_within_a_run_or_stand_still_are_of_the_turn(second: int, output: int) -> None:
+def test_tokens_that_do_not_grow_are_those_of_the_turn(second: int, output: int) -> None:
     used = counted(answer(36), answer(second, output))
     assert agent(used).tokens(only(used)) == 36 + second
 
 
-def test_a_turn_that_was_cancelled_before_it_cost_anything_says_nothing_of_that() -> None:
+def test_a_turn_cancelled_before_any_cost_does_not_decide_the_kind_of_total() -> None:
     used = counted(answer(36), answer(36, stop="cancelled"), answer(54))
     assert agent(used).tokens(only(used)) == 54
 
 
-def test_an_agent_that_speaks_of_turns_once_does_so_in_all_of_its_sessions() -> None:
+def test_the_kind_of_total_applies_to_all_sessions_of_an_agent() -> None:
     growing, falling = counted(answer(10), answer(20)), counted(answer(10), answer(5))
     together = agent(growing, falling)
     assert together.tokens(together.total) == 45
 
 
-def test_what_is_not_said_is_not_nothing() -> None:
+def test_missing_figures_are_none() -> None:
     used = counted(talk.prompt("a"), talk.answer())
     assert (agent(used).tokens(only(used)), only(used).context, only(used).cost) == (None, None, {})
 
 
-def test_what_a_fork_has_copied_was_counted_with_its_parent() -> None:
+def test_the_copied_past_of_a_fork_is_not_counted() -> None:
     before = (talk.prompt("a", at=1), usage(100, 1.0, at=1), answer(36, at=1))
     used = counted(*before, talk.prompt("b", at=5), usage(150, 1.5, at=5), answer(54, at=5), since=3)
     month = only(used)
@@ -116,7 +116,7 @@ def test_what_a_fork_has_copied_was_counted_with_its_parent() -> None:
 
 
 @given(values, values, values, values)
-def test_whatever_agents_report_is_counted_or_left_out(used: Any, cost: Any, currency: Any, tokens: Any) -> None:
+def test_any_figures_are_counted_or_ignored(used: Any, cost: Any, currency: Any, tokens: Any) -> None:
     found = counted(usage(used, cost, currency), answer(tokens), talk.update(acp.USAGE), answer(tokens))
     assert all((month.context or 0) >= 0 and (month.turn_tokens or 0) >= 0 for month in found.months.values())
 
@@ -126,7 +126,7 @@ def store(tmp_path: Path) -> Both:
     return Both(tmp_path / "store")
 
 
-def test_every_transcript_counts_with_its_bytes_and_only_prompted_ones_with_the_rest(store: Both) -> None:
+def test_sessions_without_a_prompt_count_only_by_their_size(store: Both) -> None:
     told = {"sessionUpdate": "usage_update", "used": 10, "size": 100, "cost": {"amount": 1, "currency": "USD"}}
     first = store_session(store, "a", ("prompt", [chunk("usage"), told]), agent="one", at=EPOCH)
     store_session(store, "b", ("prompt", [told]), agent="other", at=EPOCH)
@@ -143,7 +143,7 @@ def test_every_transcript_counts_with_its_bytes_and_only_prompted_ones_with_the_
     assert len(agents) == 2
 
 
-def test_damage_and_what_was_deleted_meanwhile_are_passed_over(store: Both) -> None:
+def test_damaged_and_missing_transcripts_are_skipped(store: Both) -> None:
     path = store_session(store, "a", ("x", []), ("y", []))
     path.write_bytes(path.read_bytes().replace(b"\n", b"\0\0", 2) + b"\0\0 prompt \n")
     agents, failed = store.usage([*store.transcripts(), (path.parent.name, "gone-0123456789abcdef")])

@@ -1,4 +1,4 @@
-"""Whatever is wrong in a store is found, with what there is to do; what is well, or under way, is not."""
+"""Verify finds everything that is wrong in a store, with what to do, and nothing else."""
 
 import os
 import shutil
@@ -55,12 +55,12 @@ def mend(store: Both) -> None:
             store.repair(finding)
 
 
-def test_a_store_that_is_well_has_nothing_to_say(store: Both) -> None:
+def test_an_intact_store_has_no_findings(store: Both) -> None:
     store.delete(AGENT, "a")
     assert kinds(store.verify()) == []
 
 
-def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: Both) -> None:
+def test_a_turn_in_progress_is_no_finding(store: Both) -> None:
     going_on = store.begin(AGENT, talk.header("a"), fresh=False)
     store.mark(AGENT, "a")
     going_on.append(talk.prompt("more", session="a", at=9))
@@ -69,7 +69,7 @@ def test_nor_has_one_with_a_turn_under_way_that_the_index_has_not_seen(store: Bo
     assert kinds(store.verify()) == []
 
 
-def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Both, root: Path) -> None:
+def test_a_damaged_transcript_is_reported_with_its_session_and_repaired(store: Both, root: Path) -> None:
     damage(path_of(root, "a"))
     [found] = store.verify()
     assert (found.path, found.agent, found.name) == (path_of(root, "a"), AGENT, file_name("a"))
@@ -80,10 +80,10 @@ def test_damage_of_a_transcript_is_named_with_its_session_and_mended(store: Both
     assert copy is not None
     assert copy.parent == root / "backups" / AGENT
     assert kinds(store.verify()) == []
-    assert store.repair(found) is None  # nothing left to do, and nothing to copy
+    assert store.repair(found) is None  # nothing to repair, so no backup
 
 
-def test_a_delete_takes_the_copies_too_and_no_others(store: Both, root: Path) -> None:
+def test_a_delete_removes_the_backups_of_its_session(store: Both, root: Path) -> None:
     for session in ("a", "b"):
         damage(path_of(root, session))
     mend(store)
@@ -92,7 +92,7 @@ def test_a_delete_takes_the_copies_too_and_no_others(store: Both, root: Path) ->
     assert left.name.startswith(file_name("b"))
 
 
-def test_a_line_that_is_being_written_is_waited_for(store: Both, root: Path) -> None:
+def test_a_line_being_written_is_waited_for(store: Both, root: Path) -> None:
     path = path_of(root, "a")
     line = talk.said("x" * 1000, session="a")
     with path.open("ab") as file:
@@ -114,7 +114,7 @@ def test_a_line_that_is_being_written_is_waited_for(store: Both, root: Path) -> 
         (talk.note("opened"), "missing header", BY_HAND),
     ],
 )
-def test_what_a_repair_cannot_mend_says_what_to_do_else(
+def test_unrepairable_damage_is_reported_with_what_to_do(
     store: Both, root: Path, data: bytes, kind: str, todo: str
 ) -> None:
     path_of(root, "a").write_bytes(data)
@@ -122,7 +122,7 @@ def test_what_a_repair_cannot_mend_says_what_to_do_else(
     assert [one for one in kinds(store.verify()) if "index" not in one[0]] == [(kind, todo)]
 
 
-def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Both, root: Path) -> None:
+def test_foreign_files_are_reported_and_kept(store: Both, root: Path) -> None:
     folder = root / "transcripts" / AGENT
     path_of(root, "a").unlink()
     os.mkfifo(path_of(root, "a"))
@@ -133,12 +133,12 @@ def test_what_is_no_file_of_ours_is_named_and_left_alone(store: Both, root: Path
     assert sorted(kinds(store.verify())) == sorted([("foreign file", BY_HAND), *[("foreign file", NOTHING)] * 4])
 
 
-def test_marks_of_what_is_not_there_are_no_damage(store: Both) -> None:
+def test_a_mark_without_a_transcript_is_no_damage(store: Both) -> None:
     store.mark(AGENT, "never there")
     assert kinds(store.verify()) == [("leftover", NOTHING)]
 
 
-def test_files_that_others_may_read_are_closed_to_them(store: Both, root: Path) -> None:
+def test_files_that_others_can_read_are_made_private(store: Both, root: Path) -> None:
     path_of(root, "a").chmod(0o644)
     (root / "transcripts" / AGENT).chmod(0o755)
     assert kinds(store.verify()) == [("mode", REPAIR)] * 2
@@ -148,7 +148,7 @@ def test_files_that_others_may_read_are_closed_to_them(store: Both, root: Path) 
     assert (root / "transcripts" / AGENT).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Both, root: Path) -> None:
+def test_a_damaged_journal_is_repaired_and_keeps_its_events(store: Both, root: Path) -> None:
     store.delete(AGENT, "a")
     damage(root / "transcripts" / AGENT / "state.jsonl", b"torn")
     store.delete(AGENT, "b")
@@ -168,7 +168,7 @@ def test_a_damaged_journal_is_mended_and_what_it_knows_stays(store: Both, root: 
         (lambda path: changed(path, "UPDATE transcripts SET updated = '' WHERE name LIKE 'a-%'"), "index behind"),
     ],
 )
-def test_an_index_that_is_not_what_the_transcripts_say_is_made_anew(
+def test_an_index_that_differs_from_the_transcripts_is_rebuilt(
     store: Both, root: Path, accident: object, kind: str
 ) -> None:
     rows = store.sessions()
@@ -193,7 +193,7 @@ def changed(path: Path, statement: str) -> None:
         database.execute(statement)
 
 
-def test_an_index_that_was_put_back_from_a_copy_is_behind(store: Both, root: Path) -> None:
+def test_an_index_restored_from_a_copy_is_behind(store: Both, root: Path) -> None:
     old = root / "index.sqlite3"
     changed(old, "PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(old, root.parent / "copy")
