@@ -1,4 +1,4 @@
-"""The page is made from the figures that are kept, and from nothing else."""
+"""The pages are made only from the saved figures."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def figures(proxy: float = 0.000013) -> Figures:
 
 
 def made(found: Figures, folder: Path) -> tuple[str, str]:
-    """The page with the goals, and the one with all figures."""
+    """The texts of the page with the goals and of the page with all figures."""
     goals_page, tables = folder / "performance.md", folder / "performance-figures.md"
     if not goals_page.exists():
         goals_page.write_text(GOALS_BEFORE, encoding="utf-8")
@@ -28,7 +28,7 @@ def made(found: Figures, folder: Path) -> tuple[str, str]:
     return goals_page.read_text(encoding="utf-8"), tables.read_text(encoding="utf-8")
 
 
-def test_tables_stand_between_the_marks_and_the_rest_stays(tmp_path: Path) -> None:
+def test_tables_are_written_between_the_marks(tmp_path: Path) -> None:
     goals_page, tables = made(figures(), tmp_path)
 
     assert goals_page.startswith("# Title\n\n")
@@ -45,7 +45,7 @@ def test_making_the_pages_again_changes_nothing(tmp_path: Path) -> None:
     assert made(figures(), tmp_path) == made(figures(), tmp_path)
 
 
-def test_a_goal_stands_beside_what_was_measured(tmp_path: Path) -> None:
+def test_a_goal_is_shown_beside_its_measurement(tmp_path: Path) -> None:
     assert "|round trip of a 200 B message, p50|≤ 1.40x C|1.30x|reached|" in made(figures(), tmp_path)[0]
     text, _ = made(figures(proxy=0.00002), tmp_path)
     assert "|round trip of a 200 B message, p50|≤ 1.40x C|2.00x|**not reached**|" in text
@@ -53,19 +53,19 @@ def test_a_goal_stands_beside_what_was_measured(tmp_path: Path) -> None:
     assert "|agent started|≤ 1.45x|not measured||" in text
 
 
-def test_what_is_kept_is_what_was_measured(tmp_path: Path) -> None:
+def test_saved_figures_are_loaded_unchanged(tmp_path: Path) -> None:
     save(figures(), tmp_path / "results.json")
 
     assert load(tmp_path / "results.json") == figures()
 
 
-def test_every_goal_is_about_a_row_that_is_measured() -> None:
+def test_every_goal_has_a_measured_row() -> None:
     for goal, row in goals.rows(load()):
         assert row is not None, goal
         assert goal.reached(row) is not None, goal
 
 
-def test_the_pages_are_those_that_the_kept_figures_make(tmp_path: Path) -> None:
+def test_the_pages_match_the_saved_figures(tmp_path: Path) -> None:
     goals_page, tables = (kept.read_text(encoding="utf-8") for kept in (page.PAGE, page.TABLES))
     (tmp_path / page.PAGE.name).write_text(goals_page, encoding="utf-8")
     (tmp_path / page.TABLES.name).write_text(tables, encoding="utf-8")

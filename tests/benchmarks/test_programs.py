@@ -1,4 +1,4 @@
-"""The programs in C talk to each other, through the relays too."""
+"""The C programs talk to each other, directly and through the relays."""
 
 import random
 import sys
@@ -30,7 +30,7 @@ def effort(programs: Built, tmp_path: Path) -> Effort:
 
 
 @needs_compiler
-def test_a_round_through_nothing_through_cat_and_through_both_relays(effort: Effort) -> None:
+def test_every_relay_passes_all_messages(effort: Effort) -> None:
     tasks = {subject: partial(effort.talk, subject, ["ping", 20, 300], [1, 250]) for subject in (NONE, C, CAT, THREADS)}
 
     seen = interleaved(tasks, 2, effort.chance)
@@ -55,7 +55,7 @@ def test_a_round_through_nothing_through_cat_and_through_both_relays(effort: Eff
     ],
     ids=lambda value: str(value),
 )
-def test_all_that_the_agent_says_is_received(
+def test_everything_from_the_agent_is_received(
     effort: Effort, said: list[object], agent: list[object], least: int
 ) -> None:
     assert least <= effort.talk(C, said, agent)["received"] <= least + 1_000
@@ -71,19 +71,19 @@ with subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE) as agent:
 
 
 @needs_compiler
-def test_a_first_update_is_timed_from_the_agents_answer_and_from_the_request(effort: Effort) -> None:
+def test_the_first_update_is_timed_from_the_request_and_from_the_agents_answer(effort: Effort) -> None:
     numbers = effort.client(["load"], [sys.executable, "-c", RESUMING, effort.built.agent])
 
     assert 0 < numbers["first"] < numbers["waited"] <= numbers["last"]
 
 
 @needs_compiler
-def test_a_command_that_fails_is_told_and_not_counted(effort: Effort) -> None:
+def test_a_failing_command_raises(effort: Effort) -> None:
     with pytest.raises(RuntimeError, match="it ended with 3"):
         effort.client(["exit"], ["/bin/sh", "-c", "exit 3"])
 
 
-def test_without_a_compiler_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_reported_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(CannotBuild, match="install one"):
         compiled("relay", tmp_path)

@@ -1,4 +1,4 @@
-"""What is said of measurements follows from them."""
+"""Rows and ratios are computed correctly from measurements."""
 
 import random
 from functools import partial
@@ -9,7 +9,7 @@ from benchmarks.figures import BYTES, BYTES_PER_SECOND, PER_SECOND, SECONDS, Rea
 from benchmarks.rounds import Numbers, interleaved, ratio
 
 
-def test_every_subject_has_its_turn_in_every_round_in_an_order_of_chance() -> None:
+def test_every_round_runs_every_subject_in_random_order() -> None:
     order: list[str] = []
 
     def task(name: str) -> Numbers:
@@ -25,19 +25,19 @@ def test_every_subject_has_its_turn_in_every_round_in_an_order_of_chance() -> No
     assert [numbers["at"] - 1 for numbers in seen["b"]] == [at for at, name in enumerate(order) if name == "b"]
 
 
-def test_a_ratio_is_taken_within_the_rounds() -> None:
+def test_a_ratio_is_computed_within_rounds() -> None:
     row = measured("what", SECONDS, {"C": [1.0, 2.0, 9.0], "acp-proxy": [4.0, 1.0, 9.0]}, "C")
 
     assert row.values["acp-proxy"] == 4.0
     assert row.ratios == {"acp-proxy": 1.0}
 
 
-def test_a_baseline_of_nothing_has_no_ratio() -> None:
+def test_a_baseline_of_zero_has_no_ratio() -> None:
     assert ratio([1.0, 2.0], [0.0, 0.0]) is None
     assert measured("what", BYTES, {"a": [1.0]}).ratios == {}
 
 
-def test_a_row_is_read_from_what_the_tries_brought() -> None:
+def test_a_row_is_computed_from_the_tries() -> None:
     seen: dict[str, list[Numbers]] = {"C": [{"seconds": 2.0}, {"seconds": 4.0}], "other": [{}]}
 
     rate = Reading("flood", PER_SECOND, "seconds", "C", of=8.0).row(seen)
@@ -59,5 +59,5 @@ def test_a_row_is_read_from_what_the_tries_brought() -> None:
         (2_500_000_000.0, BYTES_PER_SECOND, "2.50 GB/s"),
     ],
 )
-def test_figures_are_written_with_a_unit_that_fits(value: float, unit: str, text: str) -> None:
+def test_figures_have_a_fitting_unit(value: float, unit: str, text: str) -> None:
     assert written(value, unit) == text

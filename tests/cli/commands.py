@@ -1,4 +1,4 @@
-"""The real commands over a store, as typer's runner has them."""
+"""The real commands on a store, run by typer's runner."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def printed(store: Store, *words: str) -> str:
 
 
 class Command:
-    """One of them: its words in front are given."""
+    """A command, given by its first words."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +36,7 @@ class Command:
 
 
 def told(store: Store, *words: str) -> Any:
-    """What a program reads."""
+    """What a command prints with --json, parsed."""
     return json.loads(printed(store, *words, "--json"))
 
 
@@ -53,5 +53,5 @@ def titles(store: Store) -> list[str]:
 
 
 def words_in(store: Store, words: str) -> list[str]:
-    """The files of a store in which these words are."""
+    """The files of the store that contain these words."""
     return [str(path) for path, data in contents(store.root) if words.encode() in data]

@@ -1,4 +1,4 @@
-"""The command on a real terminal, of any width."""
+"""The command on a real terminal of any width."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ _SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
 
 
 def on_terminal(*words: str, columns: int = 80, status: int = 0, settings: Mapping[str, str] | None = None) -> str:
-    """What `acp-proxy` prints there; without a pager, if no setting names one."""
+    """What `acp-proxy` prints on a terminal; without a pager, unless a setting names one."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
@@ -32,7 +32,7 @@ def on_terminal(*words: str, columns: int = 80, status: int = 0, settings: Mappi
 
 
 def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
-    """What `acp-proxy` prints into a pipe, and what it says meanwhile to somebody who looks at stderr."""
+    """What `acp-proxy` prints into a pipe, and what it shows meanwhile on a terminal as stderr."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", *words]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs) as process:
@@ -46,7 +46,7 @@ def with_stderr_on_terminal(*words: str, status: int = 0) -> tuple[str, str]:
 
 
 def pager(folder: Path, program: str) -> str:
-    """A pager that is a Python program, as a setting names it."""
+    """A pager written in Python, as the value of a setting."""
     path = folder / "a pager.py"
     path.write_text(program)
     return f'"{sys.executable}" "{path}"'

@@ -67,7 +67,7 @@ def test_agents_are_shown_without_their_scope(store: Store) -> None:
     figures = [line.split("  ")[0] for line in printed(store, "stats").splitlines()]
     assert figures == ["claude-agent-acp", "github-copilot", "claude-code-acp", "all"]
     table = on_terminal("sessions", "stats", "--store", str(store.root), columns=70, settings={"NO_COLOR": "1"})
-    assert "tokens" in table  # a heading: there is room for the table
+    assert "tokens" in table  # a heading, so the table fits
 
 
 def test_agents_with_the_same_session_are_shown_with_their_scopes(store: Store) -> None:

@@ -25,7 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(root: Path) -> Both:
-    """Two agents, three sessions, as the index has them."""
+    """A store with three indexed sessions of two agents."""
     store = Both(root)
     store_session(store, "aaa-1", ("Mend it", []), agent="one", at=EPOCH)
     store_session(store, "aab-2", ("Break it", []), agent="other one", at=EPOCH + 60)
@@ -36,7 +36,7 @@ def store(root: Path) -> Both:
 
 
 def offered(line: str) -> list[list[str]]:
-    """For fish, which shows the help beside the word."""
+    """The completions for fish, with their help texts."""
     environment = {
         "_ACP_PROXY_COMPLETE": "complete_fish",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -131,7 +131,7 @@ def test_editors_and_the_choices_of_options_are_offered() -> None:
     assert words("run --load s") == ["store"]
 
 
-def test_words_behind_the_agents_command_are_not_completed() -> None:
+def test_words_after_the_agents_command_are_not_completed() -> None:
     assert "--load" in words("run --")
     assert "--json" in words("doctor --")
     for line in ("run npx --", "run --load store npx --", "editor zed npx --", "doctor npx --"):
@@ -207,7 +207,7 @@ def test_reading_the_index_leaves_no_files_behind(root: Path) -> None:
 
 
 def test_a_session_is_offered_while_another_process_writes_the_index(store: Both) -> None:
-    """Another process has the index open, and what it wrote is in the log beside it."""
+    """The index has a log beside it with the changes of the other process."""
     assert (store.root / "index.sqlite3-wal").exists()
     store_session(store, "ccc-4", ("More", []), at=EPOCH + 900)
     store.sessions()

@@ -115,4 +115,4 @@ def test_progress_is_on_stderr_and_results_are_on_stdout(store: Both) -> None:
         damaged(store, session)
     results, told = with_stderr_on_terminal("sessions", "verify", "--store", str(store.root), status=1)
     assert "Reading transcripts" in told
-    assert results.count("NUL bytes") == 6  # where it is, and what it looks like
+    assert results.count("NUL bytes") == 6  # twice for each: with its place, and with its look

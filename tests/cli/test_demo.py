@@ -16,7 +16,7 @@ def test_the_demo_shows_every_step_and_the_next_command() -> None:
 
 
 def test_a_demo_that_fails_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")  # then the proxy has nothing to offer
+    monkeypatch.setenv("ACP_PROXY_NO_RECORD", "1")  # the proxy adds nothing to this agent
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 1
     assert "failed" in result.stdout

@@ -26,7 +26,7 @@ USER = chunk("Mend it", "user_message_chunk")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's machine without editors."""
+    """The home of a user without editors."""
     monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
     for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
         monkeypatch.delenv(name, raising=False)
@@ -152,7 +152,7 @@ def test_on_a_new_machine_nothing_is_wrong_and_nothing_is_created(root: Path) ->
 
 
 def todo(result: Result) -> list[str]:
-    """The numbered list of what is wrong."""
+    """The numbered list of problems."""
     assert result.exit_code == 1
     _, found, rest = result.stdout.partition("What to do:\n")
     assert found

@@ -16,7 +16,7 @@ COMMAND = "/home/user/.local/bin/acp-proxy"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's machine, on which acp-proxy is installed."""
+    """The home of a user who has installed acp-proxy."""
     monkeypatch.setattr("sys.argv", [COMMAND])
     monkeypatch.setattr("sys.platform", "linux")
     for name in ("XDG_CONFIG_HOME", "NVIM_APPNAME"):
@@ -212,7 +212,7 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_options_behind_the_variables_are_refused_with_the_right_order() -> None:
+def test_options_after_the_variables_are_refused_with_the_right_order() -> None:
     result = editor("zed", "KEY=v", "--redact", "keys", "gemini", "--acp")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--redact" in result.stderr

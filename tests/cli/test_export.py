@@ -176,7 +176,7 @@ def test_secrets_are_masked_across_chunks(store: Both, tmp_path: Path, form: str
         {"sessionUpdate": "tool_call", "toolCallId": "1", "title": f"use {TOKEN}", "rawOutput": {"it": TOKEN}},
         {"sessionUpdate": "plan", "entries": [{"content": TOKEN, "status": "pending"}]},
     ]
-    cut = f"use {'/' * 100}{TOKEN}"  # a title ends within it
+    cut = f"use {'/' * 100}{TOKEN}"  # the title is cut within the token
     path = store_session(store, "s", (cut, updates), error={"code": 1, "message": f"bad {TOKEN}"})
     before = path.read_bytes()
     patterns = tmp_path / "patterns"
@@ -256,7 +256,7 @@ def test_an_export_to_a_terminal_cannot_control_it(store: Both) -> None:
 def _read(fd: int) -> bytes:
     try:
         return os.read(fd, 65536)
-    except OSError:  # the other side is closed
+    except OSError:  # the reading end is closed
         return b""
 
 

@@ -171,7 +171,7 @@ def test_an_import_that_is_killed_leaves_nothing(store: Both, other: Both) -> No
     command = [sys.executable, "-m", "acp_proxy", "sessions", "import", "-", "--store", str(other.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as importing:
         assert importing.stdin is not None
-        importing.stdin.write(path.read_bytes())  # more than a pipe holds: most of it has been read then
+        importing.stdin.write(path.read_bytes())  # more than a pipe holds, so most of it has been read
         importing.stdin.flush()
         assert importing.poll() is None
         importing.kill()

@@ -29,12 +29,12 @@ def store(tmp_path: Path) -> Store:
 
 
 def documented(command: str) -> set[str]:
-    """What the page says that comes of a command."""
+    """The keys that the page lists for a command."""
     return set(re.findall(r"`(\w+)`", dict(BY_COMMAND)[command]))
 
 
 def keys_in(value: Any) -> set[str]:
-    """All keys, however deep; of an object by names of somebody else's, none."""
+    """All keys, at any depth; of objects with keys of an agent or client, none."""
     if isinstance(value, list):
         return set().union(*map(keys_in, value))
     if isinstance(value, dict):

@@ -176,7 +176,7 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
     ]
 
 
-def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(store: Store) -> None:
+def test_the_terminal_and_the_users_settings_decide_about_colours(store: Store) -> None:
     store_session(store, "0123456789", ("Fix the login", []))
     assert table(store, 80)[1].startswith("\x1b[33m01234567\x1b[0m  Fix the login  \x1b[36magent\x1b[0m")
     plain = table(store, 80, NO_COLOR="1")
@@ -185,7 +185,7 @@ def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(store
     assert table(store, 80, TERM="dumb", FORCE_COLOR="1") == table(store, 80)
 
 
-def test_another_program_gets_no_colours_whatever_the_settings(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_never_gets_colours(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store_session(store, "s", ("Mend it", []))
     plain = printed(store)
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -14,7 +14,7 @@ from acp_proxy.cli.progress import MOMENT, advanced, advancing
 
 @contextmanager
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """With a terminal as stderr; what it has shown is there at the end."""
+    """With a terminal as stderr. The list gets what the terminal showed."""
     ours, theirs = pty.openpty()
     shown: list[str] = []
     try:
@@ -29,7 +29,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def read_to_its_end(terminal: int) -> bytes:
-    """What was shown on a terminal that is closed: it comes when the system gets to that, and in parts."""
+    """What a closed terminal showed; the system may deliver it late and in parts."""
     data = b""
     with contextlib.suppress(OSError):  # the end, on Linux
         while part := os.read(terminal, 65536):
@@ -39,7 +39,7 @@ def read_to_its_end(terminal: int) -> bytes:
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Lets so many seconds pass."""
+    """Let so many seconds pass."""
     now = 0.0
 
     def later(seconds: float) -> None:
@@ -67,7 +67,7 @@ def test_long_work_shows_a_bar_that_disappears(
         tell(5, 10)
     assert "Counting" in shown[0]
     assert "50%" in shown[0]
-    assert shown[0].endswith("\x1b[2K")  # its line is empty again
+    assert shown[0].endswith("\x1b[2K")  # the bar was cleared
 
 
 def test_finished_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:

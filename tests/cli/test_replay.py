@@ -69,7 +69,7 @@ def test_a_session_is_shown_compressed_or_not(tmp_path: Path) -> None:
 
 
 class Clock:
-    """Time that passes while something waits for it, and then only."""
+    """A clock that advances only while something waits for it."""
 
     def __init__(self) -> None:
         self.waited: list[float] = []
@@ -126,7 +126,7 @@ def test_an_unknown_session_says_what_to_do(tmp_path: Path) -> None:
 
 
 class Terminal:
-    """The command in a terminal: what it shows, and keys for it. Every wait is bounded."""
+    """The command on a terminal, with its keys. Every wait is bounded."""
 
     def __init__(self, *words: str | Path, **environment: str) -> None:
         self.ours, self.theirs = pty.openpty()
@@ -141,7 +141,7 @@ class Terminal:
         )
 
     def wait_for(self, text: str, times: int = 1) -> str:
-        """Until that has been shown so many times; all that has been shown, without its styles."""
+        """Wait until the text was shown so many times; everything shown so far, without styles."""
         until = time.monotonic() + TIMEOUT
         while STYLES.sub("", self._shown).count(text) < times:
             if not select.select([self.ours], [], [], max(until - time.monotonic(), 0))[0]:
@@ -161,7 +161,7 @@ class Terminal:
         os.write(self.ours, keys.encode())
 
     def ended(self) -> tuple[int, bool]:
-        """The status, and whether the terminal has the modes that it had."""
+        """The exit status, and whether the terminal has its original modes."""
         status = self.process.wait(TIMEOUT)
         while select.select([self.ours], [], [], 0)[0]:
             self._shown += os.read(self.ours, 65536).decode()
@@ -176,7 +176,7 @@ class Terminal:
 
 @pytest.fixture
 def three_turns(tmp_path: Path) -> Path:
-    """In each of them a night passes."""
+    """Three turns, each with a pause of a night."""
     return file(tmp_path, *(line for n in (1, 2, 3) for line in turn(n, at=n * 2 * NIGHT, pause=NIGHT)))
 
 
@@ -229,7 +229,7 @@ def test_space_pauses_and_continues(tmp_path: Path, terminals: list[Terminal]) -
     words = [talk.said(f"{number} ", at=NIGHT) for number in range(3)]
     terminal = started(terminals, file(tmp_path, talk.prompt("go"), talk.said("begin"), *words))
     terminal.wait_for("begin")
-    terminal.press("  ")  # the pause that was under way ends with it
+    terminal.press("  ")  # the current pause ends with the signal
     terminal.wait_for("0 1 2")
     assert terminal.ended() == (0, True)
 

@@ -65,7 +65,7 @@ def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: Store)
         asking.send_signal(signal.SIGINT)
         assert asking.wait(SECONDS) == 130
         more = asking.stderr.read()
-    # The signal may come in the middle of the write: then the buffer holds the question still, and it is written again.
+    # The signal may interrupt the write: then the question is still in the buffer, and is written again.
     assert more.removeprefix(said.splitlines()[-1]) == b"\n"
     assert len(titles(store)) == 3
 

@@ -12,7 +12,7 @@ ALL = {name for name, *_ in options.OPTIONS}
 
 
 def shown(asked: str) -> tuple[str, set[str]]:
-    """The help, and the options that it lists."""
+    """The help text, and the options in it."""
     result = CliRunner().invoke(app, ["run", asked])
     assert result.exit_code == 0
     return result.stdout, set(re.findall(r"^  --([a-z-]+)", result.stdout, re.MULTILINE)) - {"help-all"}

@@ -60,7 +60,7 @@ def two_sessions(store: Both) -> None:
 
 
 def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
-    """What somebody sees who waits for it at a terminal, with what is said on stderr."""
+    """What a terminal shows, stderr included."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", "search", *words, "--store", str(store.root)]
     env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
@@ -79,7 +79,7 @@ def on_terminal(store: Both, *words: str, width: int = 80, **more: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-# What is found.
+# Matches.
 
 
 def test_a_pipe_gets_one_line_per_match(store: Both) -> None:
@@ -218,7 +218,7 @@ def listed() -> Listed:
     return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, [], {}, 0)
 
 
-# What narrows it down.
+# Filters.
 
 
 def test_agent_directory_and_time_narrow_the_search(
@@ -245,7 +245,7 @@ def test_phrases_beginnings_and_many_words(store: Both) -> None:
     assert ids(store, "logi") == []
 
 
-# What is not found, and what is wrong.
+# No match, and errors.
 
 
 def test_no_match_exits_with_1(store: Both) -> None:
@@ -293,7 +293,7 @@ def test_an_interrupted_search_says_whether_its_work_is_kept(
     assert ("continues where this one stopped" in capsys.readouterr().err) == is_written
 
 
-# Somebody else's text.
+# Hostile text.
 
 
 def test_control_sequences_are_not_printed(store: Both) -> None:

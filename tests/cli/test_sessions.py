@@ -130,7 +130,7 @@ def test_a_session_without_a_transcript_is_unknown(store: Store) -> None:
     assert ids(store) == []
 
 
-# delete
+# Deletes.
 
 
 def test_delete_asks_and_needs_a_yes(store: Store) -> None:
@@ -168,11 +168,11 @@ def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
     assert list(first.parent.glob("s-*.jsonl")) == []
 
 
-# Somebody else's text.
+# Hostile text.
 
 
 def spoiled(store: Store) -> None:
-    """A session that would steer a terminal wherever its text is shown."""
+    """A session with control sequences in every text that is shown."""
     words = f"Mend{STEERING}it"
     updates: list[dict[str, Any]] = [
         chunk(words),
@@ -279,7 +279,7 @@ def test_a_delete_with_a_locked_index_says_that_the_next_list_updates_it(
     assert ids(store) == []
 
 
-# A store that cannot be used.
+# An unusable store.
 
 
 def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(store: Store) -> None:

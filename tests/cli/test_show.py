@@ -45,7 +45,7 @@ def numbered(store: Store, count: int) -> None:
 
 
 def asked(store: Store, *words: str) -> list[int]:
-    """The numbers of the questions that are shown, and of no others."""
+    """The numbers of the questions in the output."""
     text = printed(store, "s", *words)
     numbers = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("  question ")]
     assert [int(line.split()[2][:-1]) for line in text.splitlines() if line.startswith("--- Turn ")] == numbers
@@ -159,7 +159,7 @@ def test_contradictory_options_are_wrong_usage(store: Store, words: tuple[str, .
     assert run(store, "s", *words).exit_code == 2
 
 
-# What is not text.
+# Images and files.
 
 
 def test_images_and_files_are_saved_and_named(store: Store, tmp_path: Path) -> None:
@@ -238,11 +238,11 @@ def test_another_program_gets_colours_only_if_they_are_forced(store: Store, monk
             assert "\x1b[32m✓ \x1b[0mthe tool" in printed(store, "s")
 
 
-# What is large.
+# Long conversations.
 
 
 def test_the_output_begins_before_a_long_conversation_is_read(store: Store) -> None:
-    """Nobody reads on: so it cannot have been read to its end when the first turns are there."""
+    """The output is not read further, so the conversation cannot have been read to its end by then."""
     store_session(store, "s", *((f"question {number}", [chunk("answer " * 2000)]) for number in range(60)))
     command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "s", "--store", str(store.root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pipesize=SMALL) as process:

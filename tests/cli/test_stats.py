@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Store:
     store_session(store, "b", ("three", [usage(900, 0.001, "EUR")]), agent="claude", at=EPOCH + MONTH)
     store_session(store, "c", ("four", [chunk("no usage")]), agent="漢字 agent", at=EPOCH)
     sizes = {"a": 1000, "b": 2_000_000, "c": 3_000}
-    for path in store.root.glob("transcripts/*/?-*.jsonl"):  # figures that do not change with the format
+    for path in store.root.glob("transcripts/*/?-*.jsonl"):  # figures that do not depend on the format
         data = path.read_bytes()
         path.write_bytes(data + b" " * (sizes[path.name[0]] * 10 - len(data) - 1) + b"\n")
     return store
@@ -99,7 +99,7 @@ def test_an_unknown_agent_is_reported(store: Store) -> None:
     assert result.stderr == "No session matches. To see all sessions: acp-proxy sessions list\n"
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> None:
+def test_an_unreadable_transcript_is_reported_and_the_others_are_counted(store: Store) -> None:
     [path] = store.root.glob("transcripts/*/b-*.jsonl")
     path.unlink()
     path.symlink_to("/etc/passwd")
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_counted(store: Store) -> N
 
 
 def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> str:
-    """What is written to a terminal of that width."""
+    """The output on a terminal of that width."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
     env: Mapping[str, str] = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
@@ -122,7 +122,7 @@ def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> 
 
 
 @pytest.mark.parametrize(("columns", "expected"), [(110, WIDE), (76, NARROW), (45, TOO_NARROW)])
-def test_a_terminal_gets_a_table_that_fits_with_bars_where_there_is_room(
+def test_a_terminal_gets_a_table_that_fits_with_bars_if_there_is_room(
     store: Store, columns: int, expected: str
 ) -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(store, columns, "stats"))
@@ -131,7 +131,7 @@ def test_a_terminal_gets_a_table_that_fits_with_bars_where_there_is_room(
     assert all(len(line) <= columns for line in lines)
 
 
-def test_colours_are_for_terminals_that_want_them(store: Store) -> None:
+def test_no_color_turns_off_colours(store: Store) -> None:
     assert "\x1b[36" in on_terminal(store, 110, "stats", TERM="xterm-256color", COLORTERM="")
     assert "\x1b[36" not in on_terminal(store, 110, "stats", NO_COLOR="1")
 

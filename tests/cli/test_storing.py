@@ -49,7 +49,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
 }
-"""What each says where nothing has ever been recorded: its exit code, on stdout, on stderr."""
+"""For each command on an empty store: its exit code, stdout and stderr."""
 
 commands = pytest.mark.parametrize("words", WITHOUT_ANY, ids=" ".join)
 
@@ -131,7 +131,7 @@ def test_a_file_in_place_of_a_store_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Both:
-    """An agent that counts its sessions has given the same id to three."""
+    """Three sessions with the same id, as an agent with a counter makes them."""
     store = Both(tmp_path / "store")
     for number, said in enumerate(("first", "second", "third")):
         store_session(store, "s0", (f"the {said} words", []), at=EPOCH + number)

@@ -1,4 +1,4 @@
-"""The demo's agent by itself: it can resume, and nothing else."""
+"""The demo's agent, which can only resume."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Start = Callable[[], Client]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts agents that share one memory."""
+    """Start agents that share one memory."""
     clients: list[Client] = []
 
     def start_agent() -> Client:
@@ -42,7 +42,7 @@ def code_of(client: Client, method: str, params: Any) -> Any:
     return refusal.value.code
 
 
-def test_it_offers_to_resume_and_serves_nothing_else(start: Start, tmp_path: Path) -> None:
+def test_the_agent_offers_only_resume(start: Start, tmp_path: Path) -> None:
     client = start()
     result = client.request("initialize", {"protocolVersion": 1})
     assert result["agentInfo"]["name"] == "acp-proxy-demo-agent"
@@ -52,7 +52,7 @@ def test_it_offers_to_resume_and_serves_nothing_else(start: Start, tmp_path: Pat
         assert code_of(client, f"session/{method}", place(tmp_path)) == -32601
 
 
-def test_its_turn_has_one_of_each_kind_and_says_what_was_asked(start: Start, tmp_path: Path) -> None:
+def test_a_turn_has_updates_of_every_kind_and_quotes_the_prompt(start: Start, tmp_path: Path) -> None:
     client = start()
     session = client.request("session/new", place(tmp_path))["sessionId"]
     assert client.request("session/prompt", prompt(session, "a note on {n} otters")) == {"stopReason": "end_turn"}
@@ -63,7 +63,7 @@ def test_its_turn_has_one_of_each_kind_and_says_what_was_asked(start: Start, tmp
     assert "a note on {n} otters" in told[-1].text
 
 
-def test_what_was_said_is_remembered_by_a_new_process(start: Start, tmp_path: Path) -> None:
+def test_a_new_process_remembers_a_session(start: Start, tmp_path: Path) -> None:
     first = start()
     session = first.request("session/new", place(tmp_path))["sessionId"]
     first.request("session/prompt", prompt(session, "the first words"))
@@ -75,7 +75,7 @@ def test_what_was_said_is_remembered_by_a_new_process(start: Start, tmp_path: Pa
     assert "I remember 1 earlier prompt; the first was: the first words" in tell(second.updates(session))[-1].text
 
 
-def test_a_session_that_it_does_not_know_is_not_found_and_nonsense_is_refused(start: Start, tmp_path: Path) -> None:
+def test_unknown_sessions_and_invalid_params_are_refused(start: Start, tmp_path: Path) -> None:
     client = start()
     assert code_of(client, "session/resume", place(tmp_path, sessionId="../x")) == -32002
     assert code_of(client, "session/prompt", prompt("nobody", "hello")) == -32002

@@ -1,4 +1,4 @@
-"""The demo fails where an agent loads something else than was said."""
+"""The demo fails if an agent's load differs from the conversation."""
 
 import json
 import sys
@@ -14,14 +14,14 @@ AGENT = [sys.executable, "-m", "tests.scripted.agent"]
 ALL = "resume,list,load,delete,close,fork"
 
 
-def test_the_demo_fails_on_an_agent_that_loads_less_than_was_said() -> None:
+def test_the_demo_fails_if_a_load_is_incomplete() -> None:
     said: list[str] = []
     with pytest.raises(WalkFailed):
         walk(said.append, lambda store, memory: [*AGENT, "--memory", str(memory), "--capabilities", ALL])
     assert any("user:" in line for line in said)
 
 
-def test_the_demo_is_content_with_all_that_was_said(tmp_path: Path) -> None:
+def test_the_demo_accepts_a_complete_load(tmp_path: Path) -> None:
     history: list[dict[str, Any]] = []
     for number, (text, remembered) in enumerate(
         [

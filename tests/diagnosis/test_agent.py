@@ -26,7 +26,7 @@ USER = chunk("Mend it", "user_message_chunk")
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that does not end by itself is told to at once."""
+    """Do not wait before ending an agent that does not end by itself."""
     monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
 
 

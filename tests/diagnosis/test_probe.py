@@ -1,4 +1,4 @@
-"""An agent that is asked a few things: every way of not answering has an end, and so has the agent."""
+"""Probing an agent always ends, however the agent fails to answer, and ends the agent too."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ ANSWER = '{"jsonrpc":"2.0","id":1,"result":{"yes":true}}'
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that does not end by itself is told to at once."""
+    """Do not wait before ending an agent that does not end by itself."""
     monkeypatch.setattr("acp_proxy.diagnosis.probe.GRACE_SECONDS", 0.05)
 
 
@@ -33,7 +33,7 @@ def reason_of(source: str, seconds: float = SECONDS) -> str:
     return str(caught.value)
 
 
-def test_an_answer_comes_with_what_was_told_before_it(tmp_path: Path) -> None:
+def test_an_answer_comes_after_its_notifications(tmp_path: Path) -> None:
     past = [{"sessionUpdate": "plan"}, {"sessionUpdate": "notice"}]
     heard: list[object] = []
     with Probe(scripted(tmp_path / "notes", {"initialize": offering(), "session/load": {"result": {}}}, past)) as probe:
@@ -56,11 +56,11 @@ def test_an_answer_comes_with_what_was_told_before_it(tmp_path: Path) -> None:
         f"print('banner'); print(); print('[1]'); print('{{\"id\":7,\"result\":1}}'); print({ANSWER!r})",
     ],
 )
-def test_an_answer_is_found_among_other_lines_and_at_the_end(source: str) -> None:
+def test_an_answer_is_found_among_other_lines_and_without_a_newline(source: str) -> None:
     assert answer_of(source).result == {"yes": True}
 
 
-def test_what_the_agent_asks_is_refused_under_its_own_id() -> None:
+def test_a_request_of_the_agent_is_refused_with_its_id() -> None:
     source = """
 import json
 print('{"jsonrpc":"2.0","id":"one","method":"fs/read_text_file","params":{}}', flush=True)
@@ -84,7 +84,7 @@ print(json.dumps({"jsonrpc": "2.0", "id": 1, "result": refusal}), flush=True)
         "import os; os.close(0); import time; time.sleep(1000)",
     ],
 )
-def test_an_agent_that_is_silent_or_floods_is_waited_for_only_so_long(source: str) -> None:
+def test_the_wait_for_a_silent_or_flooding_agent_is_bounded(source: str) -> None:
     assert reason_of(source, SOON) == "does not answer within 0.3 s"
 
 
@@ -96,16 +96,16 @@ def test_an_agent_that_is_silent_or_floods_is_waited_for_only_so_long(source: st
         ("print('banner'); raise SystemExit(0)", "exited with status 0"),
     ],
 )
-def test_an_agent_that_dies_is_said_to_have(source: str, reason: str) -> None:
+def test_the_end_of_an_agent_is_reported(source: str, reason: str) -> None:
     assert reason_of(source) == reason
 
 
-def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("acp_proxy.diagnosis.probe._LINE_BYTES", 1_000_000)
     assert reason_of("import sys\nwhile True: sys.stdout.write('y' * 100_000)") == "writes a line that does not end"
 
 
-def test_the_last_of_what_it_says_on_the_side_is_kept() -> None:
+def test_the_last_lines_of_stderr_and_other_output_are_kept() -> None:
     source = "import sys\nfor n in range(100): print(f'out {n}\\x1b[2J'); sys.stderr.write(f'err {n}\\n')"
     with Probe(python(source)) as probe, pytest.raises(NoAnswer):
         probe.ask("initialize", {}, SECONDS)
@@ -115,7 +115,7 @@ def test_the_last_of_what_it_says_on_the_side_is_kept() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there a job ends what was started")
-def test_whatever_it_started_ends_with_it_even_if_it_ignores_the_end(tmp_path: Path) -> None:
+def test_every_process_of_the_agent_ends_even_if_it_ignores_sigterm(tmp_path: Path) -> None:
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
     source = f"""
 import subprocess, sys
@@ -130,7 +130,7 @@ child.wait()
     assert alive([one for one in processes if one is not None]) == []
 
 
-def test_what_is_no_program_cannot_be_started(tmp_path: Path) -> None:
+def test_a_missing_program_or_directory_cannot_be_started(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Probe([str(tmp_path / "nothing")])
     with pytest.raises(PermissionError):

@@ -20,7 +20,7 @@ from acp_proxy.errors import UsageError
         ("cmd /c acp-proxy.cmd run x", "x"),
     ],
 )
-def test_the_words_behind_run_are_found(line: str, behind: str) -> None:
+def test_the_words_after_run_are_found(line: str, behind: str) -> None:
     assert behind_run(line.split()) == behind.split()
     assert not lacks_run(line.split())
 

@@ -44,7 +44,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(VALUES)
-def test_json_without_either_means_what_it_means(value: Any) -> None:
+def test_plain_json_is_read_unchanged(value: Any) -> None:
     assert commented.read(json.dumps(value)) == value
 
 

@@ -24,7 +24,7 @@ def test_a_bare_name_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_link_to_the_command_stays_one(tmp_path: Path) -> None:
-    """What it leads to moves with every upgrade."""
+    """Every upgrade moves the link's target."""
     link = tmp_path / "acp-proxy"
     link.symlink_to(tmp_path / "tools" / "acp-proxy")
     assert ourselves(str(link), PYTHON).words == [str(link)]

@@ -17,7 +17,7 @@ JSON_EDITORS = [Name.ZED, Name.JETBRAINS, Name.VSCODE]
 LUA_EDITORS = [Name.CODECOMPANION, Name.AVANTE, Name.AGENTIC]
 TITLE = "OpenCode (kept)"
 REPLACED = "REPLACED"
-"""Stands for the value that is to be replaced."""
+"""A placeholder for the value to replace."""
 
 
 def made(editor: Name) -> Snippet:
@@ -33,7 +33,7 @@ def member_of(editor: Name) -> str:
 
 
 def done(there: str, told: Placed, member: str) -> Any:
-    """The settings after what was told was done, which has to be JSON of the strictest kind."""
+    """The settings after following the advice, which must be strict JSON."""
     if told.where.endswith("which is empty"):
         return json.loads(told.text)
     if told.where.endswith("right behind its outermost {"):
@@ -97,7 +97,7 @@ def test_unreadable_settings_get_everything(there: str | OSError) -> None:
 
 
 @pytest.mark.parametrize("editor", list(Name))
-def test_a_missing_file_and_whole_get_everything(editor: Name) -> None:
+def test_a_missing_file_or_whole_gets_everything(editor: Name) -> None:
     there = '{"agent_servers": {}, "acp.agents": {}}'
     if editor not in JSON_EDITORS:
         there = f'"{editor}" agent-shell adapters = {{ acp = {{ acp_providers = {{ provider = 1'

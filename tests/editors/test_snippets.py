@@ -24,7 +24,7 @@ def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VA
 
 
 def strings(text: str) -> list[str]:
-    """The strings in Lua or Elisp, whose escapes of quotes and backslashes are Python's."""
+    """The strings in Lua or Elisp code; their escapes of quotes and backslashes equal Python's."""
     return [ast.literal_eval(found) for found in re.findall(STRING, text)]
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_agent_gets_a_new_name() -> None:
 
 
 def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
-    """A string that is the name of a variable, or begins with ``cmd:``, would be replaced."""
+    """CodeCompanion replaces a string that is the name of a variable, or begins with ``cmd:``."""
     text = made(Name.CODECOMPANION, variables={"A": "HOME", "B": "cmd:rm"})
     assert 'function() return "HOME" end' in text
     assert 'function() return "cmd:rm" end' in text

@@ -1,4 +1,4 @@
-"""A recorded conversation in which a permission was asked for, as the lines of its transcript and as a session."""
+"""A recorded conversation with a permission, as lines of a transcript and as a session."""
 
 from collections.abc import Iterable
 

@@ -18,20 +18,20 @@ def steps(recorded: Any = SELECTED) -> tuple[Send, Ask, Await, Send, Send, Answe
     return turn.steps  # type: ignore[return-value]
 
 
-def test_a_line_is_the_recorded_bytes_in_the_session_in_which_they_were_recorded() -> None:
+def test_a_line_in_its_recorded_session_has_its_recorded_bytes() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
     assert Course(talk.SESSION).line(send) == send.entry.raw + b"\n"
 
 
-def test_elsewhere_only_the_sessions_id_is_another() -> None:
+def test_a_line_in_another_session_differs_only_in_the_session_id() -> None:
     send, *_ = steps()
     assert send.entry.raw is not None
     wanted = send.entry.raw.replace(json.dumps(talk.SESSION).encode(), b'"a \\"new\\" one"') + b"\n"
     assert Course('a "new" one').line(send) == wanted
 
 
-def test_a_question_is_asked_under_an_id_of_ours_and_the_answer_given_under_the_clients() -> None:
+def test_a_permission_has_our_id_and_the_answer_has_the_clients() -> None:
     _, ask, *_, answer = steps()
     course = Course("new")
     question = course.question(ask, RequestId("12"))
@@ -64,12 +64,12 @@ def test_a_question_is_asked_under_an_id_of_ours_and_the_answer_given_under_the_
         (None, None, Verdict.REFUSED),
     ],
 )
-def test_an_answer_counts_by_what_was_answered_in_the_recording(recorded: Any, given: Any, verdict: Verdict) -> None:
+def test_the_verdict_on_an_answer_depends_on_the_recorded_one(recorded: Any, given: Any, verdict: Verdict) -> None:
     _, ask, awaited, *_ = steps()
     assert Course("s").answered(ask, Await(awaited.number, recorded), given) is verdict
 
 
-def test_of_a_call_that_is_refused_only_its_failure_is_told_and_of_others_everything() -> None:
+def test_only_the_failure_of_a_refused_call_is_sent() -> None:
     start, ask, awaited, done, said, _ = steps()
     course = Course(talk.SESSION)
     assert course.line(start) is not None

@@ -31,13 +31,13 @@ def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None
     ]
 
 
-def test_the_list_may_be_that_of_one_directory() -> None:
+def test_the_list_can_be_limited_to_a_directory() -> None:
     sessions = Sessions([session(talk.prompt("go"), talk.answer())])
     assert ids(sessions, talk.CWD + "/") == [talk.SESSION]
     assert ids(sessions, "/") == []
 
 
-def test_a_new_session_is_listed_once_it_was_prompted_and_has_the_id_of_no_other() -> None:
+def test_a_new_session_has_an_unused_id_and_is_listed_after_its_first_prompt() -> None:
     sessions = Sessions([session(talk.prompt("go"), talk.answer(), id="mock-session-1")])
     new = sessions.new("/x", [])
     assert new.id == "mock-session-2"
@@ -46,7 +46,7 @@ def test_a_new_session_is_listed_once_it_was_prompted_and_has_the_id_of_no_other
     assert sessions.listed("/x") == [{"sessionId": new.id, "cwd": "/x", "title": "hi", "updatedAt": talk.time(3)}]
 
 
-def test_optional_kinds_are_told_only_to_clients_that_announced_them() -> None:
+def test_optional_updates_are_sent_only_to_clients_that_support_them() -> None:
     compacted = talk.update("compaction_update", compactionId="c", status="completed")
     methods = Methods(Sessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
@@ -57,7 +57,7 @@ def test_optional_kinds_are_told_only_to_clients_that_announced_them() -> None:
         assert len(methods.reply(Request(b"", RequestId("1"), acp.LOAD, load)).before) == count
 
 
-def test_a_new_session_begins_as_the_first_recorded_one_did() -> None:
+def test_a_new_session_begins_with_the_state_of_the_first_recorded_one() -> None:
     later = {"currentModeId": "code", "availableModes": []}
     first = session(
         talk.note("opened", modes=MODES),
@@ -73,27 +73,27 @@ def test_a_new_session_begins_as_the_first_recorded_one_did() -> None:
     assert first.state.result() == {"modes": later}
 
 
-def test_modes_are_those_of_the_first_session_that_had_any() -> None:
+def test_modes_come_from_the_first_session_that_has_any() -> None:
     other = session(talk.note("opened", modes=MODES), id="other")
     assert Sessions([session(talk.prompt("go")), other]).new("/x", []).state.result() == {"modes": MODES}
     assert Sessions([]).new("/x", []).state.result() == {}
 
 
-def test_a_deleted_session_is_gone_and_its_turns_can_still_be_played() -> None:
+def test_the_turns_of_a_deleted_session_can_still_be_played() -> None:
     sessions = Sessions([session(talk.prompt("go"), talk.answer())])
     sessions.delete(talk.SESSION)
     sessions.delete(talk.SESSION)
     assert (ids(sessions), sessions.known(talk.SESSION), len(sessions.turns)) == ([], None, 1)
 
 
-def test_a_forks_copied_part_is_told_as_its_own() -> None:
+def test_the_copied_part_of_a_fork_has_the_forks_id() -> None:
     header = Header("fork", "/x", record.RECORDED, talk.time(0), forked_from=[talk.SESSION])
     fork = recorded(header, map(talk.entry, [talk.prompt("go"), talk.said("ok"), talk.answer()]))
     lines, _ = fork.told()
     assert [json.loads(line)["params"]["sessionId"] for line in lines] == ["fork", "fork"]
 
 
-def test_what_is_told_ends_with_the_latest_state() -> None:
+def test_a_replay_ends_with_the_latest_state() -> None:
     told = session(talk.prompt("go"), talk.update(acp.USAGE, used=1, size=2), talk.said("ok"), talk.answer()).told()
     before, behind = ([json.loads(line)["params"]["update"] for line in lines] for lines in told)
     assert [update["sessionUpdate"] for update in before] == [acp.USER_CHUNK, acp.AGENT_CHUNK]
@@ -105,7 +105,7 @@ def test_what_is_told_ends_with_the_latest_state() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(any_entries, max_size=12))
-def test_whatever_a_transcript_holds_it_is_a_session(found: list[Entry | None]) -> None:
+def test_any_transcript_makes_a_session(found: list[Entry | None]) -> None:
     session = recorded(Header("s", None, record.RECORDED, ""), [entry for entry in found if entry is not None])
     sessions = Sessions([session])
     for line in [*session.told()[0], *session.told()[1]]:

@@ -35,19 +35,19 @@ def set_mode(wanted: str, answer: dict[str, Any]) -> tuple[bytes, bytes]:
     return talk.message(request, Peer.CLIENT), talk.message({"id": 9} | answer, Peer.AGENT, acp.SET_MODE)
 
 
-def test_nothing_is_answered_where_nothing_was_announced() -> None:
+def test_without_announced_modes_and_options_nothing_can_be_chosen() -> None:
     state = taken(talk.note("opened", method="session/new"))
     assert (state.is_known, state.result()) == (False, {})
     assert not state.set_mode("ask")
     assert not state.set_option("model", "small")
 
 
-def test_modes_and_options_are_those_that_were_announced_last() -> None:
+def test_the_last_announced_modes_and_options_count() -> None:
     state = taken(talk.note("opened", modes=MODES, configOptions=[SOUND]), talk.note("opened", configOptions=[MODEL]))
     assert state.result() == {"modes": MODES, "configOptions": [MODEL]}
 
 
-def test_a_mode_is_changed_by_the_agent_and_by_a_client_to_whom_the_agent_agreed() -> None:
+def test_the_mode_changes_by_an_update_or_a_successful_request() -> None:
     opened = talk.note("opened", modes=MODES)
     assert mode(taken(opened)) == "ask"
     assert mode(taken(opened, talk.update(acp.CURRENT_MODE, currentModeId="code"))) == "code"
@@ -55,14 +55,14 @@ def test_a_mode_is_changed_by_the_agent_and_by_a_client_to_whom_the_agent_agreed
     assert mode(taken(opened, *set_mode("code", {"error": {"code": -32602, "message": "no"}}))) == "ask"
 
 
-def test_options_are_changed_by_updates_and_by_answers() -> None:
+def test_options_change_by_updates_and_answers() -> None:
     opened = talk.note("opened", configOptions=[MODEL])
     answer = {"id": 3, "result": {"configOptions": [SOUND]}}
     assert taken(opened, talk.update(acp.CONFIG_OPTION, configOptions=[SOUND])).options == [SOUND]
     assert taken(opened, talk.message(answer, Peer.AGENT, acp.SET_CONFIG_OPTION)).options == [SOUND]
 
 
-def test_only_what_was_announced_can_be_chosen() -> None:
+def test_only_announced_values_can_be_chosen() -> None:
     state = State(MODES, [MODEL, SOUND])
     assert [state.set_mode(wanted) for wanted in ("code", "fly")] == [True, False]
     assert mode(state) == "code"
@@ -73,7 +73,7 @@ def test_only_what_was_announced_can_be_chosen() -> None:
     assert state.options == [MODEL | {"currentValue": "large"}, SOUND | {"currentValue": True}]
 
 
-def test_a_copy_is_changed_alone() -> None:
+def test_changing_a_copy_keeps_the_original() -> None:
     state = State(MODES, [SOUND])
     other = state.copy()
     other.set_mode("code")

@@ -1,1 +1,1 @@
-"""An agent for tests: it plays what a script says, on threads, and can offer whatever a test wants."""
+"""An agent for tests: it plays a script, on threads, and offers any capabilities."""

@@ -102,7 +102,7 @@ class Agent:
             self._serve(call, play)
 
     def _begin(self, call: Call, play: MethodScript) -> None:
-        """What must happen in the order of arrival: check, look up, count."""
+        """Do what must happen in the order of arrival: check, look up, count."""
         begin = self._methods.get(call.method)
         if begin is None and call.method not in self._script.methods:
             raise RpcError(UNKNOWN_METHOD, f"Method not found: {call.method}")
@@ -257,7 +257,7 @@ def info(session: Session) -> dict[str, Any]:
 
 
 def merge_session(result: Any, call: Call) -> Any:
-    """A scripted result of a method that makes a session, with the id put in where the script has none."""
+    """A scripted result of a method that opens a session, with the id added if the script has none."""
     if call.method in ("session/new", "session/fork") and isinstance(result, dict):
         return {"sessionId": call.session} | result
     return result
@@ -316,7 +316,7 @@ def main() -> NoReturn:
     options = arguments()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if options.ignore_sigterm:
-        signal.signal(signal.SIGTERM, lambda *_: None)  # SIG_IGN would be inherited by what the script spawns
+        signal.signal(signal.SIGTERM, lambda *_: None)  # SIG_IGN would be inherited by the script's children
     if options.pidfile:
         write_pid(options.pidfile, os.getpid())
     agent = Agent(Connection(), Memory(options.memory), options.script, options.capabilities)
@@ -326,7 +326,7 @@ def main() -> NoReturn:
         agent.take(line)
     if options.ignore_eof:
         threading.Event().wait()
-    os._exit(0)  # at once: threads of open turns may be blocked for good
+    os._exit(0)  # at once: threads of open turns may be blocked forever
 
 
 if __name__ == "__main__":

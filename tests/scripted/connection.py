@@ -79,7 +79,7 @@ class Connection:
     def close_stdout(self) -> None:
         with self._output:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, STDOUT)  # the number stays taken: no file opened later may get what is written here
+            os.dup2(nowhere, STDOUT)  # the number stays taken, so that no file opened later gets what is written here
             os.close(nowhere)
 
     def notify(self, method: str, params: Any) -> None:

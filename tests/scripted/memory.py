@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-TITLE_LIMIT = 80  # what fits in one line of a session list
+TITLE_LIMIT = 80  # fits in one line of a session list
 
 
 @dataclass
 class Exchange:
-    """The text of a prompt, and the text of its answer."""
+    """The text of a prompt, and of its answer."""
 
     prompt: str
     answer: str = ""
@@ -102,7 +102,7 @@ class Memory:
 
     @staticmethod
     def _path(directory: Path, session_id: str) -> Path:
-        # A client may ask for any id: a hash is a file name whatever the text.
+        # A client may ask for any id, and a hash of it is always a valid file name.
         name = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return directory / f"{name}.json"
 

@@ -21,7 +21,7 @@ STDERR = 2
 BATCH_BYTES = 64 * 1024  # what a pipe takes at once on Linux
 FLOOD_MARK = "{i}"
 
-# The child sees the end of its stdin when the agent, which holds the other end, is gone.
+# The child's stdin ends when the agent, which holds the other end, is gone.
 CHILD = """
 import os, select, sys, time
 seconds, ignore_eof = float(sys.argv[1]), sys.argv[2] == "True"
@@ -131,7 +131,7 @@ class Player:
 
 
 def write_pid(path: Path, pid: int) -> None:
-    """Write the number so that whoever waits for the file never reads half of it."""
+    """Write the number so that nobody reads a part of it."""
     beside = path.with_name(path.name + ".new")
     beside.write_text(str(pid))
     os.replace(beside, path)

@@ -1,4 +1,4 @@
-"""The scripted agent by itself: what it promises to the end-to-end tests."""
+"""The scripted agent alone: what the end-to-end tests rely on."""
 
 import json
 import os
@@ -25,7 +25,7 @@ Start = Callable[..., Client]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts agents that share one memory."""
+    """Start agents that share one memory."""
     clients: list[Client] = []
 
     def start_agent(*options: str, script: str | dict[str, Any] | None = None, **kwargs: Any) -> Client:
@@ -76,7 +76,7 @@ def code_of(client: Client, method: str, params: Any) -> Any:
 # The agent without a script.
 
 
-def test_offers_resume_alone_unless_told_otherwise(start: Start, tmp_path: Path) -> None:
+def test_only_resume_is_offered_by_default(start: Start, tmp_path: Path) -> None:
     client = start()
     result = client.request("initialize", {"protocolVersion": 1})
     assert result["protocolVersion"] == 1
@@ -88,7 +88,7 @@ def test_offers_resume_alone_unless_told_otherwise(start: Start, tmp_path: Path)
         assert code_of(client, f"session/{method}", place(session, tmp_path)) == -32601
 
 
-def test_the_name_and_what_is_offered_are_parameters(start: Start) -> None:
+def test_name_and_capabilities_are_options(start: Start) -> None:
     result = start("--capabilities", "list,load", "--name", "other").request("initialize", {"protocolVersion": 1})
     assert result["agentInfo"]["name"] == "other"
     assert result["agentCapabilities"]["loadSession"] is True
@@ -98,7 +98,7 @@ def test_the_name_and_what_is_offered_are_parameters(start: Start) -> None:
     assert nothing["sessionCapabilities"] == {}
 
 
-def test_the_built_in_turn_has_one_of_each_kind(start: Start, tmp_path: Path) -> None:
+def test_the_built_in_turn_has_updates_of_every_kind(start: Start, tmp_path: Path) -> None:
     client = start()
     session = opened(client, tmp_path)
     assert client.request("session/prompt", prompt(session, "a note on otters")) == {"stopReason": "end_turn"}
@@ -111,7 +111,7 @@ def test_the_built_in_turn_has_one_of_each_kind(start: Start, tmp_path: Path) ->
     assert (call["kind"], call["status"], call["content"][0]["type"]) == ("edit", "completed", "diff")
 
 
-def test_a_resumed_session_is_remembered_by_a_new_process(start: Start, tmp_path: Path) -> None:
+def test_a_new_process_remembers_a_resumed_session(start: Start, tmp_path: Path) -> None:
     first = start()
     session = opened(first, tmp_path)
     first.request("session/prompt", prompt(session, "the first words"))
@@ -124,7 +124,7 @@ def test_a_resumed_session_is_remembered_by_a_new_process(start: Start, tmp_path
     assert "I remember 2 earlier prompts; the first was: the first words" in text_said(second.updates(session))
 
 
-def test_a_session_of_which_nothing_is_known_is_not_found(start: Start, tmp_path: Path) -> None:
+def test_an_unknown_session_is_not_found(start: Start, tmp_path: Path) -> None:
     client = start("--capabilities", ALL)
     for method in ("resume", "load", "fork", "close"):
         assert code_of(client, f"session/{method}", place("../../etc/passwd", tmp_path)) == -32002
@@ -174,11 +174,11 @@ def test_everything_offered_is_served(start: Start, tmp_path: Path) -> None:
         ("session/prompt", {"sessionId": "x", "prompt": [{"type": "text"}]}),
     ],
 )
-def test_invalid_parameters_are_refused(start: Start, method: str, params: Any) -> None:
+def test_invalid_params_are_refused(start: Start, method: str, params: Any) -> None:
     assert code_of(start(), method, params) == -32602
 
 
-def test_ids_come_back_as_they_were(start: Start) -> None:
+def test_ids_are_returned_unchanged(start: Start) -> None:
     client = start()
     for request_id in ("a", 7, "7", None, 2**53 - 1):
         client.send({"jsonrpc": "2.0", "id": request_id, "method": "nothing"})
@@ -186,7 +186,7 @@ def test_ids_come_back_as_they_were(start: Start) -> None:
     assert [one["id"] for one in client.messages()] == ["a", 7, "7", None, 2**53 - 1]
 
 
-def test_what_is_no_message_is_refused_and_the_agent_goes_on(start: Start) -> None:
+def test_invalid_messages_are_refused_and_the_agent_continues(start: Start) -> None:
     client = start()
     for line in (b"{", b"42", b"[]", b'"\xff"', b"[" * 100_000, b'{"id":[],"method":"x"}'):
         client.send_line(line)
@@ -196,7 +196,7 @@ def test_what_is_no_message_is_refused_and_the_agent_goes_on(start: Start) -> No
     assert all(one["id"] is None for one in client.messages()[:-1])
 
 
-def test_requests_sent_at_once_are_answered_in_order(start: Start, tmp_path: Path) -> None:
+def test_requests_sent_together_are_answered_in_order(start: Start, tmp_path: Path) -> None:
     client = start()
     requests = [("initialize", {"protocolVersion": 1}), ("session/new", {"cwd": str(tmp_path)})] * 2
     ids = [client.start_request(method, params) for method, params in requests]
@@ -204,7 +204,7 @@ def test_requests_sent_at_once_are_answered_in_order(start: Start, tmp_path: Pat
     assert [one["id"] for one in client.messages() if "id" in one] == ids
 
 
-def test_ends_at_the_end_of_its_input(start: Start, tmp_path: Path) -> None:
+def test_the_agent_ends_with_its_input(start: Start, tmp_path: Path) -> None:
     client = start(script="cancel")
     session = opened(client, tmp_path)
     client.start_request("session/prompt", prompt(session, "search"))
@@ -213,7 +213,7 @@ def test_ends_at_the_end_of_its_input(start: Start, tmp_path: Path) -> None:
     assert client.wait() == 0
 
 
-def test_stays_when_it_is_told_to_ignore_what_ends_it(start: Start, tmp_path: Path) -> None:
+def test_the_agent_can_ignore_the_end_of_its_input_and_sigterm(start: Start, tmp_path: Path) -> None:
     pidfile = tmp_path / "pid"
     client = start("--ignore-eof", "--ignore-sigterm", "--pidfile", str(pidfile), script={"turns": [[{"sleep": 60}]]})
     session = opened(client, tmp_path)
@@ -231,7 +231,7 @@ def test_stays_when_it_is_told_to_ignore_what_ends_it(start: Start, tmp_path: Pa
 @pytest.mark.parametrize(
     "script", ["[]", "{", '{"turn": []}', '{"turns": [[{"say": 1}]]}', '{"turns": [[{"stop": "x", "exit": 1}]]}']
 )
-def test_a_script_that_cannot_be_played_is_a_usage_error(tmp_path: Path, script: str) -> None:
+def test_an_invalid_script_is_wrong_usage(tmp_path: Path, script: str) -> None:
     written = tmp_path / "script.json"
     written.write_text(script)
     with Client([*AGENT, "--script", str(written)]) as client:
@@ -277,7 +277,7 @@ def test_echo_sends_each_text_block_back(start: Start, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "answer"), [("refuses-resume", -32603), ("null-result", None), ("replays-on-resume", {})]
 )
-def test_resume_is_answered_as_the_script_says(start: Start, tmp_path: Path, script: str, answer: Any) -> None:
+def test_a_script_decides_the_answer_to_a_resume(start: Start, tmp_path: Path, script: str, answer: Any) -> None:
     client = start(script=script)
     session = opened(client, tmp_path)
     reply = client.answer_of(client.start_request("session/resume", place(session, tmp_path)))
@@ -285,7 +285,7 @@ def test_resume_is_answered_as_the_script_says(start: Start, tmp_path: Path, scr
     assert ("tool_call" in kinds(client.updates(session))) == (script == "replays-on-resume")
 
 
-def test_a_resume_that_hangs_holds_up_nothing_else(start: Start, tmp_path: Path) -> None:
+def test_a_hanging_resume_blocks_nothing_else(start: Start, tmp_path: Path) -> None:
     client = start(script="hangs-on-resume")
     session = opened(client, tmp_path)
     pending = client.start_request("session/resume", place(session, tmp_path))
@@ -302,7 +302,7 @@ def test_a_late_resume_is_answered_after_its_cancel(start: Start, tmp_path: Path
     assert client.result_of(pending) == {}
 
 
-def test_prompts_fail_and_are_refused(start: Start, tmp_path: Path) -> None:
+def test_a_prompt_can_fail_or_be_refused(start: Start, tmp_path: Path) -> None:
     client = start(script="fails-prompt")
     session = opened(client, tmp_path)
     assert code_of(client, "session/prompt", prompt(session, "one")) == -32000
@@ -311,7 +311,7 @@ def test_prompts_fail_and_are_refused(start: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["session/cancel", "$/cancel_request"])
-def test_a_cancel_ends_the_wait_of_its_turn_alone(start: Start, tmp_path: Path, by: str) -> None:
+def test_a_cancel_ends_only_the_wait_of_its_turn(start: Start, tmp_path: Path, by: str) -> None:
     client = start(script="cancel")
     sessions = [opened(client, tmp_path) for _ in range(2)]
     turns = [client.start_request("session/prompt", prompt(session, "search")) for session in sessions]
@@ -334,9 +334,7 @@ def test_a_permission_left_open_ends_with_the_turn(start: Start, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", -signal.SIGKILL)])
-def test_the_agent_dies_in_the_middle_of_its_second_turn(
-    start: Start, tmp_path: Path, script: str, status: int
-) -> None:
+def test_the_agent_can_die_during_its_second_turn(start: Start, tmp_path: Path, script: str, status: int) -> None:
     client = start(script=script)
     session = opened(client, tmp_path)
     client.request("session/prompt", prompt(session, "one"))
@@ -346,7 +344,7 @@ def test_the_agent_dies_in_the_middle_of_its_second_turn(
     assert "I am about to" in text_said(client.updates(session))
 
 
-def test_terminal_uses_the_terminal_of_its_client(start: Start, tmp_path: Path) -> None:
+def test_the_terminal_script_uses_the_clients_terminal(start: Start, tmp_path: Path) -> None:
     asked: list[tuple[str, Any]] = []
 
     def terminal(request: dict[str, Any]) -> Any:
@@ -369,7 +367,7 @@ def test_terminal_uses_the_terminal_of_its_client(start: Start, tmp_path: Path) 
     assert "hello" in text_said(client.updates(session))
 
 
-def test_a_sub_agent_speaks_under_its_own_id(start: Start, tmp_path: Path) -> None:
+def test_a_sub_agent_has_its_own_session_id(start: Start, tmp_path: Path) -> None:
     client = start(script="sub-agent")
     session = opened(client, tmp_path)
     client.request("session/prompt", prompt(session, "ask"))
@@ -422,7 +420,7 @@ def test_flood_waits_for_a_client_that_does_not_read(start: Start, tmp_path: Pat
     assert client.result_of(turn) == {"stopReason": "cancelled"}
 
 
-def test_a_child_holds_stdout_after_the_agents_exit(start: Start, tmp_path: Path) -> None:
+def test_a_child_can_hold_stdout_after_the_agents_exit(start: Start, tmp_path: Path) -> None:
     client = start(script="holds-stdout")
     session = opened(client, tmp_path)
     client.request("session/prompt", prompt(session, "one"))
@@ -434,7 +432,7 @@ def test_a_child_holds_stdout_after_the_agents_exit(start: Start, tmp_path: Path
     client.wait_for_end()
 
 
-def test_a_child_ends_with_the_agent_unless_it_ignores_that(start: Start, tmp_path: Path) -> None:
+def test_a_child_ends_with_the_agent_by_default(start: Start, tmp_path: Path) -> None:
     spawn = {"seconds": 60, "holds_stdout": True}
     client = start(script={"turns": [[{"spawn": spawn}, {"close_stdout": True}, {"exit": 0}]]})
     client.start_request("session/prompt", prompt(opened(client, tmp_path), "one"))
@@ -442,7 +440,7 @@ def test_a_child_ends_with_the_agent_unless_it_ignores_that(start: Start, tmp_pa
     assert client.wait() == 0
 
 
-def test_a_script_amends_what_is_offered_and_answered(start: Start, tmp_path: Path) -> None:
+def test_a_script_can_change_the_offer_and_answers(start: Start, tmp_path: Path) -> None:
     script = {
         "initialize": {"result": {"agentCapabilities": {"sessionCapabilities": {"resume": None}, "_meta": {"x": 1}}}},
         "sessionIds": "counting",
@@ -469,7 +467,7 @@ def test_a_script_amends_what_is_offered_and_answered(start: Start, tmp_path: Pa
     client.wait_for_method("_demo/cut")
 
 
-# The official SDK as the client: all that it receives meets its models.
+# The official SDK as the client: its models must accept everything.
 
 
 class Editor:
@@ -500,7 +498,7 @@ class Editor:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("script", [None, "conversation", "early-updates", "echo", "title"])
-async def test_the_official_client_understands_every_update(tmp_path: Path, script: str | None) -> None:
+async def test_the_official_client_accepts_every_update(tmp_path: Path, script: str | None) -> None:
     editor = Editor()
     options = ["--memory", str(tmp_path / "memory"), "--capabilities", ALL]
     options += ["--script", str(SCRIPTS / f"{script}.json")] if script else []

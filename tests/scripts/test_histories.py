@@ -1,4 +1,4 @@
-"""Where two histories differ: what `make agents` finds wrong, and what it does not."""
+"""Which differences between two histories `make agents` reports."""
 
 import json
 from pathlib import Path
@@ -47,14 +47,14 @@ def prompt(text: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}
 
 
-# What is shown.
+# Shown histories.
 
 
-def test_the_same_history_has_no_difference() -> None:
+def test_equal_histories_have_no_difference() -> None:
     assert not list(differences(SAID, SAID))
 
 
-def test_words_that_are_cut_and_spaced_otherwise_are_the_same() -> None:
+def test_chunk_borders_and_spaces_are_no_difference() -> None:
     other = seen(
         *(("user", "mend it"), ("thoughts", "Let me think."), ("agent", "I will look.\nIt is "), ("tool", "")),
         *(("agent", "mended."), *SAID.messages[5:]),
@@ -62,7 +62,7 @@ def test_words_that_are_cut_and_spaced_otherwise_are_the_same() -> None:
     assert not list(differences(SAID, other))
 
 
-def test_a_prompt_an_answer_and_a_tool_call_that_are_not_shown_are_missing() -> None:
+def test_an_absent_prompt_answer_or_tool_call_is_missing() -> None:
     assert list(differences(SAID, without(0))) == ["missing: the user's “mend it”"]
     assert list(differences(SAID, without(4))) == ["missing: the agent's “It is mended.”"]
     assert list(differences(SAID, seen(*SAID.messages, tools={}))) == ["missing: a tool call (0 instead of 1)"]
@@ -72,40 +72,40 @@ def test_equal_answers_are_counted() -> None:
     assert list(differences(SAID, without(6))) == ["missing: the agent's “Done.” (1 instead of 2)"]
 
 
-def test_a_history_that_is_shown_twice_is_doubled() -> None:
+def test_a_repeated_history_is_doubled() -> None:
     found = list(differences(SAID, seen(*SAID.messages, *SAID.messages)))
     assert "doubled: the user's “mend it” (2 instead of 1)" in found
     assert "doubled: the agent's “Done.” (4 instead of 2)" in found
     assert "doubled: the thought “Let me think.” (2 instead of 1)" in found
 
 
-def test_thoughts_are_missing_only_where_there_are_none() -> None:
+def test_thoughts_are_missing_only_if_none_are_shown() -> None:
     other = seen(("user", "mend it"), ("thoughts", "The system prompt."), *SAID.messages[2:])
     assert not list(differences(SAID, other))
     assert list(differences(SAID, without(1))) == ["missing: the thought “Let me think.”"]
 
 
-def test_an_answer_behind_another_prompt_is_out_of_place() -> None:
+def test_an_answer_after_another_prompt_is_out_of_place() -> None:
     *first, user, answer = SAID.messages[:7]
     other = seen(*first[:-1], user, first[-1], answer, *SAID.messages[7:])
     assert list(differences(SAID, other)) == ["out of place: the user's “thanks”"]
 
 
-def test_a_tool_call_that_ended_otherwise_is_named() -> None:
+def test_a_tool_call_with_another_status_is_reported() -> None:
     assert list(differences(SAID, seen(*SAID.messages, tools={"call-1": "failed"}))) == ["a tool call is failed"]
 
 
-def test_what_the_agent_puts_around_prompts_is_no_difference() -> None:
+def test_context_added_to_a_prompt_is_no_difference() -> None:
     assert not list(differences(SAID, seen(("user", "<context>mend it"), *SAID.messages[1:])))
 
 
-def test_words_that_the_agent_never_said_are_told_apart_from_parts_of_what_it_said() -> None:
+def test_new_text_of_the_agent_differs_from_a_part_of_its_messages() -> None:
     assert not list(never_said(SAID, seen(("agent", "It is"), ("tool", ""), ("agent", "mended."))))
     assert not list(never_said(SAID, seen(("agent", "It is"))))
     assert list(never_said(SAID, seen(("agent", "I will look. [Result]")))) == ["new: the agent's “[Result]”"]
 
 
-def test_messages_of_the_user_are_told_apart_by_their_ids() -> None:
+def test_ids_separate_messages_of_the_user() -> None:
     kind = "user_message_chunk"
     one = [chunk(kind, "look at ", messageId="m1"), chunk(kind, "a file", messageId="m1")]
     assert count_of_user_messages(iter(one)) == 1
@@ -116,13 +116,13 @@ def test_messages_of_the_user_are_told_apart_by_their_ids() -> None:
     assert count_of_user_messages(iter([*one, chunk("agent_message_chunk", "ok"), *one])) == 2
 
 
-def test_a_client_is_shown_no_notice_of_a_handover_and_no_question_as_a_call() -> None:
+def test_handover_notices_and_permission_requests_are_not_counted() -> None:
     asked = {"method": "session/request_permission", "params": {"sessionId": SESSION, "toolCall": {"toolCallId": "x"}}}
     notice = update(chunk("agent_message_chunk", "It continues.", messageId="acp-proxy-handover"))
     assert shown([asked, notice, update(chunk("agent_message_chunk", "ok"))], SESSION) == Shown([("agent", "ok")])
 
 
-# What is recorded.
+# Recorded histories.
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def write(store: Path, *messages: dict[str, Any]) -> None:
     (folder / "transcript.jsonl").write_text(text, encoding="utf-8")
 
 
-def test_a_transcript_is_read_as_messages_whatever_their_chunks(store: Path) -> None:
+def test_a_transcript_is_read_as_messages(store: Path) -> None:
     assert recorded(store) == {
         SESSION: [
             ("prompt", "mend it"),
@@ -161,7 +161,7 @@ def test_a_transcript_is_read_as_messages_whatever_their_chunks(store: Path) -> 
     }
 
 
-def test_a_transcript_that_has_everything_once_holds_what_was_said(store: Path) -> None:
+def test_a_complete_transcript_without_repetition_passes(store: Path) -> None:
     said = Shown([*SAID.messages[:1], *SAID.messages[2:5]], SAID.tools)
     assert not list(held(said, recorded(store)[SESSION]))
     write(store, *said_as_entries(), *said_as_entries()[1:3])
@@ -170,7 +170,7 @@ def test_a_transcript_that_has_everything_once_holds_what_was_said(store: Path) 
     ]
 
 
-def test_what_a_load_adds_to_a_transcript_is_named(store: Path) -> None:
+def test_entries_added_by_a_load_are_reported(store: Path) -> None:
     before = recorded(store)
     assert not list(grown(before, recorded(store)))
     write(store, *said_as_entries(), update(chunk("user_message_chunk", "mend it")))
@@ -180,5 +180,5 @@ def test_what_a_load_adds_to_a_transcript_is_named(store: Path) -> None:
     ]
 
 
-def test_a_transcript_that_was_not_there_is_named(store: Path) -> None:
+def test_a_new_transcript_is_reported(store: Path) -> None:
     assert list(grown({}, recorded(store))) == ["a new transcript, of 4 messages"]

@@ -1,4 +1,4 @@
-"""The short form of every kind of fault that `make torture` tries for minutes; but fuzzing: see tests/fuzz."""
+"""The short form of every case of `make torture`, except fuzzing (see tests/fuzz)."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from torture.outcome import Scale, names, run
 
 
 @pytest.mark.parametrize("case", [name for name in names() if name != "fuzz"])
-def test_nothing_is_lost_and_nothing_is_left(case: str, tmp_path: Path) -> None:
+def test_nothing_is_lost_or_left_behind(case: str, tmp_path: Path) -> None:
     outcomes = list(run(case, Scale(short=True, seed=0, place=tmp_path)))
 
     assert outcomes

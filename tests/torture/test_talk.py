@@ -1,4 +1,4 @@
-"""What the crash cases count as lost is lost: a measure that sees nothing would be content with anything."""
+"""The crash cases detect a loss."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def line(text: str, session: str = talk.SESSION, kind: str = "agent_message_chun
     return json.dumps(message, ensure_ascii=False).encode() + b"\n"
 
 
-def test_a_turn_takes_its_own_updates_and_no_others() -> None:
+def test_a_turn_takes_only_its_own_updates() -> None:
     turn = Turn(talk.SESSION, ONE)
     mine = [line(f"{ONE} 0. "), line(f"{ONE} 1. ")]
     others = [line(f"{OTHER} 0. "), line(ONE, "another session"), line(ONE, kind="session_info_update"), b"{}\n"]
@@ -24,7 +24,7 @@ def test_a_turn_takes_its_own_updates_and_no_others() -> None:
     assert [one + b"\n" for one in turn.received] == mine
 
 
-def test_what_is_written_is_told_apart_by_turn_and_damage_is_counted(tmp_path: Path) -> None:
+def test_entries_are_assigned_to_turns_and_damage_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     transcript = Transcript(path, talk.header())
     transcript.append(talk.prompt(ONE) + talk.said(f"{ONE} 0. ") + talk.prompt(OTHER) + talk.said(f"{OTHER} 0. "))
@@ -35,7 +35,7 @@ def test_what_is_written_is_told_apart_by_turn_and_damage_is_counted(tmp_path: P
     assert [len(found.updates[turn]) for turn in (ONE, OTHER)] == [1, 1]
 
 
-def test_a_load_that_leaves_out_a_word_does_not_tell_what_was_received() -> None:
+def test_a_replay_must_contain_every_received_message() -> None:
     turn = Turn(talk.SESSION, ONE)
     turn.take([line(f"{ONE} 0. "), line(f"{ONE} 1. ")])
 
