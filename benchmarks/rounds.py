@@ -1,6 +1,6 @@
-"""Rounds: every subject once, in an order that chance decides, as often as is asked.
+"""Rounds: each runs every subject once, in random order.
 
-What disturbs the machine for a while disturbs all subjects alike; so only figures of one run are compared, and a ratio
+A temporary disturbance of the machine affects all subjects alike; so only figures of one run are compared, and a ratio
 is the median of the ratios within each round.
 """
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 Numbers = Mapping[str, float]
-"""What one try brought, by name."""
+"""The numbers from one try, by name."""
 Task = Callable[[], Numbers]
 
 
 def interleaved(tasks: Mapping[str, Task], rounds: int, chance: random.Random) -> dict[str, list[Numbers]]:
-    """By subject: what each round brought."""
+    """The numbers of each round, by subject."""
     seen: dict[str, list[Numbers]] = {subject: [] for subject in tasks}
     for _ in range(rounds):
         for subject in chance.sample(list(tasks), len(tasks)):
@@ -23,6 +23,6 @@ def interleaved(tasks: Mapping[str, Task], rounds: int, chance: random.Random) -
 
 
 def ratio(values: list[float], baseline: list[float]) -> float | None:
-    """The median of the ratios, round by round; None where there is nothing to compare with."""
+    """The median of the ratios of the rounds; None without a baseline."""
     pairs = [(value, base) for value, base in zip(values, baseline, strict=False) if base]
     return median(value / base for value, base in pairs) if pairs else None

@@ -1,4 +1,4 @@
-"""Made-up stores: many small sessions, or one of any length, as an agent would have streamed it."""
+"""Generated stores: many small sessions, or one of any length, as if streamed by an agent."""
 
 import json
 import random
@@ -13,22 +13,22 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Header
 
 AGENT = "bench"
-"""What the agent in C calls itself."""
+"""The name of the C agent."""
 AGENT_FOLDER = file_name(AGENT)
 MEASURED = "measured"
-"""The session that the client in C loads."""
+"""The session that the C client loads."""
 PROJECTS = 2
-"""Few: a page of one directory is a whole page already in the smallest store."""
+"""Few, so that the smallest store already has a full page of one directory."""
 MEGABYTE = 1_000_000
 _AT = "2026-11-20T09:15:02.123Z"
 _BEGAN = 1_795_166_102.123
 _RUN = "bench1"
 _DOCUMENTS = Path(__file__).parents[1] / "docs"
-_WORDS = 5  # a small session's answer
+_WORDS = 5  # the answer in a small session
 
 
 def filled(root: Path, count: int) -> Path:
-    """A store of so many sessions, in two projects; without an index, until it is asked."""
+    """A store of so many sessions, in two projects, not yet indexed."""
     if not root.exists():
         store = Store(root)
         for number in range(count):
@@ -37,7 +37,7 @@ def filled(root: Path, count: int) -> Path:
 
 
 def small(store: Store, agent: str, number: int) -> None:
-    """One session of a question and an answer, every millisecond another."""
+    """One session with a question and an answer; every millisecond there is another."""
     at = f"2026-01-01T00:{number // 60_000:02}:{number // 1000 % 60:02}.{number % 1000:03}Z"
     session = f"session-{number:07}"
     lines = [*turn(session, number, at), *streamed(_WORDS, session, at), answer(number, at)]
@@ -49,7 +49,7 @@ def project(number: int) -> str:
 
 
 def long(root: Path, lines: Iterable[bytes]) -> Path:
-    """A store of one session, ready to be loaded; the transcript's path."""
+    """A store with one session to load. The transcript's path."""
     return written(Store(root), AGENT_FOLDER, Header(MEASURED, "/bench", record.RECORDED, _AT), lines)
 
 
@@ -73,7 +73,7 @@ def gathered(lines: Iterable[bytes], size: int = MEGABYTE) -> Iterator[bytes]:
 
 
 def chunks(count: int, *, turns_of: int = 1000) -> Iterator[bytes]:
-    """An answer as models stream it: a token a chunk, in turns of a thousand."""
+    """An answer as models stream it: a token per chunk, in turns of a thousand."""
     for at in range(0, count, turns_of):
         yield from turn(MEASURED, at, _AT)
         yield from streamed(min(turns_of, count - at), MEASURED, _AT)
@@ -81,14 +81,14 @@ def chunks(count: int, *, turns_of: int = 1000) -> Iterator[bytes]:
 
 
 def prose(count: int) -> list[str]:
-    """So many tokens of our own documentation, of the length that models' have."""
+    """So many tokens from our documentation, as long as those of models."""
     text = " ".join(path.read_text(encoding="utf-8") for path in sorted(_DOCUMENTS.glob("*.md")))
     tokens = re.findall(r"\s?\S{1,6}", text)
     return [tokens[at % len(tokens)] for at in range(count)]
 
 
 def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
-    """One answer, a token a chunk, each a little later."""
+    """One answer, a token per chunk, each a little later."""
     at = _BEGAN
     yield from turn(MEASURED, 0, clock.stamp(at))
     for token in tokens:
@@ -102,7 +102,7 @@ def told(tokens: Iterable[str], chance: random.Random) -> Iterator[bytes]:
 
 
 def outputs(megabytes: int, *, turns_of: int = 10) -> Iterator[bytes]:
-    """Commands that print a megabyte each, ten in a turn."""
+    """Commands that print a megabyte each, ten per turn."""
     output = {"type": "content", "content": {"type": "text", "text": "output line\n" * (MEGABYTE // 12)}}
     for at in range(megabytes):
         if at % turns_of == 0:

@@ -1,4 +1,4 @@
-"""Subjects: what stands between the client and the agent, and one talk through each of them."""
+"""Subjects: what runs between the client and the agent, and one conversation through each."""
 
 import json
 import os
@@ -19,16 +19,16 @@ NONE, C, CAT, THREADS, WIDE_THREADS, PROXY = "none", "C", "cat", "two threads", 
 NODE, PYTHON_SDK, TYPESCRIPT_SDK = "Node pipe", "Python SDK", "TypeScript SDK"
 PYTHON = "python -c pass"
 
-_TALK_SECONDS = 400  # the client itself gives up earlier
+_TALK_SECONDS = 400  # the client gives up earlier
 _READ, _WIDE_READ = 64 * 1024, 512 * 1024
 _CAT = 'cat | "$@" | cat'
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a group is given. ``quick``: only the main rows, in few rounds. ``place``: a directory for the run.
+    """The settings of a group. ``quick``: only the main rows, in few rounds. ``place``: a directory for the run.
 
-    ``most``: no more rounds than this.
+    ``most``: the maximum number of rounds.
     """
 
     built: Built
@@ -50,7 +50,7 @@ class Effort:
             shutil.rmtree(path, ignore_errors=True)
 
     def talk(self, subject: str, said: Sequence[object], agent: Sequence[object], store: Path | None = None) -> Numbers:
-        """One talk of the client in C through a subject. ``agent``: its command, or words for the agent in C."""
+        """One conversation of the C client through a subject. ``agent``: its command, or arguments for the C agent."""
         command = [str(word) for word in agent]
         if not command or command[0].isdecimal():
             command = [self.built.agent, *command]
@@ -69,12 +69,12 @@ class Effort:
         return numbers
 
     def environment(self) -> dict[str, str]:
-        """Nothing of the checkout: what runs is what is installed."""
+        """The environment without the checkout, so that the installed proxy runs."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ACP_PROXY"))}
         return kept | {"HOME": str(self.place)}
 
     def before(self, subject: str, store: Path) -> list[str]:
-        """The words that stand before the agent's command."""
+        """The words before the agent's command."""
         match subject:
             case "none":
                 return []

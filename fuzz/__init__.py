@@ -1,1 +1,1 @@
-"""Feeds what reads foreign bytes with bytes that look for trouble: `make fuzz`."""
+"""Feeds every reader of foreign bytes with malformed input: `make fuzz`."""

@@ -1,7 +1,7 @@
-"""`make fuzz [TARGET="message cursor"] [SECONDS=60]`: each target under atheris for so long, and how its cost grows.
+"""`make fuzz [TARGET="message cursor"] [SECONDS=60]`: run each target under atheris, and check how its cost grows.
 
-Ends with 1 if anything broke: the input is named, and `python -m fuzz --input FILE TARGET` runs it alone. Made small
-(`-minimize_crash=1`) it belongs under fixtures/fuzz/TARGET/, which `make test` runs.
+Ends with 1 if anything broke, and names the input: `python -m fuzz --input FILE TARGET` runs it alone. Minimised
+(`-minimize_crash=1`), it belongs in fixtures/fuzz/TARGET/, which `make test` runs.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Bytes as choices: what a fuzzer mutates becomes values, messages and texts that nearly make sense.
+"""Bytes as choices: a fuzzer's bytes become values, messages and texts that are nearly valid.
 
-The same bytes give the same choices, each byte decides about little, and there are always more: behind the end all
-are 0. So a fuzzer that changes one byte changes one thing.
+The same bytes give the same choices, each byte decides little, and the bytes never run out: after the end all are 0. So
+a fuzzer that changes one byte changes one thing.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class Choices:
         return self.taken(max(0, len(self._data) - self._at))
 
     def free_text(self) -> str:
-        """Any text, lone surrogates too."""
+        """Any text, including lone surrogates."""
         return self.taken(self.below(24)).decode("utf-8", "surrogateescape")
 
     def text(self) -> str:
@@ -95,7 +95,7 @@ class Choices:
     def members(self, *keys: str, depth: int = _DEPTH) -> dict[str, Any]:
         return {key: self.value(depth) for key in keys}
 
-    # what the protocol has
+    # the protocol's strings
 
     def id(self) -> Any:
         return self.pick((0, 1, 2, "1", 1.0, True, None, 2**70, "acp-proxy/1", [1], {"a": 1}))
@@ -175,7 +175,7 @@ class Choices:
         return {"loadSession": self.pick((False, True, None)), "sessionCapabilities": self.pick((inner, inner, None))}
 
     def message(self) -> Any:
-        """What a peer may say: right, nearly right, or wrong."""
+        """A message of a peer: valid, nearly valid, or invalid."""
         match self.below(8):
             case 0 | 1 | 2:
                 method = self.pick(METHODS)

@@ -1,4 +1,4 @@
-"""What the targets are, and what each begins with: small inputs found before, and what the project's fixtures hold."""
+"""The targets and their seeds: small inputs found earlier, and parts of the project's fixtures."""
 
 import importlib
 import pkgutil
@@ -29,12 +29,12 @@ def about(name: str) -> str:
 
 
 def found(name: str) -> list[Path]:
-    """What stands under fixtures/fuzz/: inputs that once broke something, or reach what is hard to reach."""
+    """The inputs in fixtures/fuzz/: they once broke something, or reach code that is hard to reach."""
     return sorted(path for path in (FIXTURES / "fuzz" / name).glob("*") if path.is_file())
 
 
 def seeds(name: str) -> Iterator[bytes]:
-    """Everything that a target can begin with; each small."""
+    """All seeds of a target, each of them small."""
     yield from (path.read_bytes() for path in found(name))
     if name in ("message", "splice"):
         yield from (b"\0" + line for line in _lines())
@@ -55,7 +55,7 @@ def _lines() -> Iterator[bytes]:
 
 
 def mutations(name: str, chance: random.Random) -> Iterator[bytes]:
-    """Without end: the seeds changed by chance, and bytes at random. Less clever than a fuzzer, and always there."""
+    """Endless random mutations of the seeds, and random bytes. Weaker than a fuzzer, but always available."""
     known = [b"", *seeds(name)]
     while True:
         data = bytearray(chance.choice(known) if chance.random() < 0.7 else chance.randbytes(chance.randrange(300)))

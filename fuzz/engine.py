@@ -1,4 +1,4 @@
-"""One target under atheris, in a process of its own: `python -m fuzz.engine TARGET [libFuzzer options] [folders]`."""
+"""One target under atheris, in a separate process: `python -m fuzz.engine TARGET [libFuzzer options] [folders]`."""
 
 import sys
 

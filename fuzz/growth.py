@@ -1,9 +1,9 @@
-"""How the cost of an input grows with its size: no shape of input may cost the square of its length.
+"""How the cost of an input grows with its size: no kind of input may have quadratic cost.
 
-A fuzzer's inputs are too short to show it, so the shapes are made here: each is a size and a piece of work. The work is
-timed at a size and at four times the size (processor time, the best of three): 4 times is linear, 16 the square.
-A comparison that searches among words that repeat may cost the square up to a number of letters
-(`acp_proxy.history.comparison`), so only usual ones are among them.
+A fuzzer's inputs are too short to show it, so they are generated here by size. The work is timed at a size and at four
+times the size (processor time, the best of three): a ratio of 4 is linear, 16 quadratic.
+A comparison of repetitive words may be quadratic up to a number of letters (`acp_proxy.history.comparison`), so the
+words here are ordinary.
 """
 
 import gc
@@ -28,10 +28,10 @@ from acp_proxy.wire.record import Entry, Header
 
 TIMES = 4
 STEEPEST = 9.0
-"""Between 4 (linear, with noise, and caches that end) and 16."""
-ENOUGH = 0.02  # seconds that the smaller size takes at least, so that there is something to compare
+"""Between 4 (linear, with noise and cache limits) and 16."""
+ENOUGH = 0.02  # minimum seconds for the smaller size, so that the ratio is meaningful
 LARGEST = 2_000_000
-COUNTED = 48  # the square shows in a count at any size
+COUNTED = 48  # a count shows quadratic growth at any size
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 Work = Callable[[], object]
@@ -39,7 +39,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``made`` prepares the work of a size; only the work is timed. ``most`` is the largest size that can come."""
+    """``made`` prepares the work of a size; only the work is timed. ``most`` is the largest possible size."""
 
     name: str
     made: Callable[[int], Work]
@@ -70,7 +70,7 @@ def measured(shape: Shape) -> Growth:
 
 
 def counted(shape: Shape) -> Growth:
-    """The same without a clock: how many functions are called. It does not see what is copied."""
+    """The same without a clock: the number of function calls. Does not count copied bytes."""
     steps = _steps(shape, COUNTED)
     return Growth(shape.name, COUNTED, 0.0, _steps(shape, COUNTED * TIMES) / steps)
 
@@ -140,7 +140,7 @@ def _elements_replaced(size: int) -> Work:
     return lambda: splice.replaced(text, [(span, "1") for span in splice.elements(text)])
 
 
-# --- talks
+# --- conversations
 
 
 def _talk(*, said: Callable[[int], list[tuple[Peer, bytes]]]) -> Callable[[int], Work]:
@@ -178,7 +178,7 @@ def _chunk(session: str, number: int, kind: str = "agent_message_chunk") -> byte
 
 
 def _unanswered(size: int) -> list[tuple[Peer, bytes]]:
-    """Requests that nobody answers, and updates in between, of sessions known and unknown."""
+    """Unanswered requests, with updates of known and unknown sessions in between."""
     out = []
     for number in range(size):
         out.append((Peer.CLIENT, _line(id=number + 1, method="session/set_mode", params={"sessionId": "s"})))
@@ -187,7 +187,7 @@ def _unanswered(size: int) -> list[tuple[Peer, bytes]]:
 
 
 def _openings(size: int) -> list[tuple[Peer, bytes]]:
-    """All asked, then all answered, each with a state update before its answer."""
+    """Requests that open sessions, then all answers, each after an update of the state."""
     out = [(Peer.CLIENT, _line(id=f"n{number}", method="session/new", params={"cwd": "/w"})) for number in range(size)]
     for number in range(size):
         out.append((Peer.AGENT, _update(f"s{number}", {"sessionUpdate": "available_commands_update"})))
@@ -196,7 +196,7 @@ def _openings(size: int) -> list[tuple[Peer, bytes]]:
 
 
 def _sessions(size: int) -> list[tuple[Peer, bytes]]:
-    """One after the other: opened, prompted, told of, answered."""
+    """Sessions in turn: opened, prompted, updated, answered."""
     out = []
     for number in range(size):
         session = f"s{number}"
@@ -214,7 +214,7 @@ def _one_id(size: int) -> list[tuple[Peer, bytes]]:
 
 
 def _terminals(size: int) -> list[tuple[Peer, bytes]]:
-    """Created, and never released; each shown by a call."""
+    """Terminals that are created, shown by a call, and never released."""
     out = [*_sessions(1)]
     for number in range(size):
         asked = {"sessionId": "s0", "terminalId": f"t{number}"}
@@ -229,7 +229,7 @@ def _terminals(size: int) -> list[tuple[Peer, bytes]]:
 
 
 def _loads_of_nothing(size: int) -> list[tuple[Peer, bytes]]:
-    """In reads as large as a pump's."""
+    """Requests for lists, in reads as large as a pump's."""
     asked = [_line(id=number + 1, method="session/list", params={}) for number in range(size)]
     return [(Peer.CLIENT, b"".join(asked[at : at + 600])) for at in range(0, size, 600)]
 
@@ -279,7 +279,7 @@ def _chunks(size: int) -> list[Entry]:
 
 
 def _echoes(size: int) -> list[Entry]:
-    """The prompt, echoed in pieces that never end."""
+    """The prompt, echoed in endless pieces."""
     return [_prompt(0), *(_entry(_chunk("s", number, "user_message_chunk")) for number in range(size))]
 
 
@@ -292,12 +292,12 @@ def _calls(size: int) -> list[Entry]:
 
 
 def _one_call(size: int) -> list[Entry]:
-    """One call, whose content grows with each update (as agents do that send all of it again): bounded here."""
+    """One call whose content grows with each update, as from agents that send all of it again; bounded here."""
     return [_prompt(0), *(_call("t", "tool_call_update", number) for number in range(size))]
 
 
 def _restated(size: int) -> list[Entry]:
-    """One call begun anew again and again, each time with another field."""
+    """One call begun repeatedly, each time with another field."""
     return [_prompt(0), *(_call("t", "tool_call", number, **{f"x{number}": 1}) for number in range(size))]
 
 
@@ -311,7 +311,7 @@ def _call(id: str, kind: str, number: int, **more: object) -> Entry:
 
 
 def _shown_terminals(size: int) -> list[Entry]:
-    """Calls that show terminals, and what each of these said."""
+    """Calls that show terminals, and the output of each."""
     out = [_prompt(0)]
     for number in range(size):
         shown = [{"type": "terminal", "terminalId": f"t{number}"}]
@@ -325,7 +325,7 @@ def _shown_terminals(size: int) -> list[Entry]:
 
 
 def _one_terminal(size: int) -> list[Entry]:
-    """One terminal that all calls show, noted at the end of each turn."""
+    """One terminal shown by all calls, with a note at the end of each turn."""
     out = []
     for number in range(size):
         out.append(_prompt(number))
@@ -339,7 +339,7 @@ def _one_terminal(size: int) -> list[Entry]:
 
 
 def _compared(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
-    """A transcript, and an agent that tells its own part of it behind its answer."""
+    """A transcript, and an agent that replays its own part of it after its answer."""
 
     def made(size: int) -> Work:
         found = entries(size)
@@ -376,7 +376,7 @@ def _summed(entries: Callable[[int], list[Entry]]) -> Callable[[int], Work]:
 
 
 def _meta(size: int) -> list[Entry]:
-    """Each update of the session's information brings another key."""
+    """Each update of the session's information has another key."""
     return [_entry(_update("s", {"sessionUpdate": acp.SESSION_INFO, "_meta": {f"k{at}": at}})) for at in range(size)]
 
 
@@ -387,31 +387,31 @@ def _commands(size: int) -> list[Entry]:
 
 
 def _glued(size: int) -> Work:
-    """Beginnings of entries, all torn, in one line."""
+    """Torn beginnings of entries on one line."""
     line = b'{"at":"2026' * size
     return lambda: record.decode_entry(line)
 
 
 SHAPES = (
-    Shape("a line that comes byte by byte", _one_long_line),
+    Shape("a line that arrives byte by byte", _one_long_line),
     Shape("many short lines in one read", _many_lines),
     Shape("an object with many members", _message(lambda size: _object('"%d":1', size))),
-    Shape("one key, many times", _message(lambda size: "{" + '"id":1.0,' * size + '"method":"m"}')),
-    Shape("a batch of many", _message(lambda size: "[" + '{"id":1.0,"method":"m"},' * size + "1]")),
+    Shape("a repeated key", _message(lambda size: "{" + '"id":1.0,' * size + '"method":"m"}')),
+    Shape("a long batch", _message(lambda size: "[" + '{"id":1.0,"method":"m"},' * size + "1]")),
     Shape("an id that is a long list", _message(lambda size: '{"id":[' + "1.0," * size + '1],"method":"m"}')),
-    Shape("nested deeply", _message(lambda size: "[" * size)),
-    Shape("nested deeply, and closed", _message(lambda size: '{"id":' + "[" * size + "]" * size + ',"method":"m"}')),
+    Shape("deeply nested", _message(lambda size: "[" * size)),
+    Shape("deeply nested, and closed", _message(lambda size: '{"id":' + "[" * size + "]" * size + ',"method":"m"}')),
     Shape("many digits", _message(lambda size: '{"id":' + "1" * size + ',"method":"m"}')),
     Shape("many escapes", _message(lambda size: r'{"id":"\ud800","method":"' + r"\n" * size + '"}')),
     Shape("members, found", _spans(lambda size: _object('"%d" : [1]', size))),
     Shape("white space, skipped", _spans(lambda size: "{" + " " * size + '"a"' + " " * size + ":1}")),
     Shape("many elements, each replaced", _elements_replaced),
-    Shape("requests without answers", _talk(said=_unanswered)),
+    Shape("unanswered requests", _talk(said=_unanswered)),
     Shape("sessions opened all at once", _talk(said=_openings)),
-    Shape("sessions, one after the other", _talk(said=_sessions)),
-    Shape("one id, asked and answered", _talk(said=_one_id)),
-    Shape("terminals that nobody releases", _talk(said=_terminals)),
-    Shape("lists asked for in one read", _talk(said=_loads_of_nothing)),
+    Shape("sessions in turn", _talk(said=_sessions)),
+    Shape("one id, requested and answered", _talk(said=_one_id)),
+    Shape("unreleased terminals", _talk(said=_terminals)),
+    Shape("lists requested in one read", _talk(said=_loads_of_nothing)),
     Shape("updates in one batch", _talk(said=_batch)),
     Shape("chunks of one message, compact", _told("compact", _chunks)),
     Shape("chunks of one message, full", _told("full", _chunks)),
@@ -420,10 +420,10 @@ SHAPES = (
     Shape("tool calls, compact", _told("compact", _calls)),
     Shape("tool calls, full", _told("full", _calls)),
     Shape("updates of one call", _told("compact", _one_call)),
-    Shape("a call that begins again", _told("compact", _restated)),
-    Shape("a call that begins again, cut", _told("compact", _restated, limit=1000)),
-    Shape("ever new fields of a call", _told("compact", _new_fields)),
-    Shape("ever new fields of a call, uncut", _told("compact", _new_fields, limit=0)),
+    Shape("a restarted call", _told("compact", _restated)),
+    Shape("a restarted call, cut", _told("compact", _restated, limit=1000)),
+    Shape("new fields of a call", _told("compact", _new_fields)),
+    Shape("new fields of a call, uncut", _told("compact", _new_fields, limit=0)),
     Shape("terminals shown, compact", _told("compact", _shown_terminals)),
     Shape("terminals shown, full", _told("full", _shown_terminals)),
     Shape("one terminal in all turns, compact", _told("compact", _one_terminal)),
@@ -432,9 +432,9 @@ SHAPES = (
     Shape("pieces of an echo, compared", _compared(_echoes)),
     Shape("turns, compared", _compared(_turns)),
     Shape("tool calls, compared", _compared(_calls)),
-    Shape("a call that begins again, compared", _compared(_restated)),
+    Shape("a restarted call, compared", _compared(_restated)),
     Shape("turns, summed up", _summed(_turns)),
     Shape("keys of _meta, summed up", _summed(_meta)),
     Shape("lines of a prompt, for a title", _summed(_commands)),
-    Shape("torn entries glued together", _glued),
+    Shape("torn entries on one line", _glued),
 )

@@ -1,6 +1,6 @@
-"""Runs a target under atheris for a time, and tells what came of it.
+"""Runs a target under atheris for a time, and reports the outcome.
 
-What a target has reached is kept under `.fuzz/`, so that the next run goes on from there; what broke it as well.
+Inputs that reached new code are kept under `.fuzz/` for the next run, and so are those that broke the target.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from fuzz.corpus import seeds
 
 KEPT = Path(".fuzz")
-INPUT_SECONDS = 10  # any input of at most INPUT_BYTES is done in milliseconds: so long is a hang
+INPUT_SECONDS = 10  # an input of at most INPUT_BYTES takes milliseconds: this long is a hang
 INPUT_BYTES = 4096
 MEMORY_MB = 1024
 
@@ -25,7 +25,7 @@ _FOUND = re.compile(r"Test unit written to (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """``broken``: the input that broke the target, and ``told`` what the engine said last."""
+    """``broken``: the input that broke the target. ``told``: the end of the engine's output."""
 
     executions: int
     coverage: int
@@ -38,7 +38,7 @@ def is_there() -> bool:
 
 
 def run(name: str, seconds: int, kept: Path = KEPT, seed: int = 0) -> Ran:
-    """``seed``: another course of chance; 0 is another each time."""
+    """``seed``: for repeatable runs; 0 is random."""
     corpus, broken = kept / name, kept / "broken" / name
     for folder in (corpus, broken):
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What the Makefile runs beside the tools themselves."""
+"""Programs for the Makefile."""

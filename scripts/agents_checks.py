@@ -1,8 +1,8 @@
-"""Whether real agents behind the proxy, with its default options, show the same history however it is opened.
+"""Checks that real agents behind the proxy, with default options, show the same history however it is opened.
 
-Each check holds a conversation, kills everyone, opens the session again in one way, and compares what is shown with
-what was said, and the transcripts with what they were. It yields what is wrong, and remarks on what is not: that the
-agent refuses a request, say, which it also does without the proxy. What an agent does not offer is not asked for.
+Each check holds a conversation, kills every process, opens the session again in one way, and compares what is shown
+with the conversation, and the transcripts with their earlier content. It yields errors, and remarks on what is no
+error: for example, that the agent refuses a request, as it does without the proxy. It uses only what an agent offers.
 """
 
 import time
@@ -31,21 +31,22 @@ from tests.client import Client, OutputEnded, RequestFailed
 
 LOADS = 10
 AGAIN = 2
-"""How often a session is opened where the number is not what matters: to see a change, and whether it grows."""
-SLOW_WORDS = 8.0  # seconds, in which an agent that streams has brought some of a slow answer
+"""How often to open a session if the number does not matter: enough to see a change, and whether it grows."""
+SLOW_WORDS = 8.0  # seconds in which a streaming agent has sent part of a slow answer
 LAST_SLOW_WORD = "tick3"
 BY_THE_MINUTE = ("gemini",)
-"""Agents that refuse, and lose, a session that is loaded in the minute in which it was made. (gemini loses it at the
-first load in a later minute too, for the process after that one.)"""
+"""Agents that refuse, and lose, a session that is loaded in the minute of its creation. (gemini also loses it for the
+next process at the first load in a later minute.)
+"""
 EARLY = 5.0
-"""Seconds of a minute after which there may not be enough left of it for a conversation and a start."""
+"""Seconds of a minute after which the rest may be too short for a conversation and a start."""
 
 FIRST, SLOW, AFTER = "hello first", "SLOW please", "hello after"
 
 
 @dataclass(frozen=True)
 class Past:
-    """A session as it must be shown, and what the store holds of it and of all others."""
+    """A session as it must be shown, and the store's messages of it and of all others."""
 
     session: str
     said: Shown
@@ -60,7 +61,7 @@ def past(bench: Bench, lived: Lived) -> Past:
 
 
 def loaded(bench: Bench, before: Past, where: str, often: int = 1) -> Findings:
-    """In a new process; how often it is asked for there."""
+    """Load it in a new process, so often."""
     with bench.client() as client:
         initialize(client)
         for number in range(often):
@@ -81,20 +82,20 @@ def one_load(client: Client, bench: Bench, before: Past, where: str, *, may_refu
 
 
 def same(said: Shown, seen: Shown, where: str) -> Findings:
-    """Other words than were said may be the agent's rewriting of its history: they are only remarked upon."""
+    """Compare two histories. New text may be the agent's rewriting of its history, so it is only a remark."""
     yield from (Finding(where, difference) for difference in differences(said, seen))
     yield from (Finding(where, difference, is_wrong=False) for difference in never_said(said, seen))
 
 
 def unchanged(bench: Bench, before: Past, where: str) -> Findings:
-    """All transcripts are as they were, and the session's has everything once."""
+    """All transcripts are unchanged, and the session's has everything once."""
     now = recorded(bench.store)
     yield from (Finding(where, change) for change in grown(before.held, now))
     yield from (Finding(where, difference) for difference in held(before.said, now.get(before.session, ())))
 
 
 def prompted(client: Client, bench: Bench, before: Past, words: str, where: str = "") -> tuple[Past, list[Finding]]:
-    """One turn more, of which something must be shown."""
+    """Take one more turn, which must show something."""
     try:
         turn = prompt(client, before.session, words)
     except RequestFailed as refusal:
@@ -104,7 +105,7 @@ def prompted(client: Client, bench: Bench, before: Past, words: str, where: str 
 
 
 def joined(*parts: Shown) -> Shown:
-    """One behind the other. The last message of one and the first of the next are two, whoever speaks."""
+    """The first history followed by the second. The messages on both sides of the border stay separate."""
     messages = [message for part in parts for message in part.messages]
     return Shown(messages, {number: status for part in parts for number, status in part.tools.items()})
 
@@ -123,7 +124,7 @@ def loads(bench: Bench) -> Findings:
 
 
 def kill(bench: Bench) -> Findings:
-    """Everyone is killed in the middle of an answer."""
+    """Every process is killed during an answer."""
     with bench.client() as client:
         initialize(client)
         session = str(client.request("session/new", bench.place(), PATIENCE)["sessionId"])
@@ -137,7 +138,7 @@ def kill(bench: Bench) -> Findings:
 
 
 def interrupted(client: Client, session: str) -> int:
-    """Ask for a slow answer, and wait for the first words of it; the mark before the prompt."""
+    """Ask for a slow answer, and wait for its first words. The mark before the prompt."""
     since = client.mark()
     client.start_request("session/prompt", {"sessionId": session, "prompt": blocks(SLOW)})
     with suppress(TimeoutError):
@@ -146,14 +147,14 @@ def interrupted(client: Client, session: str) -> int:
 
 
 def again(bench: Bench) -> Findings:
-    """Loaded, and loaded again in the same process."""
+    """Load, and load again in the same process."""
     before = grown_old(bench)
     yield from loaded(bench, before, "", often=AGAIN)
     yield from loaded(bench, before, "in a new process")
 
 
 def prompt_at_once(bench: Bench) -> Findings:
-    """Loaded, and prompted without a wait: what was said, then the turn; and both in the next processes."""
+    """Load, and prompt at once: the history comes first, then the turn; later processes show both."""
     before = grown_old(bench)
     with bench.client() as client:
         initialize(client)
@@ -168,7 +169,7 @@ def prompt_at_once(bench: Bench) -> Findings:
         if after is before:
             return
         seen = shown(client.messages(since), before.session)
-    # What is told late cannot be told from the turn, but the turn is like one of those before.
+    # A late replay cannot be separated from the turn, but the turn resembles an earlier one.
     likely = [(joined(before.said, turn), turn) for turn in turns(before.said)]
     said, turn = min(likely, key=lambda one: len(list(differences(one[0], seen))))
     yield from same(said, seen, "at once")
@@ -179,7 +180,7 @@ def prompt_at_once(bench: Bench) -> Findings:
 
 
 def turns(said: Shown) -> Iterator[Shown]:
-    """What the agent said and did in each turn. The stand-in model uses a tool again where a record has such a word."""
+    """The agent's messages and tool calls of each turn. The stand-in model uses a tool again if a record names one."""
     starts = [at for at, (speaker, _) in enumerate(said.messages) if speaker == "user"]
     for start, end in pairwise([*starts, len(said.messages)]):
         messages = said.messages[start + 1 : end]
@@ -188,7 +189,7 @@ def turns(said: Shown) -> Iterator[Shown]:
 
 
 def fork(bench: Bench) -> Findings:
-    """The fork shows its history once; so does each load of it; the session that it came from stays as it was."""
+    """The fork shows its history once, and so does each load of it; the parent is unchanged."""
     before = grown_old(bench)
     with bench.client() as client:
         if "fork" not in offers(initialize(client)):
@@ -217,7 +218,7 @@ def fork(bench: Bench) -> Findings:
 
 
 def forked(client: Client, bench: Bench, before: Past) -> str:
-    """The fork's id. Raises RequestFailed if the agent also refuses when it has the session open (vibe needs that)."""
+    """The fork's id. Raises RequestFailed if the agent refuses even for an open session (vibe needs that)."""
     try:
         answer = client.request("session/fork", bench.place(before.session), PATIENCE)
     except RequestFailed:
@@ -229,9 +230,9 @@ def forked(client: Client, bench: Bench, before: Past) -> str:
 
 
 def mentions(bench: Bench) -> Findings:
-    """Prompts that name a file: as many messages of the user are shown as prompts were sent, also by the proxy itself.
+    """Prompts that name a file: there are as many user messages as prompts, also in the proxy's own replay.
 
-    What is lost of an answer when everyone is killed is a reason for it to show what it has.
+    The agent loses part of an answer in the kill, which is a reason for the proxy to show its transcript.
     """
     notes = bench.project / "notes.txt"
     notes.write_text("one\ntwo\n", encoding="utf-8")
@@ -256,7 +257,7 @@ def mentions(bench: Bench) -> Findings:
 
 
 def counted_load(client: Client, bench: Bench, before: Past, prompts: int, where: str) -> Findings:
-    """Their messages are told apart by their ids, which those of one prompt share."""
+    """Load, and count the messages of the user; the blocks of one prompt share an id."""
     since = client.mark()
     yield from one_load(client, bench, before, where)
     count = count_of_user_messages(updates(client.messages(since), before.session))
@@ -265,7 +266,7 @@ def counted_load(client: Client, bench: Bench, before: Past, prompts: int, where
 
 
 def minute(bench: Bench) -> Findings:
-    """Loaded in the minute in which it was made: shown, and it goes on; and so it does in the next process."""
+    """Load in the minute of the session's creation: it is shown and continues, and so it does in the next process."""
     if bench.name not in BY_THE_MINUTE:
         yield Finding("", "like loads: the minute is nothing to it", is_wrong=False)
         return
@@ -285,7 +286,7 @@ def minute(bench: Bench) -> Findings:
 
 
 def cancelled(bench: Bench) -> Findings:
-    """A load that is cancelled at once, and then loaded again."""
+    """Cancel a load at once, and load again."""
     before = grown_old(bench)
     with bench.client() as client:
         initialize(client)
@@ -321,7 +322,7 @@ def twice(bench: Bench) -> Findings:
 
 
 def resume(bench: Bench) -> Findings:
-    """Resumed, and it goes on: a load shows all of it."""
+    """Resume and continue; then a load shows everything."""
     before = grown_old(bench)
     with bench.client() as client:
         if "resume" not in offers(initialize(client)):
@@ -354,7 +355,7 @@ CHECKS: Mapping[str, Callable[[Bench], Findings]] = {
 
 
 def grown_old(bench: Bench) -> Past:
-    """A conversation that the agent has put away."""
+    """The session of a conversation; for agents in BY_THE_MINUTE, created in an earlier minute."""
     lived = bench.talk()
     if bench.name in BY_THE_MINUTE:
         wait_for_the_next_minute()
@@ -365,7 +366,7 @@ def grown_old(bench: Bench) -> Past:
 
 
 def checked(name: str, bench: Bench) -> list[Finding]:
-    """What one check finds; what ends it early is wrong too."""
+    """The findings of one check; an early end is an error too."""
     found: list[Finding] = []
     try:
         found.extend(CHECKS[name](bench))

@@ -1,6 +1,6 @@
 """docs/agents.md: what real agents showed, as a table and notes.
 
-The page has nothing that changes from run to run: no ids, times or paths.
+The page has nothing that differs between runs: no ids, times or paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ loads in new processes. The other columns:
 {others}
 """
 Found = Mapping[str, Mapping[str, Sequence[Finding]]]
-"""What the checks found, by agent and check."""
+"""The findings, by agent and check."""
 
 
 # Reading.
@@ -59,7 +59,7 @@ def added(row: Row) -> list[str]:
 
 
 def told(screen: Shown, live: Shown) -> str:
-    """What of the live conversation a screen shows, in words."""
+    """What the screen shows of the live conversation, in words."""
     parts = []
     for speaker in SPEAKERS:
         words = screen.compared(speaker, live)
@@ -86,7 +86,7 @@ def loaded(attempt: Attempt) -> str:
 
 
 def lost(attempt: Attempt) -> list[str]:
-    """What was shown live and is not after the load."""
+    """What was shown live but not after the load."""
     lived, found = attempt.lived, attempt.reopened
     if lived is None or found is None:
         return [attempt.failure or "not tried"]
@@ -95,7 +95,7 @@ def lost(attempt: Attempt) -> list[str]:
     return less + (["tool calls"] if len(screen.tools) < len(lived.shown.tools) else [])
 
 
-# What else was seen.
+# Other observations.
 
 
 def notes(row: Row) -> Iterator[str]:
@@ -121,7 +121,7 @@ def notes_of_the_talk(lived: Lived) -> Iterator[str]:
 
 
 def notes_of_permissions(lived: Lived) -> Iterator[str]:
-    """Which of a tool call and the question for it comes first, and whether they belong together."""
+    """Whether the tool call or the permission request comes first, and whether they belong together."""
     beginnings: dict[str, list[str]] = {}
     for message in lived.messages:
         match message:
@@ -195,7 +195,7 @@ def page(rows: Sequence[Row], found: Found) -> str:
 
 
 def histories(found: Found) -> Iterator[str]:
-    """What each check found, as a table of all agents."""
+    """The findings of each check, as a table of all agents."""
     others = (f"- {name}: {what(name)}" for name in CHECKS if name != LOADED)
     yield HISTORIES.format(loads=LOADED, number=LOADS, others="\n".join(others))
     for line in (("agent", *CHECKS), ("-",) * (1 + len(CHECKS)), *(history(name, found) for name in found)):
@@ -208,7 +208,7 @@ def histories(found: Found) -> Iterator[str]:
 
 
 def what(check: str) -> str:
-    """The first line of what its function says of itself."""
+    """The first line of the check's docstring."""
     return (CHECKS[check].__doc__ or "").partition("\n")[0]
 
 
@@ -250,7 +250,7 @@ def cells(row: Row, found: Found) -> tuple[str, ...]:
 
 
 def summary(row: Row, found: Found) -> dict[str, Any]:
-    """The row for a program."""
+    """The row as JSON."""
     about: dict[str, Any] = {
         "name": row.name,
         "opened": row.opened.value or "at once",

@@ -1,4 +1,4 @@
-"""Real agents asked twice, without the proxy and behind it: a conversation, everyone's death, a load afterwards."""
+"""Runs real agents without the proxy and behind it: a conversation, a kill of every process, and a load."""
 
 import re
 import subprocess
@@ -21,11 +21,11 @@ from scripts.real_agents import (
 )
 from tests.client import OutputEnded, RequestFailed
 
-INSTALLATION = 3600.0  # seconds: 2 GB over a slow link
+INSTALLATION = 3600.0  # seconds: 2 GB over a slow connection
 
 
 class Opened(Enum):
-    """When the session is opened again, by the clock, for agents that name their files by the minute."""
+    """When to open the session again, by the clock, for agents that name their files by the minute."""
 
     AT_ONCE = ""
     IN_THE_MINUTE = "opened in the same minute"
@@ -45,16 +45,16 @@ SUBJECTS = (
 )
 NAMES = tuple(dict.fromkeys(name for name, _ in SUBJECTS))
 EARLY = 15.0
-"""Seconds of a minute after which there is not enough left of it for a conversation and two starts."""
+"""Seconds of a minute after which the rest is too short for a conversation and two starts."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One agent, asked once: without the proxy or behind it."""
+    """One run of an agent: without the proxy or behind it."""
 
     lived: Lived | None = None
     reopened: Reopened | None = None
-    failure: str | None = None  # why there is no more
+    failure: str | None = None  # why the rest is missing
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Row:
     behind: Attempt = Attempt()
 
 
-# Asking.
+# Running.
 
 
 def tried(name: str, opened: Opened, recipe: Mapping[str, Any], port: int) -> Row:
@@ -100,14 +100,14 @@ def attempt(bench: Bench, opened: Opened) -> Attempt:
 
 
 def packaged(recipe: Mapping[str, Any]) -> tuple[str, str]:
-    """The name and the version of the package that has the agent."""
+    """The name and version of the agent's package."""
     pinned = str((recipe.get("npm") or recipe.get("pip") or [""])[0])
     name, _, version = pinned.replace("==", "@").rpartition("@")
     return name, version
 
 
 def untried(names: Iterable[str]) -> dict[str, str]:
-    """Install what is missing; which could not be, and why."""
+    """Install missing agents. Those that could not be installed, with the reason."""
     done = subprocess.run(
         [sys.executable, AGENTS / "setup", *sorted(names)],
         stdout=subprocess.PIPE,

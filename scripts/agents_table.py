@@ -4,8 +4,8 @@
     python -m scripts.agents_table --only gemini,vibe                      # these agents, and no page
     python -m scripts.agents_table --only gemini,vibe --checks loads,fork  # only these checks, line by line
 
-Each agent is asked without the proxy and behind it, and put to the checks of ``agents_checks``. Ends with 1 if a load
-behind the proxy shows less than was said, or a check finds something.
+Runs each agent without the proxy and behind it, and the checks of ``agents_checks``. Ends with 1 if a load behind the
+proxy shows less than the conversation, or a check finds an error.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from scripts.real_agents import AGENTS, Bench, stand_in_model
 
 PAGE = Path(__file__).parent.parent / "docs" / "agents.md"
 AT_ONCE = 2
-"""Agents that are tried beside each other: they wait for the clock and for silence more than they work."""
+"""Agents to run at the same time: they mostly wait for the clock and for silence."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -56,7 +56,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
-    """``only`` and ``checks`` as names in their order; ``table``: whether the table is asked for."""
+    """``only`` and ``checks`` as names in their order; ``table``: whether to make the table."""
     parser = argparse.ArgumentParser(prog="agents_table", description="Tries real agents, and writes docs/agents.md.")
     parser.add_argument("--only", metavar="AGENT,…", default=",".join(NAMES), help=f"of {', '.join(NAMES)}")
     parser.add_argument("--checks", metavar="CHECK,…", help=f"no table; only these, of {', '.join(CHECKS)}")
@@ -75,7 +75,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 @contextmanager
 def workplace(kept: Path | None) -> Iterator[Path]:
-    """Where the checks may work; what is in it goes, if it is not to be kept."""
+    """A directory for the checks; deleted afterwards unless it is to be kept."""
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
         yield kept.resolve()
@@ -87,13 +87,13 @@ def workplace(kept: Path | None) -> Iterator[Path]:
 def all_checked(
     agents: Sequence[str], checks: Sequence[str], port: int, base: Path, *, taps: bool, at_once: int
 ) -> dict[str, dict[str, list[Finding]]]:
-    """What the checks found, by agent and check; said on stdout as it is found."""
+    """The findings by agent and check; each is printed as it is found."""
 
     def of_agent(name: str) -> dict[str, list[Finding]]:
         found = {}
         for check in checks:
             place = base / name / check
-            shutil.rmtree(place, ignore_errors=True)  # what an earlier run of it left
+            shutil.rmtree(place, ignore_errors=True)  # left by an earlier run
             found[check] = checked(check, Bench(place, name, port, taps=taps))
             mark = "ok" if is_well(found[check]) else "WRONG"
             print("\n".join([f"{name} {check}: {mark}", *(f"    {line}" for line in told(found[check]))]), flush=True)

@@ -1,7 +1,7 @@
 """`acp-proxy demo` on a terminal as an animated SVG: each line appears when the command printed it.
 
-The output and its timing are real. Only CSS animates it, so it also moves inside of an `<img>`; where less motion is
-wanted, all lines are there from the beginning.
+The output and its timing are real. Only CSS animates it, so it works in an `<img>`; with reduced motion, all lines are
+visible from the beginning.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from acp_proxy.shell import output
 COMMAND = "acp-proxy demo"
 COLUMNS, LINES = 120, 40
 TYPED, PAUSE, HELD = 0.08, 0.5, 14.0
-"""Seconds for a letter of the command, before it runs, and with all lines shown."""
+"""Seconds per letter of the command, before it runs, and with all lines visible."""
 WIDTH, HEIGHT, EDGE, TOP = 7.8, 19, 16, 44  # pixels: a character, a line, the margins
 _STYLE = """
 svg { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
@@ -43,12 +43,12 @@ class Line:
 
 
 def demo() -> str:
-    """Its SVG."""
+    """The demo as an SVG."""
     return drawn(list(printed("demo")))
 
 
 def printed(*words: str, settings: Mapping[str, str] | None = None) -> Iterator[Line]:
-    """What `acp-proxy` prints on a terminal, and when."""
+    """The lines that `acp-proxy` prints on a terminal, with their times."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     environment = os.environ | {"TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC", **(settings or {})}
@@ -93,12 +93,12 @@ def drawn(lines: list[Line]) -> str:
 
 
 def appears(name: str, at: float, whole: float) -> str:
-    """It is shown from a moment on, until all begins anew."""
+    """CSS that shows a line from a moment on until the animation restarts."""
     return f"@keyframes {name} {{ 0% {{ opacity: 0; }} {100 * at / whole:.3f}%, 100% {{ opacity: 1; }} }}\n"
 
 
 def _text(row: int, text: str, kind: str, column: int = 0) -> str:
-    """Of one width per character, whatever the font."""
+    """A text in fixed-width characters in any font."""
     indent = len(text) - len(text.lstrip())
     shown = text.strip()
     x, y = EDGE + (column + indent) * WIDTH, TOP + row * HEIGHT + 13

@@ -1,7 +1,7 @@
-"""Writes docs/cli.md from the commands' own help: `make docs`.
+"""Writes docs/cli.md from the commands' help: `make docs`.
 
-The text depends on nothing but the commands: plain help of one width, without colour or boxes, whatever the terminal.
-What many commands share is explained once, above them.
+The text depends only on the commands: help of a fixed width, without colours or boxes, whatever the terminal. Options
+that many commands share are explained once, at the beginning.
 """
 
 import re
@@ -21,12 +21,12 @@ PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
 WIDTH = 100
 P = TypeVar("P")
 BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
-"""A paragraph behind the first one, but for the example."""
+"""A paragraph after the first one, except the example."""
 SHARED = ("--store", "--agent", "--json")
-"""Options that mean the same in every command that has them."""
+"""Options with the same meaning in every command that has them."""
 USAGE = re.compile(r"^Usage: .*\n+")
 TYPE = re.compile(r"(?<=\S) <(?:list\[str\]|str|int range)>")
-"""What says nothing to a user; what is behind it stays in its column."""
+"""Text without meaning to users; what follows it stays in its column."""
 MORE = {
     "search": "search.md",
     "stats": "usage.md",
@@ -39,7 +39,7 @@ MORE = {
     "compress": "store.md#compression",
     "mock-agent": "mock-agent.md",
 }
-"""Pages that say all that the help of a command says, but for its options."""
+"""Pages with everything in a command's help except its options."""
 INTRODUCTION = """\
 # Which commands and options are there?
 
@@ -55,7 +55,7 @@ Every command takes `-h` and `--help`. A variable can set an option of `run`:
 
 
 def page() -> str:
-    shown = [context for context in contexts() if context.command.params]  # a group without options says nothing more
+    shown = [context for context in contexts() if context.command.params]  # a group without options adds nothing
     return "\n".join([INTRODUCTION, *map(section, shown)])
 
 
@@ -91,7 +91,7 @@ def without_variable(param: P) -> P:
 
 
 def contexts() -> Iterator[typer.Context]:
-    """Every command that is shown to users, in the order of their help; `command_path` is how it is called."""
+    """Every visible command in the order of the help; `command_path` is its full name."""
     root = get_command(app)
     assert isinstance(root, TyperGroup)
     return _contexts(root, "acp-proxy", None)

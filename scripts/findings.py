@@ -1,4 +1,4 @@
-"""What a check of a real agent found, and how it is told: with nothing that changes from run to run."""
+"""The findings of a check of a real agent, and their text, which does not differ between runs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from tests.client import RequestFailed
 
 SESSION_ID = re.compile(r"\b(?=\w*[0-9])[\w-]{16,}\b")
-"""In the words of an error: what changes from run to run."""
-FEW = 2  # places that are named one by one
+"""The parts of an error's text that differ between runs."""
+FEW = 2  # places named one by one
 
 
 @dataclass(frozen=True)
 class Finding:
-    """``where``: in which of several loads, if there are several."""
+    """``where``: in which load, if there are several."""
 
     where: str
     text: str
@@ -30,14 +30,14 @@ def refused(what: str, refusal: RequestFailed, where: str = "", *, is_wrong: boo
 
 
 def verdict(found: Sequence[Finding]) -> str:
-    """In a word or two."""
+    """The verdict in a word or two."""
     if list(found) == [NOT_OFFERED]:
         return NOT_OFFERED.text
     return "ok" if is_well(found) else "wrong"
 
 
 def told(found: Sequence[Finding]) -> Iterator[str]:
-    """Line by line; what several loads show is told once."""
+    """The findings, one per line; findings of several loads are merged."""
     places: dict[tuple[str, bool], list[str]] = {}
     for finding in found:
         places.setdefault((finding.text, finding.is_wrong), []).append(finding.where)

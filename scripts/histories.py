@@ -1,7 +1,7 @@
-"""What a load shows against what was said, and what a store holds against what it held: where they differ, in words.
+"""The differences between a load and the conversation, and between a store and its earlier content, in words.
 
-Pure but for reading the store. Words are compared without white space and however they are cut, since agents cut them
-in other places. More words of the user and more thoughts are no difference: agents put what they like around prompts.
+Pure except for reading the store. Text is compared without white space and chunk borders, since agents place them
+differently. Additional user text and thoughts are no difference: agents add context to prompts.
 """
 
 import json
@@ -20,19 +20,19 @@ WORDS = {
     "prompt": "the prompt",
 }
 COMPARED = ("user", "agent", "thoughts")
-QUOTED = 40  # characters that make a message known again
+QUOTED = 40  # characters that identify a message
 
 Unit = tuple[str, str]
-"""Who speaks, and the letters; of a tool call its id."""
+"""The speaker and the text without spaces; for a tool call its id."""
 Recorded = Mapping[str, Sequence[Unit]]
-"""The conversation messages in a store, by session."""
+"""The messages in a store, by session."""
 
 
-# What is shown.
+# Shown histories.
 
 
 def differences(said: Shown, seen: Shown) -> Iterator[str]:
-    """What a screen lacks of what was said, and what it shows more often, or elsewhere."""
+    """What a screen lacks of the conversation, or shows more often or elsewhere."""
     found = [difference for speaker in COMPARED for difference in of_speaker(speaker, said, seen)]
     found += of_tools(said, seen)
     yield from found or out_of_place(said, seen)
@@ -52,7 +52,7 @@ def of_speaker(speaker: str, said: Shown, seen: Shown) -> Iterator[str]:
 
 
 def never_said(said: Shown, seen: Shown) -> Iterator[str]:
-    """Words of the agent that it did not say then: what is left of each message without what it said."""
+    """Text of the agent that it did not send before: the rest of each message without the known text."""
     units = {letters(text) for speaker, text in said.messages if speaker == "agent"} - {""}
     for speaker, text in spoken(seen):
         if speaker == "agent":
@@ -69,7 +69,7 @@ def of_tools(said: Shown, seen: Shown) -> Iterator[str]:
 
 
 def out_of_place(said: Shown, seen: Shown) -> Iterator[str]:
-    """The first message that does not come behind the one that it was said behind."""
+    """The first message that does not follow its predecessor."""
     line = list(spoken(seen))
     at, start = 0, 0
     for speaker, text in (one for one in said.messages if one[0] in ("user", "agent")):
@@ -83,7 +83,7 @@ def out_of_place(said: Shown, seen: Shown) -> Iterator[str]:
 
 
 def spoken(screen: Shown) -> Iterator[Unit]:
-    """User and agent in turn, whatever thoughts and tool calls came in between."""
+    """The messages of user and agent in order, without thoughts and tool calls."""
     whole = Shown()
     for speaker, text in screen.messages:
         if speaker in ("user", "agent"):
@@ -92,7 +92,7 @@ def spoken(screen: Shown) -> Iterator[Unit]:
 
 
 def count_of_user_messages(updates: Iterator[Mapping[str, Any]]) -> int:
-    """As a client counts them that goes by the ``messageId``: chunks in a row without one are one message."""
+    """The number of user messages if ``messageId`` separates them; adjacent chunks without one are one message."""
     count, last = 0, None
     for update in updates:
         if update.get("sessionUpdate") not in SPEAKERS and update.get("sessionUpdate") not in TOOL_KINDS:
@@ -103,16 +103,16 @@ def count_of_user_messages(updates: Iterator[Mapping[str, Any]]) -> int:
     return count
 
 
-# What is recorded.
+# Recorded histories.
 
 
 def recorded(store: Path) -> Recorded:
-    """The messages of each transcript, with all chunks in a row as one; a tool call once, where it begins."""
+    """The messages of each transcript, with adjacent chunks joined; a tool call once, where it begins."""
     return dict(messages_of(path) for path in sorted(store.rglob("*.jsonl")) if path.name != "state.jsonl")
 
 
 def messages_of(path: Path) -> tuple[str, Sequence[Unit]]:
-    """The session, and what was said in it."""
+    """A transcript's session, and its messages."""
     whole = Shown()
     header, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     for line in filter(None, map(str.strip, lines)):
@@ -129,7 +129,7 @@ def messages_of(path: Path) -> tuple[str, Sequence[Unit]]:
 
 
 def held(said: Shown, messages: Sequence[Unit]) -> Iterator[str]:
-    """Where a transcript differs from what the agent said and did."""
+    """The differences between a transcript and the conversation."""
     whole = Shown([one for one in messages if one[0] in SPEAKERS.values() and one[0] != "user"])
     whole.tools = {number: said.tools.get(number, "") for speaker, number in messages if speaker == "tool"}
     theirs = Shown([one for one in said.messages if one[0] != "user"], said.tools)
@@ -138,7 +138,7 @@ def held(said: Shown, messages: Sequence[Unit]) -> Iterator[str]:
 
 
 def grown(before: Recorded, after: Recorded) -> Iterator[str]:
-    """What transcripts have got, or lost, though nothing was said."""
+    """What transcripts gained or lost without a turn."""
     for session in sorted({*before, *after}):
         if session not in before:
             yield f"a new transcript, of {len(after[session])} messages"
@@ -150,7 +150,7 @@ def grown(before: Recorded, after: Recorded) -> Iterator[str]:
         yield from (f"gone from the transcript: {quoted(*unit)}" for unit in (was - now))
 
 
-# Words.
+# Text.
 
 
 def quoted(speaker: str, text: str) -> str:

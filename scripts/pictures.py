@@ -1,6 +1,6 @@
 """Makes the README's pictures: the demo, the terminal, an exported page of a bundled conversation. `make pictures`.
 
-The page is exported by the command that users have, and photographed in both schemes by the browser of this machine.
+The page is exported by the usual command, and photographed in both colour schemes by the browser of this machine.
 """
 
 import sys
@@ -21,7 +21,7 @@ CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
 PICTURES = ROOT / "docs" / "pictures"
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZE: ViewportSize = {"width": 1180, "height": 1580}
-SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two for each of them
+SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two pixels for each
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Real agents, offline: where they lie, and a conversation with one that is killed and opened again.
+"""Real agents, offline: their installation, and a conversation with one that is killed and reopened.
 
-They lie in ``shared/agents`` beside the checkout, or where ``ACP_REAL_AGENTS`` says, with a stand-in for their model.
-Every wait is bounded; an agent that refuses, hangs or dies raises what `tests.client` raises.
+They are in ``shared/agents`` beside the checkout, or in ``ACP_REAL_AGENTS``, with a stand-in for their model. Every
+wait is bounded; an agent that refuses, hangs or dies raises the errors of `tests.client`.
 """
 
 import os
@@ -26,11 +26,11 @@ AGENTS = Path(os.environ.get("ACP_REAL_AGENTS") or Path(__file__).parents[2] / "
 PATIENCE = 120.0
 """Seconds: the first start of an agent of 500 MB on a very busy machine."""
 QUIET = 0.5
-"""Seconds without a line, after which a step has brought all that it brings: titles and usage come late."""
-QUIET_LIMIT = 15.0  # seconds, for an agent that is never quiet
+"""Seconds of silence that end a step: titles and usage come late."""
+QUIET_LIMIT = 15.0  # seconds, for an agent that is never silent
 MINUTE = 60.0
-PUNCTUALITY = 1.0  # seconds into a minute, so that it is the next one for everybody
-DEATH = 5.0  # seconds, for the kernel to take what was killed
+PUNCTUALITY = 1.0  # seconds into a minute, so that it has begun for every process
+DEATH = 5.0  # seconds until the kernel has removed killed processes
 
 PROXY = (sys.executable, "-m", "acp_proxy", "run")
 PROMPTS = ("please TOOL THINK now", "hello again")
@@ -38,13 +38,13 @@ AFTERWARDS = "hello after"
 METHOD_NOT_FOUND = -32601
 
 Said = str | Sequence[Mapping[str, Any]]
-"""A prompt: its words, or its content blocks."""
+"""A prompt: its text, or its content blocks."""
 
 SESSION_ORDER = ("load", "resume", "list", "delete", "close", "fork")
 
 
 def installed() -> frozenset[str]:
-    """The names of what is there to be started."""
+    """The names of the installed agents."""
     if not (AGENTS / "setup").exists():
         return frozenset()
     listing = subprocess.run(
@@ -56,12 +56,12 @@ def installed() -> frozenset[str]:
 
 @contextmanager
 def stand_in_model() -> Iterator[int]:
-    """A stand-in model of our own; its port."""
+    """Start a stand-in model. Its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     with Client([sys.executable, AGENTS / "fake-llm", str(port)]) as served:
-        served.wait_for(lambda _: True)  # it says where it listens
+        served.wait_for(lambda _: True)  # it prints its address
         yield port
 
 
@@ -71,16 +71,16 @@ def launched(name: str) -> list[str]:
 
 
 def environment(port: int, state: Path) -> dict[str, str]:
-    """What an agent finds: its model, and a home that outlives it. The caller's settings of the proxy stay outside."""
+    """An agent's environment: its model, and a lasting home, without the caller's settings of the proxy."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ACP_PROXY_")}
     return {**kept, "FAKE_LLM_PORT": str(port), "ACP_AGENT_STATE": str(state)}
 
 
-# The client's own duties.
+# The client's side.
 
 
 class Workplace:
-    """Answers an agent's requests as an editor would: allows what is asked for, and has files and terminals."""
+    """Answers an agent's requests like an editor: allows permissions, and has files and terminals."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -110,7 +110,7 @@ class Workplace:
                 raise RequestFailed({"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"})
 
     def _run(self, params: Mapping[str, Any]) -> str:
-        """The command has ended when its terminal is created: the stand-in model's take no time."""
+        """Run the command to its end before its terminal exists: the stand-in model's commands take no time."""
         words = [params["command"], *params["args"]] if params.get("args") else ["sh", "-c", params["command"]]
         done = subprocess.run(
             words,
@@ -128,41 +128,41 @@ class Workplace:
 
 
 def allowing(options: Sequence[Mapping[str, Any]]) -> Any:
-    """The first option that allows, else the first."""
+    """The first option that allows, else the first one."""
     allowed = (option for option in options if str(option.get("kind")).startswith("allow"))
     return next(allowed, options[0])["optionId"]
 
 
-# A conversation, its end, and its return.
+# A conversation, a kill, and the return.
 
 
 @dataclass
 class Lived:
-    """A conversation as it was held."""
+    """A conversation that was held."""
 
     initialized: Mapping[str, Any]
     session: str
     shown: Shown
-    messages: list[Any]  # all that came
+    messages: list[Any]  # every line received
 
 
 @dataclass
 class Reopened:
-    """What new processes knew of it. What is not offered is not asked for, and is None."""
+    """What new processes showed of it. Parts that the agent does not offer are None."""
 
     initialized: Mapping[str, Any]
     listed: bool | None = None
-    answer: Mapping[str, Any] | None = None  # the load's, else its error
+    answer: Mapping[str, Any] | None = None  # the load's result; else `error` is set
     error: RequestFailed | None = None
     shown: Shown | None = None
-    next_turn: Shown | None = None  # what one more prompt brought, else its error
+    next_turn: Shown | None = None  # one more turn; else `next_error` is set
     next_error: RequestFailed | None = None
 
 
 class Bench:
-    """Where the processes of one conversation live. ``options`` are the proxy's; None: the agent alone.
+    """The place of a conversation's processes. ``options`` are the proxy's; None: the agent without it.
 
-    ``taps``: whether the lines on both sides of the proxy are kept in the base, as ``drivers/tap.py`` writes them.
+    ``taps``: keep the lines on both sides of the proxy in the base, as ``drivers/tap.py`` writes them.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Bench:
         self._started = 0
 
     def command(self) -> list[str]:
-        """Of the next process."""
+        """The command of the next process."""
         self._started += 1
         if not self._taps:
             return [word for part in self._parts for word in part]
@@ -190,7 +190,7 @@ class Bench:
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """A client of the agent. At the end the command and all that it started are killed."""
+        """A client of the agent. At its end, the command and all its descendants are killed."""
         workplace = Workplace(self.project)
         with Client(self.command(), env=self._environment, cwd=self.project, on_request=workplace) as client:
             try:
@@ -199,7 +199,7 @@ class Bench:
                 kill_all(client, self._base)
 
     def talk(self, prompts: Sequence[Said] = PROMPTS) -> Lived:
-        """Hold a conversation. Proxy and agent are dead when this returns."""
+        """Hold a conversation, then kill the proxy and the agent."""
         with self.client() as client:
             initialized = initialize(client)
             session = str(client.request("session/new", self.place(), PATIENCE)["sessionId"])
@@ -209,7 +209,7 @@ class Bench:
             return Lived(initialized, session, whole, client.messages())
 
     def reopen(self, session: str) -> Reopened:
-        """List and load the session in new processes, as far as that is offered, and say one thing more."""
+        """List and load the session in new processes, as far as offered, and send one more prompt."""
         with self.client() as client:
             found = Reopened(initialize(client))
             offered = offers(found.initialized)
@@ -249,7 +249,7 @@ def initialize(client: Client) -> dict[str, Any]:
 
 
 def prompt(client: Client, session: str, said: Said) -> Shown:
-    """What a turn shows. Of the prompt, the words before a block that is no text: agents put words around such."""
+    """What a turn shows. Of the prompt, the text before any other block: agents add text around those."""
     since = client.mark()
     client.request("session/prompt", {"sessionId": session, "prompt": blocks(said)}, PATIENCE)
     settle(client)
@@ -265,7 +265,7 @@ def is_text(block: Mapping[str, Any]) -> bool:
 
 
 def offers(initialized: Mapping[str, Any]) -> list[str]:
-    """What an answer to initialize offers to do with sessions."""
+    """The session methods that an answer to initialize offers."""
     capabilities = initialized.get("agentCapabilities") or {}
     marked = capabilities.get("sessionCapabilities") or {}
     names = {name for name, marker in marked.items() if marker not in (None, False)} - {"_meta"}
@@ -283,7 +283,7 @@ def wait_for_the_next_minute() -> None:
 
 
 def settle(client: Client) -> None:
-    """Wait until nothing comes any more."""
+    """Wait until no line comes any more."""
     deadline = time.monotonic() + QUIET_LIMIT
     with suppress(TimeoutError, OutputEnded):
         while time.monotonic() < deadline:
@@ -291,7 +291,7 @@ def settle(client: Client) -> None:
 
 
 def kill_all(client: Client, base: Path) -> None:
-    """SIGKILL to the command and to all that it started, also to what has left its tree and names its directory."""
+    """Send SIGKILL to the command and all its descendants, including detached ones that name its directory."""
     with suppress(psutil.NoSuchProcess):
         started = psutil.Process(client.pid).children(recursive=True)
         client.kill()
@@ -305,7 +305,7 @@ def kill_all(client: Client, base: Path) -> None:
 
 
 def names(process: psutil.Process, base: Path) -> bool:
-    """Whether a process was started for this directory: openhands leaves a tmux server behind, which is a daemon."""
+    """Whether a process was started for this directory: openhands leaves a tmux server behind, a daemon."""
     with suppress(psutil.Error):
         return any(str(base) in word for word in process.cmdline())
     return False

@@ -1,4 +1,4 @@
-"""Writes the table of docs/redaction.md from the rules themselves: `make docs`."""
+"""Writes the table in docs/redaction.md from the rules: `make docs`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BEGIN, END = "<!-- rules: made by `make docs` -->\n", "<!-- end of the rules -->
 
 
 def page(text: str) -> str:
-    """The page, with its table made again."""
+    """The page with a new table."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     rows = (f"|{rule.name}|{', '.join(f'`{literal.strip()}`' for literal in rule.literals)}|\n" for rule in RULES)

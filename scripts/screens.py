@@ -1,7 +1,7 @@
-"""What commands print on a terminal, as pictures: a few invented sessions, and an SVG made by rich.
+"""The output of commands on a terminal, as pictures: a few invented sessions, and an SVG made by rich.
 
-The commands are the real ones, on a real terminal. The pictures fetch nothing: rich's own form of them names a font
-that browsers would load from elsewhere.
+The commands and the terminal are real. The pictures load nothing: rich's own template names a font that browsers would
+download.
 """
 
 import io
@@ -76,12 +76,12 @@ _SESSIONS: tuple[tuple[str, str, str, float, str, str], ...] = (
 
 
 def terminal_pictures(conversation: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    """The name of a picture, and its SVG: a list, and a search. ``folder``: where the sessions are kept meanwhile."""
+    """Each picture's name and SVG: a list, and a search. ``folder``: a place for the sessions."""
     store = folder / "store"
     settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada"}
     _keep(Store(store))
     on_terminal("sessions", "import", str(conversation), settings=settings)
-    on_terminal("sessions", "search", "session", settings=settings)  # all has been read by then
+    on_terminal("sessions", "search", "session", settings=settings)  # everything was read by then
     for name, words in (("list", ["sessions", "list"]), ("search", ["sessions", "search", "session", "expir*"])):
         printed = on_terminal(*words, columns=COLUMNS, settings=settings)
         yield name, _picture(f"acp-proxy {shlex.join(words)}".replace("'expir*'", "expir*"), printed)

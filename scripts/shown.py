@@ -1,7 +1,7 @@
-"""What a client shows of a conversation with an agent, read from the lines that came, and compared with another.
+"""What a client shows of a conversation with an agent, read from its lines, and compared with another.
 
-Words by speaker, and each tool call once, with its last status. What acp-proxy says itself, that a session was handed
-over, is left out: it is no part of the conversation.
+Text by speaker, and each tool call once, with its last status. The proxy's notice of a handover is left out, since it
+is no part of the conversation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,9 +11,9 @@ from typing import Any
 
 SPEAKERS = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent_thought_chunk": "thoughts"}
 TOOL_KINDS = ("tool_call", "tool_call_update")
-SHORTEST = 8  # characters in common that are no accident
+SHORTEST = 8  # characters in common that are no coincidence
 NOTICE = "acp-proxy-handover"
-"""The message in which the proxy says that a session was handed over."""
+"""The id of the proxy's notice of a handover."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Shown:
     """A conversation on a client's screen."""
 
     messages: list[tuple[str, str]] = field(default_factory=list)
-    """Who speaks, and the words; what comes from one speaker without a tool call in between is one message."""
+    """The speaker and the text; adjacent text of one speaker without a tool call in between is one message."""
     tools: dict[str, str] = field(default_factory=dict)
     """The last status of each tool call, by its id."""
 
@@ -41,11 +41,11 @@ class Shown:
         self.tools |= later.tools
 
     def words(self, speaker: str) -> str:
-        """All that the speaker says, without white space: a restored conversation is cut and spaced in other places."""
+        """All text of the speaker without white space: a restored conversation has other chunks and spaces."""
         return "".join(letters(text) for told, text in self.messages if told == speaker)
 
     def compared(self, speaker: str, live: "Shown") -> "Comparison":
-        """The speaker's words here against those that were said live, in their order."""
+        """Compare the speaker's text with the live one, in order."""
         here, said = self.words(speaker), live.words(speaker)
         if said in here:
             return Comparison(len(said), len(said), len(here))
@@ -56,7 +56,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Comparison:
-    """In characters: what is in both tellings, what was said live, what is told now."""
+    """In characters: what both have, what was live, what is shown now."""
 
     kept: int
     said: int
@@ -72,9 +72,9 @@ class Comparison:
 
 
 def shown(messages: Iterable[Any], session: str, prompt: str | None = None) -> Shown:
-    """What lines show of a session. A client shows the words of its prompt by itself, and no echo of them.
+    """What lines show of a session. A client shows its own prompts, and no echo of them.
 
-    A tool call that only a question for permission names is no part of the conversation: openhands asks by such.
+    A tool call named only by a permission request is no part of the conversation: openhands asks that way.
     """
     screen = Shown()
     if prompt is not None:

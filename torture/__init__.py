@@ -1,1 +1,1 @@
-"""Breaks things around the proxy and counts what was lost: `make torture` makes docs/reliability-figures.md of it."""
+"""Breaks things around the proxy and counts what was lost: `make torture` writes docs/reliability-figures.md."""

@@ -1,6 +1,6 @@
-"""`make torture [CASE=crash] [SHORT=1] [SEED=7]`: run the cases, print what came of them, keep the figures.
+"""`make torture [CASE=crash] [SHORT=1] [SEED=7]`: run the cases, print the outcomes, save the figures.
 
-The figures of a whole run go to torture/results.json, case by case, and docs/reliability-figures.md is made from that.
+The figures of a full run are saved by case in torture/results.json, from which docs/reliability-figures.md is made.
 Ends with 1 if anything was lost or left.
 """
 
@@ -83,7 +83,7 @@ def keep(case: str, outcomes: list[Outcome], seconds: float, seed: int) -> None:
 
 
 def page(figures: dict[str, Any]) -> str:
-    """The page. What most cases ran on is told once."""
+    """The page. The machine of most cases is named once."""
     most = Counter(ran_on(one) for one in figures.values()).most_common(1)
     common = most[0][0] if most else ""
     return "\n".join(

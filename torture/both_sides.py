@@ -1,7 +1,7 @@
-"""One proxy whose editor and whose agent are played by one program, so that either can say anything at any time.
+"""A proxy whose editor and agent are both played by one program, so that either can send anything at any time.
 
-The agent's process is two `cat`s on named pipes. An honest session, among whatever else is said, is talked in by
-`turn`; of all lines only those are looked at that have its word in them, and answers to `asked`.
+The agent's process is two `cat`s on named pipes. `turn` takes turns in an honest session, among all other lines; only
+lines with its word, and answers to `asked`, are examined.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HONEST = b"honest-"
-TIMEOUT = 120.0  # seconds, of one wait: the proxy has to work off what was said before
+TIMEOUT = 120.0  # seconds, for one wait: the proxy must first process everything sent before
 _AGENT = 'exec 3<&0; cat <&3 >"$0/to-agent" & exec cat "$0/from-agent"'
 _SESSION = "main"
 
@@ -26,7 +26,7 @@ def line(message: Any) -> bytes:
 
 
 class Side:
-    """What one side writes, and what it hears: all is read, and only honest lines are kept."""
+    """One peer: it writes anything, reads everything, and keeps only honest lines."""
 
     def __init__(self, name: str, writes: int, reads: int) -> None:
         self.heard: list[Any] = []
@@ -44,7 +44,7 @@ class Side:
             view = view[os.write(self._writes, view) :]
 
     def wait(self, wanted: Callable[[Any], bool], since: int = 0) -> Any:
-        """The first honest message from ``since`` on that is wanted."""
+        """The first honest message from ``since`` on that matches."""
         deadline = time.monotonic() + TIMEOUT
         at = since
         with self._changed:
@@ -71,7 +71,7 @@ class Side:
                 whole = b"".join([*parts, piece]) if parts else piece
                 parts = []
                 if HONEST in whole:
-                    with contextlib.suppress(ValueError, RecursionError):  # it only has the word in it
+                    with contextlib.suppress(ValueError, RecursionError):  # the line only contains the word
                         honest.append(json.loads(whole))
             if rest:
                 parts.append(rest)
@@ -86,7 +86,7 @@ class Side:
 
 
 class BothSides:
-    """``project`` is the honest session's directory; ``pipes`` is where the named pipes are made."""
+    """``project`` is the honest session's directory; ``pipes`` is the directory of the named pipes."""
 
     def __init__(self, store: Path, project: Path, pipes: Path) -> None:
         self.session = _SESSION
@@ -116,13 +116,13 @@ class BothSides:
     # --- the honest part
 
     def begin(self) -> None:
-        """An agent that resumes, and an honest session."""
+        """Start an agent that can resume, and an honest session."""
         capabilities: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
         self._exchanged("initialize", {}, {"protocolVersion": 1, "agentCapabilities": capabilities})
         self._exchanged("session/new", {"cwd": self._project, "mcpServers": []}, {"sessionId": _SESSION})
 
     def turn(self) -> None:
-        """One honest turn: the prompt comes to the agent, and what it says and answers to the editor."""
+        """One honest turn: the prompt reaches the agent, and its updates and answer reach the editor."""
         self._turns += 1
         prompt = [{"type": "text", "text": f"honest-question {self._turns}"}]
         self._exchanged(
@@ -133,13 +133,13 @@ class BothSides:
         )
 
     def asked(self, method: str, params: Any) -> Any:
-        """The proxy's own answer to a request of the editor."""
+        """The proxy's answer to a request of the editor."""
         id = self._request(method, params)
         self.checked += 1
         return self.editor.wait(lambda one: one.get("id") == id and "method" not in one)
 
     def looked_at_again(self) -> list[str]:
-        """What is wrong with the honest session when it is listed and loaded, now that all is over."""
+        """What is wrong with the honest session in the list and in a load at the end."""
         trouble = []
         answer = self.asked("session/list", {"cwd": self._project})
         listed = answer.get("result", {}).get("sessions", [])
@@ -156,7 +156,7 @@ class BothSides:
         return trouble
 
     def passed(self, side: Side) -> None:
-        """What this side has said has come to the other when this returns."""
+        """Return when everything that this side has sent has reached the other."""
         self._asked += 1
         word = f"honest-{self._asked}"
         side.write(line({"jsonrpc": "2.0", "method": "_passed", "params": word}))
@@ -164,10 +164,10 @@ class BothSides:
         other.wait(lambda one: one.get("params") == word)
         self.checked += 1
 
-    # --- what the proxy took
+    # --- the proxy's resources
 
     def cpu_of(self, action: Callable[[], None]) -> float:
-        """Seconds of CPU that the proxy takes until all that is said has passed."""
+        """Seconds of CPU that the proxy needs to pass everything sent."""
         before = self._cpu()
         action()
         for side in (self.editor, self.agent):
@@ -175,13 +175,13 @@ class BothSides:
         return self._cpu() - before
 
     def peak_bytes(self) -> int:
-        """The most memory that the proxy had at once."""
+        """The proxy's peak memory in bytes."""
         with open(f"/proc/{self._process.pid}/status", encoding="ascii", errors="replace") as status:
             [found] = [text for text in status if text.startswith("VmHWM:")]
         return int(found.split()[1]) * 1024
 
     def end(self) -> tuple[int, list[str]]:
-        """How many processes are left, and what the proxy has said."""
+        """The number of processes left, and the proxy's own lines on stderr."""
         for side in (self.editor, self.agent):
             side.end_output()
         try:
@@ -198,7 +198,7 @@ class BothSides:
         self._stderr.close()
         return left, said
 
-    # --- inside
+    # --- internal
 
     def _request(self, method: str, params: Any) -> str:
         self._asked += 1

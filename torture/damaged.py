@@ -1,6 +1,6 @@
-"""Transcripts, what can happen to their bytes, and which of their lines are intact then: told without our reader.
+"""Transcripts, damage to their bytes, and the lines that remain intact, determined without our reader.
 
-A `Damaged` is a file's bytes after an accident, and where each line that came through it lies now.
+A `Damaged` is a file's bytes after the damage, and the new place of each intact line.
 """
 
 import json
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "fixtures" / "transcripts" / "v1"
 SESSION = "sess-1"
 OLD = (1_700_000_000, 1_700_000_000)
-"""When a damaged file was last written to: nobody is writing its end just now."""
+"""The time of a damaged file's last write: long ago, so nobody is writing its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """``lines``: each intact line, the header too, without its newline, and where it begins."""
+    """``lines``: each intact line without its newline, including the header, and its offset."""
 
     how: str
     data: bytes
@@ -36,13 +36,12 @@ class Damaged:
 
     @property
     def lacks_a_newline(self) -> bool:
-        """The last line is intact but for that."""
+        """The last line lacks only its newline."""
         return any(at + len(line) == len(self.data) for at, line in self.lines)
 
     @property
     def has_damage(self) -> bool:
-        """Whether anything stands there that is neither white space nor an intact line, nor JSON, nor looks like an
-        update that an agent wrote so."""
+        """Whether there is more than intact lines, white space, JSON, and possible updates as an agent wrote them."""
         rest = bytearray(self.data)
         for at, line in self.lines:
             rest[at : at + len(line)] = b" " * len(line)
@@ -51,7 +50,7 @@ class Damaged:
 
 
 def told(entry: Entry) -> tuple[object, ...]:
-    """What an entry says, as it was read."""
+    """What an entry says, as our reader gives it."""
     if entry.note is not None:
         return entry.at, entry.run, "proxy", json.dumps(entry.note)
     assert entry.peer is not None
@@ -60,7 +59,7 @@ def told(entry: Entry) -> tuple[object, ...]:
 
 
 def expected(line: bytes) -> tuple[object, ...]:
-    """The same of a line of the file, by the format's description alone."""
+    """The same for a line of the file, by the format's description alone."""
     value = json.loads(line)
     if "note" in value:
         return value["at"], value["run"], "proxy", json.dumps(value["note"])
@@ -78,7 +77,7 @@ def is_prompt(line: bytes) -> bool:
 
 
 def said(line: bytes) -> str | None:
-    """What the agent says in a chunk."""
+    """The agent's text in a chunk."""
     message = json.loads(line).get("message", {})
     return chunk_text(message)
 
@@ -95,13 +94,13 @@ def is_entry(line: bytes) -> bool:
 
 
 def samples() -> dict[str, bytes]:
-    """The frozen files that have a header, but for the one of a later version."""
+    """The sample files with a header, except the one of a later version."""
     found = {path.stem: path.read_bytes() for path in sorted(SAMPLES.glob("*.jsonl"))}
     return {name: data for name, data in found.items() if data and name != "newer"}
 
 
 def generated(chance: random.Random, turns: int) -> bytes:
-    """A conversation with entries of every kind, two runs in it, short and long."""
+    """A conversation with entries of every kind, of two runs, short and long."""
     lines = [record.encode_header(Header(SESSION, "/home/me/project", record.RECORDED, _at(0), agent={"id": "agent"}))]
     number = 0
     for turn in range(turns):
@@ -113,7 +112,7 @@ def generated(chance: random.Random, turns: int) -> bytes:
 
 
 Part = Callable[[str], bytes]
-"""A line, once its time is known."""
+"""Makes a line, given its time."""
 
 
 def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
@@ -164,7 +163,7 @@ def _turn(chance: random.Random, run: str, turn: int) -> Iterator[Part]:
 
 
 def intact(data: bytes) -> list[tuple[int, bytes]]:
-    """The lines of an undamaged part: those that are whole JSON objects by themselves."""
+    """The lines of an undamaged part that are complete JSON objects."""
     found, at = [], 0
     for line in data.split(b"\n"):
         if line.startswith((b'{"at":', b'{"acp-transcript":')) and _is_json(line):
@@ -173,7 +172,7 @@ def intact(data: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-# Accidents.
+# Damage.
 
 
 def cut(data: bytes, size: int) -> Damaged:
@@ -182,7 +181,7 @@ def cut(data: bytes, size: int) -> Damaged:
 
 
 def overwritten(data: bytes, at: int, new: bytes, how: str) -> Damaged:
-    """Bytes changed where they lie."""
+    """Bytes changed in place."""
     end = at + len(new)
     lines = tuple(
         (start, line) for start, line in intact(data) if start + len(line) <= at or start >= end or data[at:end] == new
@@ -199,7 +198,7 @@ def nul(data: bytes, at: int, size: int) -> Damaged:
 
 
 def moved(data: bytes, order: list[bytes], how: str) -> Damaged:
-    """Whole lines in another order, or more than once."""
+    """Whole lines in another order, or repeated."""
     new = b"".join(order)
     return Damaged(how, new, tuple(intact(new)))
 
@@ -218,7 +217,7 @@ def doubled(data: bytes, chance: random.Random) -> Damaged:
 
 
 def put_in(data: bytes, at: int, new: bytes) -> Damaged:
-    """Foreign bytes in between."""
+    """Foreign bytes inserted."""
     lines = tuple(
         (start + len(new) if start >= at else start, line)
         for start, line in intact(data)
@@ -232,7 +231,7 @@ def _at(number: int) -> str:
 
 
 def _length(text: bytes) -> int:
-    """Of the JSON value that a text begins with."""
+    """The length of the JSON value at the start of a text."""
     return json.JSONDecoder(parse_int=str).raw_decode(text.decode("latin-1"))[1]
 
 
@@ -244,9 +243,9 @@ _UPDATE = re.compile(
 
 
 def _may_be_as_it_came(line: bytes) -> bool:
-    """Whether a line is an entry around what passes without being read: the beginning of an update, and the end of one.
+    """Whether a line is an entry around a message that passes unread: the beginning of an update, and the end of one.
 
-    That it is no JSON may be the agent's doing.
+    The agent may have sent invalid JSON.
     """
     return _UPDATE.fullmatch(line) is not None and line.count(b'{"at":"') == 1
 

@@ -1,8 +1,8 @@
-"""An editor that can be killed: a process of its own between whoever drives it and the agent's command.
+"""An editor that can be killed: a separate process between the test and the agent's command.
 
-`python -S torture/editor.py FILE COMMAND…` starts the command and passes everything on, both ways. What comes from the
-command is in FILE before it reads on, so that what the editor had received is known after a SIGKILL. Imports nothing
-of the project, so that it starts at once.
+`python -S torture/editor.py FILE COMMAND…` starts the command and passes everything in both directions. It writes what
+the command sends to FILE before it reads on, so that a SIGKILL does not lose it. It imports nothing of the project, so
+that it starts at once.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-READ_SIZE = 64 * 1024  # as editors do
+READ_SIZE = 64 * 1024  # like editors
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
-/* What a bad disk does, done to one process: preloaded, it counts the calls on files of a store, and lets chosen ones
- * fail, hang, end the process, or write half of what they should and then fail. Told what to do through a shared file; torture/faults.py is the other side.
+/* A bad disk for one process: preloaded, it counts the calls on files of a store, and makes chosen ones fail, hang, kill
+ * the process, or write half and then fail. It is controlled by torture/faults.py through a shared file.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -69,7 +69,7 @@ static int kind(int fd)
     return control && fd >= 0 && fd < (int)sizeof kinds ? kinds[fd] : 0;
 }
 
-/* What becomes of a call: 0 (it is made), FAIL (errno is set) or HALF. */
+/* The fate of a call: 0 (it is made), FAIL (errno is set) or HALF. */
 static int fate(int call, int kind)
 {
     if (!kind || !(control->calls & call) || !(control->files & kind))

@@ -1,8 +1,8 @@
-"""A bad disk for one process: calls on the files of a store that fail, hang, or end it. Linux, where a compiler is.
+"""A bad disk for one process: calls on the files of a store fail, hang, or kill it. Needs Linux and a C compiler.
 
-disk = faults.Disk(place, store)                     # None where it cannot be had
+disk = faults.Disk(place, store)                     # None if unavailable
 with proxied.editor(env=disk.env): ...
-with disk.fails(errno.EIO, faults.WRITE, first=3):   # the third write from now on, and each one behind it
+with disk.fails(errno.EIO, faults.WRITE, first=3):   # the third write from now on, and every later one
     ...
 """
 
@@ -33,7 +33,7 @@ class _Control(ctypes.Structure):
 
 
 class Disk:
-    """What happens to the files of one store, in processes that are started with ``env``."""
+    """Faults on the files of one store, in processes started with ``env``."""
 
     def __init__(self, place: Path, store: Path) -> None:
         library, path = built(place), store.with_name(f"{store.name}.control")
@@ -50,12 +50,12 @@ class Disk:
 
     @property
     def hit(self) -> int:
-        """How many calls were failed, held up or died in, since this was last armed."""
+        """The number of calls that failed, hung or were killed since the fault was set."""
         return int(self._control.hit)
 
     @property
     def stuck(self) -> int:
-        """How many calls hang at this moment."""
+        """The number of calls that hang now."""
         return int(self._control.stuck)
 
     def fails(
@@ -66,18 +66,18 @@ class Disk:
     def tears(
         self, error: int, files: int = ALL_FILES, first: int = 1, last: int = FOREVER
     ) -> AbstractContextManager[None]:
-        """A write that does half, and fails with the other half."""
+        """A write does half, then fails."""
         return self._armed(_HALF, WRITE, files, first, last, error)
 
     def hangs(self, calls: int, files: int = ALL_FILES, first: int = 1) -> AbstractContextManager[None]:
         return self._armed(_HANG, calls, files, first, FOREVER)
 
     def kills(self, calls: int, files: int, first: int) -> AbstractContextManager[None]:
-        """SIGKILL just before the call."""
+        """SIGKILL directly before the call."""
         return self._armed(_KILL, calls, files, first, first)
 
     def counts(self, calls: int, files: int = ALL_FILES) -> AbstractContextManager[None]:
-        """Nothing happens, but ``seen`` says how often it could have."""
+        """No fault; ``seen`` counts the calls."""
         return self._armed(_NOTHING, calls, files, 1, FOREVER)
 
     @property
@@ -97,7 +97,7 @@ class Disk:
 
 
 def built(place: Path) -> Path:
-    """The library, made where it is missing."""
+    """The path of the library, compiled if necessary."""
     library = place / "faults.so"
     compiler = shutil.which("cc")
     if not library.exists() and compiler is not None:

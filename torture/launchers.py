@@ -1,7 +1,7 @@
-"""The ways in which an agent is started: words that stand before its command, with npx and uvx where these are.
+"""Ways to start an agent: words before its command, with npx and uvx if installed.
 
-npx and uvx run a little package of ours from a local folder, as adapters are run: it starts what stands behind its name
-as a child that shares its streams. Neither needs a network.
+npx and uvx run a small package of ours from a local folder, like adapters: it starts its arguments as a child that
+shares its streams. Neither needs a network.
 """
 
 import json
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECONDS = 120.0
-"""For making the packages, once."""
+"""Seconds to make the packages, once."""
 STAYS = 600
-"""Seconds: what nobody ends outlives its trial."""
+"""Seconds: a process that is not ended outlives its trial."""
 
 WAITS = ("sh", "-c", '"$@"; exit $?', "sh")
 FORKS = ("sh", "-c", 'exec 3<&0; "$@" <&3 & exit 0', "sh")
@@ -62,10 +62,10 @@ UV_MAIN = "import subprocess, sys\ndef main(): sys.exit(subprocess.call(sys.argv
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """``words`` stand before the agent's command.
+    """``words`` come before the agent's command.
 
-    ``deaf``: the agent ignores EOF and SIGTERM. ``detaches``: what has left the tree tells its number in the file that
-    the variable DETACHED names. ``forks``: the launcher ends at once, and the agent lives on.
+    ``deaf``: the agent ignores EOF and SIGTERM. ``detaches``: a process outside the tree writes its pid to the file in
+    the variable DETACHED. ``forks``: the launcher ends at once, and the agent stays alive.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Launcher:
 
 
 def detaching(program: str) -> tuple[str, ...]:
-    """Run a Python program; then the agent takes the shell's place."""
+    """Run a Python program, then replace the shell by the agent."""
     return (
         "sh",
         "-c",
@@ -102,7 +102,7 @@ def plain() -> list[Launcher]:
 
 
 def through_npx(place: Path) -> list[Launcher]:
-    """None where there is no npx."""
+    """None without npx."""
     npx, npm = program("npx"), program("npm")
     if npx is None or npm is None:
         return []
@@ -119,7 +119,7 @@ def through_npx(place: Path) -> list[Launcher]:
 
 
 def through_uvx(place: Path) -> list[Launcher]:
-    """None where there is no uv."""
+    """None without uv."""
     uv = program("uv")
     if uv is None:
         return []
@@ -135,7 +135,7 @@ def through_uvx(place: Path) -> list[Launcher]:
 
 
 def surroundings(place: Path) -> Mapping[str, str]:
-    """The environment in which they find what was made for them, and leave the user's own alone."""
+    """The environment in which they find our packages, and do not touch the user's."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {
         "PATH": path,
@@ -147,7 +147,7 @@ def surroundings(place: Path) -> Mapping[str, str]:
 
 
 def program(name: str) -> str | None:
-    """Beside our Python, where the project's own tools are, else anywhere."""
+    """The path of a program: beside our Python, where the project's tools are, or on the PATH."""
     return shutil.which(name, path=surroundings(Path())["PATH"])
 
 

@@ -1,4 +1,4 @@
-"""What a case is given, and what it says: values shared by every kind of fault."""
+"""The input and the outcomes of every kind of case."""
 
 import importlib
 import pkgutil
@@ -12,14 +12,14 @@ from torture import cases
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much to do. ``place`` is an empty directory for the case alone; ``seed`` makes a run repeatable."""
+    """The amount of work. ``place`` is an empty directory for the case; ``seed`` makes a run repeatable."""
 
     short: bool
     seed: int
     place: Path
 
     def of(self, full: int, short: int) -> int:
-        """How often: in minutes (`make torture`), and in a second or two (`make test`)."""
+        """How often: for minutes (`make torture`), or for a second or two (`make test`)."""
         return short if self.short else full
 
     def chance(self, *what: object) -> random.Random:
@@ -29,11 +29,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One fault, and what came of it: a row of docs/reliability-figures.md.
+    """One fault and its outcome: a row of docs/reliability-figures.md.
 
-    ``fault`` is what was done and ``tried`` how often; ``checked`` of ``what`` were looked at afterwards, ``lost`` of
-    them were not as they should be, and ``left`` processes were still there. ``also`` has figures worth reading.
-    ``trouble`` tells each thing that went wrong, for whoever has to find out why.
+    ``fault`` was caused ``tried`` times; ``checked`` of ``what`` were examined afterwards, ``lost`` of them were wrong,
+    and ``left`` processes still ran. ``also`` has notable figures. ``trouble`` describes each problem for debugging.
     """
 
     fault: str
@@ -51,7 +50,7 @@ class Outcome:
 
 
 def names() -> list[str]:
-    """Every case there is."""
+    """The names of all cases."""
     return sorted(module.name for module in pkgutil.iter_modules(cases.__path__))
 
 

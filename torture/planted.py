@@ -1,4 +1,4 @@
-"""Made-up secrets of every form that is known: well-formed, different each time, and of nobody's."""
+"""Made-up secrets of every known form: well-formed, different each time, and belonging to nobody."""
 
 import random
 import string
@@ -12,7 +12,7 @@ BASE64 = LOWER + UPPER + DIGITS + "+/"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A secret, and what has to stand around it so that it can be known for one."""
+    """A secret, with the text around it that makes it recognisable."""
 
     secret: str
     before: str = ""
@@ -29,7 +29,7 @@ def planted(rule: str, chance: random.Random) -> Planted:
 
 
 def some(chance: random.Random, alphabet: str, count: int) -> str:
-    """Characters of a secret: the first and the last are letters, and there is a digit among them."""
+    """Characters of a secret: letters at both ends, and a digit among them."""
     inside = "".join(chance.choices(alphabet, k=count - 3))
     letters = [one for one in alphabet if one.isalpha()]
     return chance.choice(letters) + "7" + inside + chance.choice(letters)

@@ -1,4 +1,4 @@
-"""Real processes, found by a mark in their environment, which whatever they start inherits."""
+"""Real processes, found by a mark in their environment, which their children inherit."""
 
 import os
 import select
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import psutil
 
 SECONDS = 90.0
-"""Longer than any start or end takes, of npx on a busy machine too."""
+"""Longer than any start or end takes, even of npx on a busy machine."""
 _MARK = "ACP_PROXY_TORTURE"
 
 
@@ -19,7 +19,7 @@ def environment(mark: str, **more: str) -> Mapping[str, str]:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Those that were started with this mark and run."""
+    """The running processes with this mark."""
     return [process for process in psutil.process_iter() if _mark_of(process) == mark and runs(process)]
 
 
@@ -31,7 +31,7 @@ def _mark_of(process: psutil.Process) -> str | None:
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether it is there; one that has ended and that nobody has waited for is not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -39,7 +39,7 @@ def runs(process: psutil.Process) -> bool:
 
 
 def are_gone(processes: Iterable[psutil.Process], seconds: float = SECONDS) -> bool:
-    """Whether all of them end, in a while."""
+    """Whether all of them end in time."""
     deadline = time.monotonic() + seconds
     return all(is_gone(process, deadline - time.monotonic()) for process in processes)
 
@@ -55,14 +55,14 @@ def is_gone(process: psutil.Process, seconds: float = SECONDS) -> bool:
     except psutil.TimeoutExpired:
         return False
     try:
-        # One that nobody has waited for yet counts as gone.
+        # A zombie counts as gone.
         return not process.is_running() or bool(select.select([ended], [], [], max(seconds, 0))[0])
     finally:
         os.close(ended)
 
 
 def end(mark: str) -> None:
-    """End all that was started with this mark, and what that was just about to start."""
+    """End all processes with this mark, including those that they are just starting."""
     while left := marked(mark):
         for process in left:
             with suppress(psutil.Error):
@@ -72,7 +72,7 @@ def end(mark: str) -> None:
 
 @contextmanager
 def heard_signals() -> Iterator[None]:
-    """What is started meanwhile hears the signals that a process in the background often ignores."""
+    """Processes started meanwhile react to the signals that background processes often ignore."""
     numbers = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:

@@ -1,4 +1,4 @@
-"""What a process has while something goes on, and whether it has ever more of it."""
+"""A process's resources over time, and whether they grow."""
 
 from dataclasses import dataclass
 from statistics import linear_regression
@@ -6,12 +6,12 @@ from statistics import linear_regression
 from torture.outcome import Outcome
 
 GROWTH = 10 * 1024 * 1024
-"""Bytes of memory that may have come by the end: the allocator's unrest, and a little for each of many sessions."""
+"""Bytes that memory may grow by: fluctuations of the allocator, and a little for each of many sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the proxy's process has at one moment."""
+    """The resources of the proxy's process at one moment."""
 
     at: float
     memory: int
@@ -20,7 +20,7 @@ class Sample:
 
 
 def judged(quiet: Sample, end: Sample, talking: list[Sample], more: dict[str, int]) -> Outcome:
-    """``more``: how many files and threads a busy moment may have beyond a quiet one."""
+    """``more``: the files and threads that a busy moment may have beyond a quiet one."""
     samples = [quiet, *talking, end]
     slope, _ = linear_regression([each.at for each in samples], [each.memory for each in samples])
     grown = {"at rest": end.memory - quiet.memory, "while talking": slope * (samples[-1].at - samples[0].at)}

@@ -1,4 +1,4 @@
-"""Conversations whose every update can be found again: what was asked stands in each of them."""
+"""Conversations whose updates can be recognised: each contains its prompt."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from tests.end_to_end.proxied import is_update_of
 from torture.outcome import Outcome
 
 ASKED = re.compile(rb"turn \d+\.\d+ \xc2\xb7")
-"""What a turn is asked, as `asked` words it; it ends in a character of two bytes, that a tear can go through."""
+"""The prompt of a turn, as `asked` words it; its last character has two bytes, so that a cut can divide it."""
 OURS = b'"session_info_update"'
-"""The title, which acp-proxy itself tells, and does not keep."""
+"""The title update, which acp-proxy sends itself and does not record."""
 
 
 def asked(conversation: int, number: int) -> str:
@@ -27,16 +27,16 @@ def asked(conversation: int, number: int) -> str:
 
 @dataclass
 class Turn:
-    """One prompt, and the updates that an editor received for it, as they came, without their newlines."""
+    """One prompt, and the lines of its updates as the editor received them, without newlines."""
 
     session: str
     asked: str
     received: list[bytes] = field(default_factory=list)
     prompted: bool = False
-    """The agent has received the prompt, or it was found in the transcript once: it stays there."""
+    """The agent has received the prompt, or it was once found in the transcript: it must stay there."""
 
     def take(self, lines: Iterable[bytes]) -> int:
-        """Take in what came behind the prompt; how many updates of this turn that were."""
+        """Take the lines after the prompt. The number of updates of this turn among them."""
         mark, before = self.asked.encode(), len(self.received)
         for line in lines:
             if mark in line and OURS not in line and is_update_of(json.loads(line), self.session):
@@ -46,7 +46,7 @@ class Turn:
 
 @dataclass
 class Written:
-    """What a transcript has: the updates of each turn, what was prompted, and how many lines cannot be read."""
+    """What a transcript has: the prompts, the updates of each turn, and the number of unreadable lines."""
 
     updates: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     prompts: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Written:
 
 
 def path_of(store: Path, session: str) -> Path | None:
-    """The file of a session; of one agent only."""
+    """The transcript of a session; there must be one agent."""
     return next(store.glob(f"transcripts/*/{file_name(session)}.jsonl"), None)
 
 
@@ -80,7 +80,7 @@ def written(path: Path | None) -> Written:
 
 
 def prompted(message: Any) -> list[str]:
-    """What a prompt asks; nothing, if it is none of `asked`."""
+    """The text of a prompt; empty unless made by `asked`."""
     match message:
         case {"method": "session/prompt", "params": {"prompt": [{"text": str(text)}, *_]}} if text.startswith("turn "):
             return [text]
@@ -89,14 +89,14 @@ def prompted(message: Any) -> list[str]:
 
 @dataclass
 class Told:
-    """What a load told of one turn."""
+    """What a load replayed of one turn."""
 
     texts: dict[str, str] = field(default_factory=lambda: defaultdict(str))
     calls: set[str] = field(default_factory=set)
 
 
 def told_by_turn(updates: Iterable[dict[str, Any]]) -> dict[str, Told]:
-    """What a load told, by what was asked; in the order of the telling."""
+    """What a load replayed, by prompt, in order."""
     told: dict[str, Told] = {}
     current = ""
     for update in updates:
@@ -112,13 +112,13 @@ def told_by_turn(updates: Iterable[dict[str, Any]]) -> dict[str, Told]:
 
 
 def is_told(turn: Turn, told: Told) -> bool:
-    """Whether all that an editor received of a turn is in what a load told of it."""
+    """Whether a load has everything that an editor received of a turn."""
     live = told_by_turn(json.loads(line)["params"]["update"] for line in turn.received).get("", Told())
     return live.calls <= told.calls and all(text in told.texts[kind] for kind, text in live.texts.items())
 
 
 class Count:
-    """What came of one kind of fault so far; filled by several threads."""
+    """The results for one kind of fault so far; several threads add to it."""
 
     def __init__(self, fault: str, what: str) -> None:
         self.fault, self.what = fault, what

@@ -1,8 +1,8 @@
-"""A conversation through the proxy with a tape on each side of the agent, so that nothing has to be believed.
+"""A conversation through the proxy with a tape on each side of the agent, so that everything can be verified.
 
-One request at a time, so what was said has one order. ``wire`` compares what the editor sent and got with the tapes,
-``kept`` compares a transcript with them: what is there is as it was said, in order and once; where something is
-missing, and nowhere else, there is a note of a gap.
+One request at a time, so the order is definite. ``wire`` compares what the editor sent and received with the tapes.
+``kept`` compares a transcript with them: its messages are unchanged, in order and not repeated; a note of a gap is
+exactly where something is missing.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ from tests.end_to_end.proxied import PROXY, Editor, Proxied, is_update_of, promp
 from tests.stored import Both
 
 _TAPE = 'to="$1" from="$2"; shift 2; tee "$to" | "$@" | tee "$from"'
-_OPENED = b"opened"  # stands for the note that a session was opened
-_FIRST_UPDATE = "available_commands_update"  # comes by itself behind the answer to session/new
+_OPENED = b"opened"  # stands for the note of a session's opening
+_FIRST_UPDATE = "available_commands_update"  # sent by itself after the answer to session/new
 _PAUSE_SECONDS = 0.2  # a store in trouble is tried again after a second
-STALL = 0.3  # seconds: an exchange takes a few ms; the machine may have more to do
+STALL = 0.3  # seconds: an exchange takes a few ms, but the machine may be busy
 
 
 @dataclass
 class Kept:
-    """What became of what was said in one session. ``gaps``: places in its transcript where something is missing."""
+    """What became of the messages of one session. ``gaps``: places in its transcript where something is missing."""
 
     said: int = 0
     missing: int = 0
@@ -55,7 +55,7 @@ class Talk:
         self.editor.project = proxied.project
         self.sessions: list[str] = []
         self.waits: list[float] = []
-        """How long each exchange took."""
+        """Seconds of each exchange."""
         self.trouble: list[str] = []
         self.must_warn = True
         self._sent: list[tuple[int, bytes]] = []
@@ -77,22 +77,22 @@ class Talk:
         self._ask("session/prompt", prompt(session, text))
 
     def look(self) -> None:
-        """Behind everything that the proxy has put off; it may fail while the store cannot be read."""
+        """List after everything that the proxy has postponed; it may fail while the store cannot be read."""
         with contextlib.suppress(RequestFailed):
             self.editor.request("session/list", {})
 
     def delete(self, session: str) -> None:
-        """By the proxy; what was said in it until now is not looked for."""
+        """Delete by the proxy; earlier messages of the session are no longer expected."""
         self.editor.request("session/delete", {"sessionId": session})
         self._deleted.append((len(self._sent), session))
 
     def forget_all(self) -> None:
-        """The store was taken away: what was said until now is not looked for, and a warning may tell of it."""
+        """The store was removed: earlier messages are no longer expected, and a warning may report it."""
         self.must_warn = False
         self._deleted += [(len(self._sent), session) for session in self.sessions]
 
     def _ask(self, method: str, params: Any) -> Any:
-        number = len(self._sent) + 1_000_000  # apart from the editor's own
+        number = len(self._sent) + 1_000_000  # without the editor's own
         line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
         self._sent.append((number, line))
         began = time.monotonic()
@@ -102,7 +102,7 @@ class Talk:
         return result
 
     def until_kept(self, *sessions: str) -> list[str]:
-        """Talk on until each is recorded again; those that are not within the time."""
+        """Prompt until each session is recorded again. Those that are not in time."""
         deadline = time.monotonic() + TIMEOUT
         left = list(sessions)
         while left and time.monotonic() < deadline:
@@ -140,11 +140,11 @@ class Talk:
         return sum(wait > STALL for wait in self.waits)
 
     def wire(self) -> list[str]:
-        """What did not arrive as it was sent, in either direction."""
+        """What did not arrive unchanged, in either direction."""
         trouble = []
         if self._to.read_bytes() != b"".join(line for _, line in self._sent):
             trouble.append("what the editor sent is not what the agent got")
-        got = iter([line.raw for line in self.editor.lines[1:]])  # the first is the answer to initialize, amended
+        got = iter([line.raw for line in self.editor.lines[1:]])  # the first is the amended answer to initialize
         for line in self._from.read_bytes().splitlines(keepends=True)[1:]:
             if not any(line == one for one in got):
                 trouble.append(f"not with the editor, or not in its place: {line[:200]!r}")
@@ -152,7 +152,7 @@ class Talk:
         return trouble
 
     def said(self) -> dict[str, list[bytes]]:
-        """Of each session, in order, what is to be recorded."""
+        """The messages to record of each session, in order."""
         said: dict[str, list[bytes]] = {session: [] for session in self.sessions}
         told = iter(self._from.read_bytes().splitlines())
         for at, (number, line) in enumerate(self._sent):
@@ -176,7 +176,7 @@ class Talk:
         return said
 
     def kept(self) -> Kept:
-        """Compare every transcript with what was said; the index with the transcripts."""
+        """Compare every transcript with the tapes, and the index with the transcripts."""
         total, rows = Kept(), {}
         store = Both(self.store)
         with contextlib.suppress(AcpProxyError):
@@ -207,9 +207,9 @@ class Talk:
             complete = reading.is_complete
             for line in reading.lines():
                 entry = line.entry
-                if entry is None:  # torn by what went wrong; what it was counts as missing
+                if entry is None:  # torn by the fault; its message counts as missing
                     continue
-                turns.add(entry)  # where the first prompt is lost, its echo is one
+                turns.add(entry)  # if the first prompt is lost, its echo counts as one
                 if entry.note is not None and entry.note.get("type") == GAP:
                     gap, result.gaps = True, result.gaps + 1
                     continue

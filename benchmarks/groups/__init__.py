@@ -1,1 +1,1 @@
-"""One module per group of measurements, each with `run(effort) -> Iterator[Row]`; its docstring stands in the page."""
+"""One module per group of measurements, each with `run(effort) -> Iterator[Row]`; its docstring is in the page."""

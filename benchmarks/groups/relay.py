@@ -16,7 +16,7 @@ BATCH = 64 * 1024
 PINGS, SPACED, PACED, TURNS, FLOOD, ALONE = 5_000, 500, 1_000, 200, 500_000, 200_000
 SMALL = 200
 MANY = 31
-"""Rounds of what depends most on where the system has its processes run: it stays with that for seconds."""
+"""Rounds for figures that depend on which processors the system chooses: it keeps its choice for seconds."""
 STALLED = 200_000_000
 _EVERYBODY = (NONE, C, CAT, THREADS, PROXY)
 _PIPES = (NONE, C, PROXY)
@@ -24,7 +24,7 @@ _PIPES = (NONE, C, PROXY)
 
 @dataclass(frozen=True)
 class Talk:
-    """What the client does, what the agent does, and the rows that come of it."""
+    """What the client and the agent do, and the rows of the results."""
 
     said: tuple[object, ...]
     agent: tuple[int, ...]
@@ -35,7 +35,7 @@ class Talk:
 
 
 def lines(name: str, size: int, count: int, *also: str, quick: bool = False, rounds: int = 7) -> Iterator[Talk]:
-    """Lines of one size, in both directions. ``rounds``, ``also`` (subjects): of those to the client."""
+    """Lines of one size, in both directions. ``rounds`` and ``also`` (subjects) apply to those to the client."""
     rate, growth = (
         partial(Reading, unit=BYTES_PER_SECOND, key="seconds", against=C, of=size * count),
         partial(Reading, unit=BYTES, key="growth"),

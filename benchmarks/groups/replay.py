@@ -47,7 +47,7 @@ def loads(effort: Effort, folder: Path, lines: Iterable[bytes], rounds: int) -> 
 
 
 def copied(source: Path, target: Path) -> Numbers:
-    """As a program would that only copies: what stays in the page cache."""
+    """A program that only copies the file, from the page cache."""
     began = time.perf_counter()
     shutil.copyfile(source, target)
     spent = time.perf_counter() - began
@@ -56,6 +56,6 @@ def copied(source: Path, target: Path) -> Numbers:
 
 
 def sent(effort: Effort, source: Path) -> Numbers:
-    """Through a pipe to the client in C, which drops it."""
+    """Send the file through a pipe to the C client, which drops it."""
     seen = effort.client(["exit"], ["cat", str(source)])
     return {"last": seen["wall"], "received": float(source.stat().st_size)}

@@ -11,7 +11,7 @@ from benchmarks.rounds import Numbers, Task, interleaved
 from benchmarks.subjects import NODE, NONE, PROXY, PYTHON, C, Effort
 
 ROUNDS = 21
-KEPT = 1_000  # sessions, for the list: a year of somebody who asks a lot
+KEPT = 1_000  # sessions in the list: a year of heavy use
 
 
 def run(effort: Effort) -> Iterator[Row]:
@@ -42,7 +42,7 @@ def run(effort: Effort) -> Iterator[Row]:
 
 
 def waited(effort: Effort, *command: str) -> Numbers:
-    """Until it has ended."""
+    """Run a command until it has ended."""
     return {"started": effort.client(["exit"], command)["wall"]}
 
 

@@ -58,7 +58,7 @@ def told(lines: int) -> bytes:
 
 
 def bare(effort: Effort, batches: int, lines: int) -> Numbers:
-    """The bytes that the recorder would write, and nothing else."""
+    """Write only the bytes that the recorder would write."""
     data = record.encode_updates(AT, "bench1", told(lines))
     with effort.folder() as folder:
         file = os.open(folder / "transcript", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -86,7 +86,7 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
 
 
 def disk(effort: Effort) -> Row:
-    """What a streamed answer takes, by what it says: real prose, a token every twenty milliseconds or so."""
+    """The disk space of a streamed answer: real prose, about a token every twenty milliseconds."""
     answer = stores.prose(TOKENS)
     words = sum(len(token.encode()) for token in answer)
     with effort.folder() as folder:
@@ -99,7 +99,7 @@ def disk(effort: Effort) -> Row:
 
 
 def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
-    """By the number of sessions."""
+    """Lists, by the number of sessions."""
     roots = {size: stores.filled(effort.place / f"sessions-{size}", size) for size in sizes}
     made = {f"{size:,}": [made_anew(root)] for size, root in roots.items()}
     opened = {size: Both(root) for size, root in roots.items()}
@@ -120,7 +120,7 @@ def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
 
 
 def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
-    """By the number of sessions: of a word that one of them has, and of one that all have."""
+    """Searches, by the number of sessions: for a word in one of them, and for one in all."""
     first = f"{min(roots):,}"
     made = {f"{size:,}": [searched(root, RARE)["each"]] for size, root in roots.items()}
     questions: dict[str, Callable[[Path], Task]] = {
@@ -136,7 +136,7 @@ def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
 
 
 def looked_up(root: Path, word: str) -> Numbers:
-    """In tables that are open and up to date."""
+    """A search in open tables that are up to date."""
     layout, sought = Layout(root), Sought(phrases.question([word]), [stores.AGENT_FOLDER])
     with ExitStack() as stack:
         tables = Tables(layout, stack.enter_context(closing(Index(layout.index))), stack)
@@ -178,7 +178,7 @@ def cursor_of_middle(store: Both, size: int) -> str | None:
 
 
 def deleted(store: Both) -> Numbers:
-    """Some of the newest sessions, which are made again as they were."""
+    """Delete some of the newest sessions; they are restored afterwards."""
     rows = store.page(stores.AGENT_FOLDER, None, None, "").rows[:DELETED]
     began = time.perf_counter()
     for row in rows:

@@ -1,10 +1,10 @@
-/* An agent that costs next to nothing: agent UPDATES SIZE BATCH PACE
+/* An agent with almost no cost: agent UPDATES SIZE BATCH PACE
  *
- * It answers initialize (telling, as its version, when its first instruction ran), session/new, session/resume (telling, in
- * _meta, when it does so) and session/prompt.
- * A prompt brings UPDATES updates of SIZE bytes each, gathered into writes of up to BATCH bytes (0: a write for each),
- * PACE microseconds apart. A `_bench/ping` brings one update. Other lines are read and dropped. Of a line, however
- * long, only the beginning is looked at.
+ * It answers initialize (its version is the time of its first instruction), session/new, session/resume (with the time
+ * of the answer in _meta) and session/prompt.
+ * It answers a prompt with UPDATES updates of SIZE bytes each, in writes of up to BATCH bytes (0: a write for each),
+ * PACE microseconds apart, and a `_bench/ping` with one update. It drops other lines, and examines only the beginning
+ * of each line.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""A Python agent that only answers initialize: what its own start costs."""
+"""A Python agent that only answers initialize, to measure the cost of its start."""
 
 import json
 import sys

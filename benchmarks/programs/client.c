@@ -1,19 +1,19 @@
-/* A client that costs next to nothing: client WHAT COUNT SIZE COMMAND…
+/* A client with almost no cost: client WHAT COUNT SIZE COMMAND…
  *
- * Starts the command, talks to it, and prints what it saw as one JSON object: times in seconds, memory in bytes, of the
- * command's own process. WHAT:
+ * Starts the command, talks to it, and prints the results as one JSON object: times in seconds, memory of the command's
+ * own process in bytes. WHAT:
  *
- *   exit    wait for the command's end; nothing is said to it
+ *   exit    wait for the command's end without sending anything
  *   start   initialize
- *   rest    a session, one turn, a second of nothing
+ *   rest    a session, one turn, an idle second
  *   ping    COUNT notifications of SIZE bytes, each answered by an update before the next is sent
  *   spaced  the same, a millisecond apart
  *   turn    COUNT prompts, each answered before the next is sent
- *   stream  one prompt; the agent decides what comes of it
- *   stall   the same, with two seconds before the first of it is read
- *   up      COUNT answers of SIZE bytes, as files that the agent has asked for
+ *   stream  one prompt; the agent decides about the updates
+ *   stall   the same, with two seconds before the first read
+ *   up      COUNT answers of SIZE bytes, as if to the agent's requests for files
  *   prompt  one prompt of SIZE bytes
- *   load    session/load of the session `measured`: its first byte, since the agent's answer and since the request
+ *   load    session/load of the session `measured`: the time of its first byte since the agent's answer and since the request
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -26,13 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAUSE 1000 /* microseconds: enough for everybody to go to sleep */
+#define PAUSE 1000 /* microseconds: enough for all processes to go to sleep */
 #define TAIL 4096
 #define SETTLING 100 /* tenths of a second */
-#define SINCE "\"name\":\"bench\",\"version\":\"" /* when the agent's first instruction ran */
-#define RESUMED "\"_meta\":{\"answered\":" /* when the agent has said that it has the session again */
+#define SINCE "\"name\":\"bench\",\"version\":\"" /* the time of the agent's first instruction */
+#define RESUMED "\"_meta\":{\"answered\":" /* the time of the agent's answer to a resume */
 #define LOAD "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"session/load\",\"params\":{\"sessionId\":\"measured\",\"cwd\":\"/bench\",\"mcpServers\":[]}}\n"
-#define PATIENCE 300 /* seconds: longer than the slowest of what is measured */
+#define PATIENCE 300 /* seconds: longer than the slowest measurement */
 
 static char buffer[256 * 1024], tail[TAIL + 1];
 static size_t tail_size;
@@ -61,7 +61,7 @@ static void out_of_time(int number)
     fail("the command did not answer in time");
 }
 
-/* Nanoseconds on a processor, of all threads that live. */
+/* CPU time of all living threads in nanoseconds. */
 static double processor(void)
 {
     char path[300];
@@ -95,7 +95,7 @@ static long memory(const char *key)
     return found;
 }
 
-/* Wait until the command has come to rest: what it loads late is no part of what is measured. */
+/* Wait until the command is idle: what it loads late is not measured. */
 static void settle(void)
 {
     double before = -1, spent = processor();
@@ -144,7 +144,7 @@ static size_t take(void)
     return got;
 }
 
-/* Read until a line that has come whole is the last one, and has this in its last bytes. */
+/* Read until the last line is whole, and has this in its last bytes. */
 static void take_until(const char *sign)
 {
     do
@@ -182,7 +182,7 @@ static void percentiles(double *times, long count)
     printf("\"p50\":%.9f,\"p90\":%.9f,\"p99\":%.9f,", times[count / 2], times[count * 9 / 10], times[count * 99 / 100]);
 }
 
-/* A line of this size: a beginning, filling, an end. */
+/* A line of this size: a beginning, padding, an end. */
 static char *filled(const char *start, const char *end, size_t size)
 {
     size_t least = strlen(start) + strlen(end);
@@ -208,7 +208,7 @@ static void pings(long count, size_t size, double *times, int pause)
     free(line);
 }
 
-/* The stream of one turn: in lines that carry the time when they were written, how long each took. */
+/* The stream of one turn; if its lines have the time of their write, also the latency of each. */
 static long stream(double *times, long count)
 {
     long seen = 0;
@@ -261,7 +261,7 @@ int main(int count, char **words)
             printf("\"started\":%.9f,", atoll(version + strlen(SINCE)) / 1e9 - began);
     }
     if (!strcmp(what, "load")) {
-        settle(); /* the agent in C is sooner there than what it takes to tell: no other is */
+        settle(); /* the C agent is ready before the proxy has loaded what a replay needs; real agents are not */
         forget_peak();
         long before = memory("VmRSS:");
         long long had = received;
@@ -281,7 +281,7 @@ int main(int count, char **words)
         printf("\"last\":%.9f,\"growth\":%ld,\"received\":%lld,", now() - asked, memory("VmHWM:") - before, received - had);
     } else if (strcmp(what, "exit") && strcmp(what, "start")) {
         ask("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/new\",\"params\":{\"cwd\":\"/bench\",\"mcpServers\":[]}}\n", "\"result\"");
-        pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm */
+        pings(200 < times_count ? 200 : times_count, 200, times, 0); /* warm-up */
         settle();
         forget_peak();
         long before = memory("VmRSS:");

@@ -1,4 +1,4 @@
-// Node's own way of standing between a client and an agent: two pipes.
+// A proxy in Node between a client and an agent: two pipes.
 import { spawn } from "node:child_process";
 
 const [program, ...words] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-"""The official Python SDK between a client and an agent: every message is read into its models and written again."""
+"""The official Python SDK between a client and an agent: its models parse every message and write it again."""
 
 import asyncio
 import sys
@@ -7,11 +7,11 @@ from typing import Any
 
 import acp
 
-LIMIT = 256 * 1024 * 1024  # of a line: more than any that is measured
+LIMIT = 256 * 1024 * 1024  # of a line: more than any measured one
 
 
 class Passing:
-    """What one side asks or tells goes to the other one. Only the methods that are measured."""
+    """Passes the requests and notifications of one side to the other. Only the measured methods."""
 
     def __init__(self, other: Any = None) -> None:
         self.other = other

@@ -1,4 +1,4 @@
-/* The least that can stand between a client and an agent: one process that polls, reads and writes. */
+/* A minimal proxy between a client and an agent: one process that polls, reads and writes. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static char buffer[64 * 1024];
 
-/* What one read brings goes to the other side. 0 at the end. */
+/* Pass one read to the other side. 0 at the end. */
 static int pass(int from, int to)
 {
     ssize_t size = read(from, buffer, sizeof buffer);

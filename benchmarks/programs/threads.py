@@ -1,6 +1,6 @@
-"""The least that a proxy in Python can be: a thread for each direction, and all that the agent says in a file.
+"""A minimal proxy in Python: a thread for each direction, and a file with everything from the agent.
 
-threads.py FILE BYTES COMMAND…      BYTES: of one read; what is more than a pipe holds at first is made to fit
+threads.py FILE BYTES COMMAND…      BYTES: the size of a read; larger than a pipe's default, pipes are enlarged to it
 """
 
 import fcntl
@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable
 
-USUAL = 64 * 1024  # bytes: what a pipe holds, if nobody says otherwise
+USUAL = 64 * 1024  # bytes: the default capacity of a pipe
 
 
 def write(fd: int, data: bytes) -> None:

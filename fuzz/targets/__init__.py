@@ -1,1 +1,1 @@
-"""A module per thing that reads foreign input, with `run(data)`: it raises when a promise is broken. Listed nowhere."""
+"""A module per reader of foreign input, with `run(data)`, which raises if a promise is broken. Found by name."""

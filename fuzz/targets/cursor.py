@@ -1,4 +1,4 @@
-"""A list's cursor: garbage and foreign ones are an InvalidCursor and nothing else; ours lead through all pages."""
+"""A list's cursor: garbage and foreign cursors only ever raise InvalidCursor; ours lead through all pages."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ SESSIONS = ("s", "\ud800", "A", "a", "", "\0")
 
 
 def run(data: bytes) -> None:
-    """The first byte tells: the rest is a cursor, chooses what one is made from, or damages a good one."""
+    """The first byte decides: the rest is a cursor, chooses the parts of one, or damages a valid one."""
     index, choices = filled(), Choices(data[1:])
     cwd = choices.pick((None, "/w", "/elsewhere", "\ud800"))
     [good] = [page.next for page in [index.page(AGENT, cwd, None, RUN, 2)]]
@@ -48,7 +48,7 @@ def run(data: bytes) -> None:
 
 
 def walked(index: Index, cwd: str | None, page: Page) -> None:
-    """On from here, all pages have an end, and no session twice."""
+    """From this cursor on, the pages end, and have no session twice."""
     seen: list[str] = []
     while True:
         seen += [row.session for row in page.rows]
@@ -60,7 +60,7 @@ def walked(index: Index, cwd: str | None, page: Page) -> None:
 
 @cache
 def filled() -> Index:
-    """A list of some sessions at the same moment."""
+    """An index of some sessions with the same time."""
     index = Index(None)
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "transcript.jsonl"

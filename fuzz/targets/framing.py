@@ -1,4 +1,4 @@
-"""Lines cut out of a stream: the same lines for every chunking, and no byte lost."""
+"""Cutting a stream into lines: the same lines for every chunking, and no byte lost."""
 
 from acp_proxy.wire.framing import LineFramer
 from fuzz.choices import Choices

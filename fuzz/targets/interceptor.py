@@ -1,6 +1,6 @@
-"""A talk of both sides and the store: nothing brings the core down, and no line is lost, doubled or out of order.
+"""Messages of both peers and the store: the core never raises, and no line is lost, repeated or out of order.
 
-Each line that is said carries a number, so that it is known again on the other side.
+Each line has a number, to recognise it on the other side.
 """
 
 import json
@@ -71,13 +71,13 @@ def stored(choices: Choices) -> Stored:
 
 
 class Talking:
-    """The talk, and what either side must have heard by its end."""
+    """The conversation, and what each peer must have received by its end."""
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         self._number = 0
         self._due: dict[Peer, list[int]] = {peer: [] for peer in Peer}
-        """By hearer: what is forwarded at once, in order."""
+        """By receiver: the lines forwarded at once, in order."""
         self._said: dict[Peer, set[int]] = {peer: set() for peer in Peer}
 
     def said(self, peer: Peer, messages: list[Any]) -> None:
@@ -131,7 +131,7 @@ class Talking:
 
 
 def _passes(peer: Peer, line: bytes) -> bool:
-    """Whether nothing may hold this line back, answer it, or swallow it."""
+    """Whether this line may not be delayed, answered or swallowed."""
     match jsonrpc.read_message(line):
         case Request(method=method) if peer is Peer.CLIENT:
             return method not in _ANSWERED

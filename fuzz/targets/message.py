@@ -1,4 +1,4 @@
-"""One line, read as a message: nothing raises, and what is made of it says what the line said."""
+"""A line read as a message: nothing raises, and the message has the content of the line."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from fuzz.choices import Choices
 
 
 def run(data: bytes) -> None:
-    """The first byte tells: the rest is a line, or chooses a value that is written as one."""
+    """The first byte decides: the rest is a line, or chooses a value that is written as one."""
     if data[:1] < b"\x80":
         read(data[1:].replace(b"\n", b""))
     else:
@@ -27,7 +27,7 @@ def read(line: bytes) -> None:
     message = jsonrpc.read_message(line)
     assert type(jsonrpc.read_message(line + b"\n")) is type(message), "the newline makes no difference"
     looked_into(message, line)
-    with contextlib.suppress(ValueError, RecursionError):  # our own oracle has limits too
+    with contextlib.suppress(ValueError, RecursionError):  # our reference parser has limits too
         value = jsonrpc.parse(line)
         written = jsonrpc.dump(value)
         assert b"\n" not in written
@@ -57,7 +57,7 @@ def looked_into(message: Message, line: bytes) -> None:
 
 
 def rewritten(message: Request | Notification) -> None:
-    """What readers and writers of the protocol's fields make of it: one named error, or another good line."""
+    """The readers and writers of the protocol's fields give one named error, or another valid line."""
     for key in ("sessionId", "cwd", "cursor"):
         with contextlib.suppress(acp.InvalidParams):
             acp.optional_text(message.params, key)

@@ -1,4 +1,4 @@
-"""Entries that nearly make sense, told again in both ways: nothing raises, and nothing is told but good updates."""
+"""Nearly valid entries, replayed in both modes: nothing raises, and only valid updates are sent."""
 
 from acp_proxy.transcripts.files.reading import Line
 from acp_proxy.wire import jsonrpc, record
@@ -7,7 +7,7 @@ from fuzz.choices import Choices
 from fuzz.targets.transcript import retold
 
 RUNS = ("k3f9a1", "other1")
-_MOST = 60  # entries; more of them find nothing more, and take longer
+_MOST = 60  # entries; more find nothing more and take longer
 
 
 def run(data: bytes) -> None:
@@ -22,7 +22,7 @@ def run(data: bytes) -> None:
 
 
 def entry(choices: Choices) -> bytes:
-    """As the recorder writes them."""
+    """An entry as the recorder writes it."""
     at, run = "2026-11-20T09:15:02.123Z", choices.pick(RUNS)
     match choices.below(8):
         case 0:

@@ -1,4 +1,4 @@
-"""Where the values of a JSON text stand: each span is its value, and replacing one changes nothing else."""
+"""The spans of the values in a JSON text: each span is its value, and replacing one changes nothing else."""
 
 import json
 from json.decoder import JSONDecoder
@@ -11,7 +11,7 @@ _decoder = JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
 def run(data: bytes) -> None:
-    """The first byte tells: the rest is a text, or chooses a value that is written as one."""
+    """The first byte decides: the rest is a text, or chooses a value that is written as one."""
     if data[:1] < b"\x80":
         text = splice.decode(data[1:])
         assert splice.encode(text) == data[1:], "any bytes come back"

@@ -1,6 +1,6 @@
-"""Any bytes as a transcript: it can be read, told again, compared and summed up.
+"""Any bytes as a transcript: it can be read, replayed, compared and summed up.
 
-An intact entry is found behind any damage.
+An intact entry is found after any damage.
 """
 
 import json
@@ -21,7 +21,7 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 RECORD = 2000
-"""Bytes of a record of a handover: so few that most of them are cut."""
+"""Bytes of a handover's record: so few that most records are cut."""
 INTACT = b'{"at":"2026-11-20T09:15:02.123Z","run":"zzzzzz","from":"proxy","note":{"type":"intact"}}\n'
 
 TELLINGS: tuple[tuple[Mode, int], ...] = (("compact", 0), ("full", 0), ("compact", 64))
@@ -53,7 +53,7 @@ def run(data: bytes) -> None:
 
 
 def one_by_one(reading: Reading) -> Iterator[Line]:
-    """The lines, where many are read at once."""
+    """The lines, in places where many are read at once."""
     for found in reading.streams():
         if isinstance(found, Line):
             yield found
@@ -108,7 +108,7 @@ def is_an_update(said: bytes, session: str) -> None:
 
 
 def is_found_behind(data: bytes) -> None:
-    """What is appended after damage stands on a line of its own, as the recorder sees to, and is found."""
+    """An entry appended after damage begins a new line, as the recorder ensures, and is found."""
     fresh = data if not data or data.endswith(b"\n") else data + b"\n"
     reading = opened((fresh or b"\n") + INTACT)
     try:

@@ -1,1 +1,1 @@
-"""A module per kind of fault, with `run(scale)`: it yields an `Outcome` per fault. Found by name, listed nowhere."""
+"""A module per kind of fault, with `run(scale)`, which yields an `Outcome` per fault. Found by name."""

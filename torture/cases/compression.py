@@ -1,8 +1,8 @@
 """Transcripts are compressed and decompressed while others use them.
 
 SIGKILL before each system call of a compression, and of the start of a turn in a compressed session; loads, turns and
-deletes of sessions whose form changes all the time; damaged frames. Lost is a line of a transcript that is not as it
-was, and anything of a deleted session that is still there.
+deletes of sessions that are compressed and decompressed all the time; damaged frames. Lost: a changed line of a
+transcript, and any remains of a deleted session.
 """
 
 import subprocess
@@ -35,7 +35,7 @@ transcript.append(talk.said("more"))
 transcript.close()
 """
 _MOST_CALLS = 40
-"""More than either makes on the files of a store."""
+"""More calls than either makes on the files of a store."""
 _WORDS = "{prompt} and so on"
 
 
@@ -48,7 +48,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 
 def _killed(scale: Scale) -> Outcome:
-    """Of a compression and of a turn's start, in turn; the next of each finds all that was there."""
+    """A compression and a turn's start, killed in turn; the next one of each finds everything."""
     trouble, checked, died = list[str](), 0, 0
     steps = [(first, way) for first in range(1, _MOST_CALLS) for way in ("compress", "go on")]
     if scale.short:
@@ -85,7 +85,7 @@ def _killed(scale: Scale) -> Outcome:
 
 
 def _is_index(path: Path) -> bool:
-    """It may be behind, until somebody lists."""
+    """It may be behind until the next list."""
     return path.name == "index.sqlite3"
 
 
@@ -95,7 +95,7 @@ def _done(command: list[str], disk: Disk | None = None) -> None:
 
 
 def _in_that_moment(scale: Scale) -> Outcome:
-    """Each session is compressed and made plain over and over, until a proxy opens it."""
+    """Each session is compressed and decompressed repeatedly until a proxy opens it."""
     base = scale.place / "moment"
     base.mkdir()
     proxied = Proxied(base)
@@ -167,7 +167,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
 
 
 def _damaged(scale: Scale) -> Outcome:
-    """Bytes of a frame are changed, or cut off; what stands before them is told, and the session goes on."""
+    """Bytes of a frame are changed or cut off; the part before is replayed, and the session continues."""
     trouble, tried, checked = list[str](), scale.of(300, 10), 0
     store = Both(scale.place / "damaged")
     path = cold.kept(store, chunks=5000)
@@ -182,7 +182,7 @@ def _damaged(scale: Scale) -> Outcome:
         else:
             damaged[at] ^= 1 << chance.randrange(8)
         compressed(path).write_bytes(damaged)
-        lacks = cold.content(path) != whole  # some bits of a frame mean nothing
+        lacks = cold.content(path) != whole  # some bits of a frame have no meaning
         if lacks and not any(one.kind == "damaged compression" for one in store.verify((cold.AGENT, path.stem))):
             trouble.append(f"{number}: nothing is named, byte {at}")
         transcript = store.begin(cold.AGENT, talk.header(origin=record.PARTIAL), fresh=False)

@@ -1,9 +1,8 @@
 """Processes are killed: the proxy, the agent, the editor, or all three.
 
-Conversations go on over several kills each, some at a time, over one store: every start looks whether the session is
-listed and loads it, then something is under way (a turn, a load, a list, the start itself), and at a moment that
-chance chooses SIGKILL falls. Each of the three is a process of its own, as in life; everything they leave behind is
-looked at before the next start.
+Several conversations at a time go on over several kills each, in one store. Every start checks the list and loads the
+session; then SIGKILL comes at a random moment of a turn, a load, a list or the start itself. The three are separate
+processes, as in reality; the next start examines everything that they leave.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from torture.outcome import Outcome, Scale
 from torture.talk import Count, Turn, asked, is_told, path_of, told_by_turn, written
 
 VICTIMS = {"proxy": (1,), "agent": (2,), "editor": (0,), "all": (0, 1, 2)}
-"""Who is killed, by their place in the family: the editor, its child, and that one's child."""
+"""Whom to kill, by depth in the process tree: the editor, its child, or that one's child."""
 FAULTS = {
     "proxy": "SIGKILL to the proxy",
     "agent": "SIGKILL to the agent",
@@ -37,13 +36,13 @@ FAULTS = {
     "all": "SIGKILL to all three",
 }
 MOMENTS = ("stream", "stream", "stream", "prompt", "second turn", "load", "list", "start")
-CONVERSATIONS = 4  # at a time: two cores are busy, and each still gets far between two kills
-KILLS_OF_ONE = 8  # then a new conversation, so that a load stays short
-START_SECONDS = 0.5  # about what a start takes
-MOMENT_SECONDS = 0.02  # in it lies everything that a prompt, a list or a load sets going
-LOADS_AGAIN = 5  # a store that does not answer for most of a second is said so; a person would try again
-LARGE = 200_000  # bytes: more than a pipe takes, and than a read brings
-ENDS_SECONDS = 60.0  # far longer than an end takes, also on a machine with much else to do
+CONVERSATIONS = 4  # at a time: both cores are busy, and each conversation still progresses between two kills
+KILLS_OF_ONE = 8  # then a new conversation, so that loads stay short
+START_SECONDS = 0.5  # about the duration of a start
+MOMENT_SECONDS = 0.02  # covers everything that a prompt, a list or a load starts
+LOADS_AGAIN = 5  # a store that does not answer for most of a second is reported, and a user would try again
+LARGE = 200_000  # bytes: more than a pipe or a read takes
+ENDS_SECONDS = 60.0  # far longer than an end takes, even on a busy machine
 
 Step = dict[str, Any]
 
@@ -86,7 +85,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 
 class Life:
-    """One conversation after the other, and what was seen of them."""
+    """Conversations in turn, and what was seen of them."""
 
     def __init__(self, number: int, scale: Scale, counts: dict[str, Count]) -> None:
         self.number = number
@@ -128,7 +127,7 @@ class Life:
         editor.project = self._place / "project"
         return editor
 
-    # --- what is under way when the kill comes
+    # --- the activity at the kill
 
     def _kill(self, victim: str, moment: str) -> None:
         self._under_way = []
@@ -148,12 +147,12 @@ class Life:
             self._count.add(tried=1, left=len(left))
             for process in left:
                 process.kill()
-            if re.search("acp-proxy|Traceback", said := editor.stderr()):  # a torn line of the agent belongs there
+            if re.search("acp-proxy|Traceback", said := editor.stderr()):  # a torn line of the agent is expected there
                 self._count.trouble(f"{victim}, {moment}: on stderr: {said}")
         self._look(moment, may_lose=victim in ("proxy", "all"))
 
     def _begin(self, editor: Editor) -> None:
-        """A start on what the last kill left: it lists the session, and tells all of it."""
+        """A start after the last kill: it lists the session, and replays all of it."""
         editor.initialize()
         listed = [session["sessionId"] for session in editor.sessions()]
         for session in self._listed:
@@ -176,7 +175,7 @@ class Life:
         self._count.add(loads_after_it=1)
 
     def _hurry(self, editor: Editor) -> None:
-        """Everything at once, and a kill anywhere between the first instruction and the load's end."""
+        """Everything at once, and a kill anywhere between the first instruction and the end of the load."""
         with contextlib.suppress(OSError):
             editor.start_request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
             editor.start_request("session/list", {})
@@ -217,10 +216,10 @@ class Life:
             params["prompt"].append({"type": "resource", "resource": {"uri": "file:///large", "text": "y" * LARGE}})
         return editor.start_request("session/prompt", params)
 
-    # --- what it left
+    # --- what is left
 
     def _look(self, moment: str, *, may_lose: bool) -> None:
-        """What was received is written, in order and byte for byte."""
+        """Everything received is recorded, in order and byte for byte."""
         lines = self._received.read_bytes().split(b"\n")[:-1] if self._received.exists() else []
         self._received.unlink(missing_ok=True)
         if self._session is None:
@@ -245,7 +244,7 @@ class Life:
         if kept[:both] != turn.received[:both]:
             self._lost(1, f"{moment}: {turn.asked}: changed, or in another order")
         missing = turn.received[both:]
-        if missing and may_lose and sum(len(line) + 1 for line in missing[1:]) < READ_SIZE:  # the first one's end, too
+        if missing and may_lose and sum(len(line) + 1 for line in missing[1:]) < READ_SIZE:  # and the end of the first
             self._count.add(updates_of_a_last_read_not_kept=len(missing))
         elif missing:
             self._lost(len(missing), f"{moment}: {turn.asked}: {len(missing)} of {len(turn.received)} are not kept")
@@ -257,7 +256,7 @@ class Life:
 
 
 def family_of(editor: Editor) -> list[psutil.Process]:
-    """The editor, the proxy and the agent; waits for those that are not there yet."""
+    """The editor, the proxy and the agent; waits until all exist."""
     deadline = time.monotonic() + ENDS_SECONDS
     while True:
         family = [psutil.Process(editor.pid)]
@@ -270,7 +269,7 @@ def family_of(editor: Editor) -> list[psutil.Process]:
 
 
 def are_gone(processes: list[psutil.Process]) -> bool:
-    """Whether they end; what holds their streams has ended by now."""
+    """Whether they end; whoever holds their streams has ended by now."""
     deadline = time.monotonic() + ENDS_SECONDS
     while alive(processes) and time.monotonic() < deadline:
         pause(0.001)
@@ -278,7 +277,7 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 
 
 def await_lines(editor: Editor, count: int, answer: int, since: int) -> None:
-    """Wait for so many lines behind a request, or for its answer."""
+    """Wait for so many lines after a request, or for its answer."""
     seen = 0
 
     def look(message: Any) -> bool:
@@ -290,5 +289,5 @@ def await_lines(editor: Editor, count: int, answer: int, since: int) -> None:
 
 
 def pause(seconds: float) -> None:
-    """A moment that chance has chosen."""
+    """Wait for a random time."""
     threading.Event().wait(seconds)

@@ -1,7 +1,7 @@
 """Transcripts, delete lists and the index are damaged.
 
-Each damaged file is read, loaded, listed, gone on with, verified, repaired and verified again. What is intact in it is
-known from the accident itself, not from acp-proxy's reader.
+Each damaged file is read, loaded, listed, continued, verified, repaired and verified again. The intact part is known
+from the damage itself, not from acp-proxy's reader.
 """
 
 import itertools
@@ -66,7 +66,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 @contextmanager
 def no_waiting_for_the_disk() -> Iterator[None]:
-    """Power failures are not what is tried here, and ten thousands of repairs would wait for the disk for an hour."""
+    """Skip fsync: power failures are not tested here, and it would take an hour for tens of thousands of repairs."""
     kept = os.fsync
     os.fsync = lambda fd: None
     try:
@@ -81,7 +81,7 @@ Accidents = Callable[[bytes, random.Random, Scale], Iterable[Damaged]]
 
 
 def cut_anywhere(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
-    """At every byte of the last two lines."""
+    """Cut at every byte of the last two lines."""
     start = data.rstrip(b"\n").rfind(b"\n", 0, max(data.rstrip(b"\n").rfind(b"\n"), 0)) + 1
     places = range(start, len(data) + 1)
     most = scale.of(600, 2)
@@ -90,7 +90,7 @@ def cut_anywhere(data: bytes, chance: random.Random, scale: Scale) -> Iterator[D
 
 
 def bits(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
-    """Every byte of the header and of one line, and others anywhere."""
+    """Flip bits in every byte of the header and of one line, and elsewhere."""
     lines = [at for at, _ in damaged.intact(data)] or [0]
     start = chance.choice(lines)
     every = [*range(min(len(data), 260)), *range(start, min(len(data), start + 260))]
@@ -116,7 +116,7 @@ def order(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]
 
 
 def foreign(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
-    """Bytes of somebody else's anywhere, also a line of text, and NUL bytes."""
+    """Put foreign bytes anywhere, also a line of text, and NUL bytes."""
     for _ in range(scale.of(120, 1)):
         new = chance.choice(
             (chance.randbytes(chance.randrange(1, 300)), b"npm WARN deprecated\n", b"\0" * 64, b"{", b"\n")
@@ -125,7 +125,7 @@ def foreign(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damage
 
 
 def twice(data: bytes, chance: random.Random, scale: Scale) -> Iterator[Damaged]:
-    """Nothing, but a tail of the file again behind it, as after two copies of one file were joined."""
+    """Repeat a tail of the file, as if two copies were joined."""
     for at, _ in damaged.intact(data)[1:][: scale.of(20, 1)]:
         whole = data if data.endswith(b"\n") else data + b"\n"
         yield damaged.moved(data, [whole, data[at:]], f"again from {at}")
@@ -158,7 +158,7 @@ _stores = itertools.count()
 
 
 def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
-    """One damaged transcript, from its first reading to its end."""
+    """Examine one damaged transcript from its first reading to its end."""
 
     def check(well: bool, what: str) -> None:
         if not well:
@@ -187,7 +187,7 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
     listed = [row.session for row in store.page(agent, None, None, "").rows]
     findings = list(store.verify((agent, NAME)))
     stretches = [finding.stretch for finding in findings if finding.stretch is not None]
-    if findings and findings[0].kind == NEWER:  # the very bit that says so
+    if findings and findings[0].kind == NEWER:  # the damaged bit is the one that says so
         count.named += 1
         return
     serve("at first", one.entries)
@@ -227,12 +227,12 @@ def examine(store: Both, agent: str, one: Damaged, count: Count) -> None:
 
 
 def is_kept(line: bytes, stretches: list[Stretch], at: int) -> bool:
-    """A header may be taken out where it is a second one."""
+    """A second header may be removed."""
     return is_entry(line) or not any(stretch.offset <= at < stretch.end for stretch in stretches)
 
 
 def texts_told(reading: Reading) -> set[str]:
-    """What a client hears of the agent in a load."""
+    """The agent's text in a load."""
     telling, lines = Telling(SESSION, run="", mode="full", also=reading.also), list[bytes]()
     for line in reading.lines():
         if line.entry is not None:
@@ -242,7 +242,7 @@ def texts_told(reading: Reading) -> set[str]:
 
 
 def missing_of(wanted: list[tuple[object, ...]], found: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    """What is not among the found, in this order."""
+    """The elements missing from the found ones, in order."""
     rest = iter(found)
     counted = Counter(found)
     missing = [each for each in wanted if not counted[each]]
@@ -257,7 +257,7 @@ def missing_of(wanted: list[tuple[object, ...]], found: list[tuple[object, ...]]
 
 
 def journals(scale: Scale) -> Outcome:
-    """An intact delete is known, whatever happened to its neighbours; a new one too; the repair takes nothing away."""
+    """Intact deletes and a new one are known, whatever happened beside them; the repair removes none."""
     count = Count()
     for number in range(scale.of(5_000, 25)):
         chance = scale.chance("journal", number)
@@ -306,7 +306,7 @@ AGENT = "agent"
 
 
 def indexes(scale: Scale) -> Outcome:
-    """The list answers, and after a verify and a repair it is what the transcripts say."""
+    """The list answers, and after a verify and a repair it matches the transcripts."""
     count = Count()
     root = scale.place / "indexed"
     store = Both(root)
@@ -392,7 +392,7 @@ def age_index(root: Path, chance: random.Random) -> None:
 
 
 def empty_rows(root: Path, chance: random.Random) -> None:
-    """As an older copy of the index: some sessions are not in it, of others it knows less."""
+    """Make the index look older: some sessions are missing, and others have fewer entries."""
     with closing(sqlite3.connect(_index(root), isolation_level=None)) as database:
         for (name,) in database.execute("SELECT name FROM transcripts").fetchall():
             if chance.random() < 0.3:
@@ -426,11 +426,11 @@ INDEX_ACCIDENTS: dict[str, Callable[[Path, random.Random], None]] = {
 }
 
 
-# What is no file.
+# Other kinds of files.
 
 
 def no_files(scale: Scale) -> Outcome:
-    """A directory, a link, a pipe, a socket's place in a transcript's, a journal's and the index's place."""
+    """A directory, a link, a pipe or a socket in place of a transcript, a journal or the index."""
     count = Count()
     for number, (place, what) in enumerate(itertools.product(("transcript", "journal", "index"), NO_FILES)):
         store = Both(scale.place / f"no-files-{number}")
@@ -457,7 +457,7 @@ def no_files(scale: Scale) -> Outcome:
                 store.read(AGENT, "session-0").close()
             with suppress(OSError):
                 store.begin(AGENT, Header("session-0", None, RECORDED, ""), fresh=False).close()
-        except Unreadable as problem:  # where the deletes cannot be read, a list would be a guess
+        except Unreadable as problem:  # without the deletes, a list would be a guess
             if place != "journal":
                 count.trouble.append(f"{what} in the place of the {place}: {problem}")
         count.tried += 1
@@ -472,11 +472,11 @@ NO_FILES: dict[str, Callable[[Path], object]] = {
 }
 
 
-# While others write.
+# Concurrent writers.
 
 
 def while_appended_to(scale: Scale) -> Outcome:
-    """Two processes append, and tear lines, while a third repairs: every whole line is there in the end."""
+    """Two processes append and tear lines while a third repairs: every whole line is there at the end."""
     count = Count()
     for number in range(scale.of(30, 1)):
         store = Both(scale.place / f"appended-{number}")
@@ -514,7 +514,7 @@ def repaired(store: Both) -> int:
 
 
 def main() -> None:
-    """A writer: numbered entries to a transcript; some of its other lines are torn, as by a full disk."""
+    """A writer: numbered entries in a transcript, and torn lines, as on a full disk."""
     path, lines, run = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     transcript, chance = Transcript(path), random.Random(run)
     for number in range(lines):
@@ -532,7 +532,7 @@ _NOW = "2026-11-20T10:00:00.000Z"
 
 
 def under_a_running_proxy(scale: Scale) -> Outcome:
-    """A proxy goes on with a session whose transcript is damaged, and is repaired from the command line meanwhile."""
+    """A proxy continues a session whose transcript is damaged, and repaired from the command line meanwhile."""
     count = Count()
     for number in range(scale.of(10, 1)):
         (scale.place / f"proxied-{number}").mkdir()

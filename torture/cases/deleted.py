@@ -1,12 +1,11 @@
 """A deleted session leaves no word in any file of the store.
 
-Every session is searched before it is deleted, so that its words are in the search tables too; those leave out of a
-word what it has in common with the one before it in the alphabet, so it is the end of a word that is looked for.
+Every session is searched before its delete, so that its words are in the search tables too. These omit what a word
+shares with the one before it in the alphabet, so the end of each word is looked for.
 
-Every prompt carries a word that is nowhere else, and the agent says it again in texts, titles, plans, tool calls, their
-ids and images; the session's directory has one in its name. After a delete every byte of every file of the store is
-searched. Lost is a word that is still there, a session that was not deleted and is not whole, and a deleted one that is
-listed.
+Every prompt has a unique word, which the agent repeats in texts, titles, plans, tool calls, their ids and images; the
+session's directory has one in its name. After a delete, every byte of every file of the store is searched. Lost: a word
+that is still there, an incomplete session that was not deleted, and a deleted one that is listed.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from torture.outcome import Outcome, Scale
 
 _SECONDS = 30
 _COMMON = len("secret") + 8
-"""What is left of a word behind this is in no other."""
+"""The part of a word after this length is unique."""
 _TEXT = {"type": "text", "text": "{prompt}"}
 
 
@@ -62,7 +61,7 @@ _SCRIPT = {
 
 
 class Sessions:
-    """Sessions of several editors on one store, and the words that were said in each."""
+    """Sessions of several editors in one store, and the words in each."""
 
     def __init__(self, scale: Scale, name: str) -> None:
         base = scale.place / name
@@ -97,7 +96,7 @@ class Sessions:
         return f"secret{self._chance.getrandbits(80):020x}"
 
     def left(self, words: list[bytes]) -> list[str]:
-        """The files in which any of the words still is."""
+        """The files that still contain any of the words."""
         return [
             f"{path.relative_to(self.store)}: {word.decode()}"
             for path in self.store.rglob("*")
@@ -106,7 +105,7 @@ class Sessions:
         ]
 
     def search(self, word: bytes) -> list[str]:
-        """The sessions in which it is found from the command line."""
+        """The sessions in which the command line finds it."""
         found = _command(self, "sessions", "search", word.decode(), "--json")
         return [one["sessionId"] for one in json.loads(found)] if found else []
 
@@ -117,7 +116,7 @@ class Sessions:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError:  # one of the index's, meanwhile
+    except FileNotFoundError:  # a file of the index, meanwhile
         return b""
 
 
@@ -130,7 +129,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 
 def _in_every_way(scale: Scale) -> Outcome:
-    """Over the wire, by the agent that has a delete of its own, from the command line; forks stay."""
+    """Deletes over the wire, by an agent with its own delete, and from the command line; forks stay."""
     here, trouble, checked = Sessions(scale, "ways"), [], 0
 
     def by_wire(editor: Editor, session: str) -> None:
@@ -191,7 +190,7 @@ def _in_every_way(scale: Scale) -> Outcome:
 
 
 def _while_others_read(scale: Scale) -> Outcome:
-    """A reader has the index open in the middle of a question when the session is deleted."""
+    """A reader is in the middle of a query of the index when the session is deleted."""
     here, trouble, times = Sessions(scale, "readers"), [], scale.of(30, 1)
     before = 0
     try:
@@ -211,7 +210,7 @@ def _while_others_read(scale: Scale) -> Outcome:
             before += bool(found)
             trouble += [one for one in found if not one.startswith("index.sqlite3")]
             reader.execute("COMMIT")
-            other.sessions()  # whoever lists next
+            other.sessions()  # the next list
             trouble += here.left(here.words[session])
             reader.close()
     finally:
@@ -228,7 +227,7 @@ def _while_others_read(scale: Scale) -> Outcome:
 
 
 def _at_random(scale: Scale) -> Outcome:
-    """Three editors talk, list, load and delete, each when it likes; a deleted session may live again."""
+    """Three editors prompt, list, load and delete at random; a deleted session may be revived."""
     here, trouble, times = Sessions(scale, "random"), list[str](), scale.of(150, 6)
     lock = threading.Lock()
     gone: list[bytes] = []
@@ -246,7 +245,7 @@ def _at_random(scale: Scale) -> Outcome:
                     word = here.word()
                 what = chance.choice(("prompt", "prompt", "prompt", "list", "load", "search", "delete"))
                 if what == "prompt":
-                    if session not in known:  # each agent has to be told of a session once
+                    if session not in known:  # each agent must learn of a session once
                         known.add(session)
                         editor.load(session)
                     with contextlib.suppress(RequestFailed):  # it was deleted before it could be loaded
@@ -276,7 +275,7 @@ def _at_random(scale: Scale) -> Outcome:
         for thread in threads:
             thread.join()
         alive = {row.session for row in Both(here.store).sessions()}
-        # The first word of all names the session's directory, and one that lives again is still in it.
+        # The first word names the session's directory, which a revived session still has.
         directories = [here.words[session][0] for session in alive]
         words = [word for word in gone if word not in directories]
         trouble += here.left(words)
@@ -293,7 +292,7 @@ def _at_random(scale: Scale) -> Outcome:
 
 
 def _killed(scale: Scale) -> Outcome:
-    """SIGKILL before each system call of a delete in turn, of a proxy and of the command line."""
+    """SIGKILL before each system call of a delete, by a proxy and by the command line."""
     here, trouble, checked, died = Sessions(scale, "killed"), [], 0, 0
     disk = Disk(scale.place, here.store)
     try:

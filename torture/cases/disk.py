@@ -1,9 +1,9 @@
 """The disk is full, broken, slow, locked or removed, at each system call in turn.
 
-A shared library that is preloaded into the proxy lets chosen system calls on the store's files fail or hang; without a
-C compiler, only what limits, modes and a small file system can do is tried. Looked at afterwards: every line of both
-directions, and every message that was to be recorded. Lost is a line that did not arrive as it was sent, a message that
-is missing without a note of a gap, and a note of a gap where nothing is missing.
+A shared library preloaded into the proxy makes chosen system calls on the store's files fail or hang; without a C
+compiler, only limits, modes and a small file system are tested. Checked afterwards: every line of both directions, and
+every message that was to be recorded. Lost: a line that did not arrive unchanged, a missing message without a note of a
+gap, and a note of a gap where nothing is missing.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ from torture.taped import STALL, Talk
 
 _ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 _MOST_WAIT = 5.0
-"""An exchange is held up for a second at most; the rest is for a machine that has other things to do."""
+"""An exchange is delayed for a second at most; the rest is for a busy machine."""
 _LOCKED_LIST_SECONDS = 60.0
 _TRANSCRIPT_BYTES = 3000
-"""The conversation below makes about so long a file."""
+"""About the size of the file of the conversation below."""
 
 
 @dataclass
 class _Place:
-    """Where one proxy talks to one agent, over a store of its own."""
+    """The place of one proxy, one agent and one store."""
 
     proxied: Proxied
     disk: Disk | None
 
     @property
     def env(self) -> dict[str, str]:
-        """Of a compiled module Python would take what there was room for as the whole, in every later process."""
+        """No bytecode files: Python would take a truncated one for a whole one in every later process."""
         return (self.disk.env if self.disk is not None else {**os.environ}) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -93,7 +93,7 @@ _KINDS: list[tuple[str, Callable[[Disk, int, int], AbstractContextManager[None]]
 
 
 def _at_every_call(scale: Scale) -> list[Callable[[Scale], Outcome]]:
-    """Each kind, in new sessions, and in those that were deleted before and live again."""
+    """Each kind of fault, in new sessions, and in revived ones."""
     return [
         partial(_kind, number, renewed)
         for number in range(len(_KINDS))
@@ -118,7 +118,7 @@ def _kind(number: int, renewed: bool, scale: Scale) -> Outcome:
 def _sweep(
     fault: str, place: _Place, armed: list[Callable[[], AbstractContextManager[None]]], *, renewed: bool
 ) -> Outcome:
-    """A session for each: it begins and is talked in under the fault; when all is well again, all must be recorded."""
+    """A session for each call: it begins and continues under the fault, and is recorded after it."""
     with _talking(place) as talk:
         happened = 0
         for arm in armed:
@@ -140,7 +140,7 @@ def _sweep(
 
 
 def _hanging(scale: Scale) -> Outcome:
-    """Each on its own: what hangs ends with the fault."""
+    """Each call separately: the hang ends with the fault."""
     place = _place(scale, "hanging")
     disk = place.disk
     assert disk is not None
@@ -172,11 +172,11 @@ def _hanging(scale: Scale) -> Outcome:
         return _settled("a call hangs", talk, happened)
 
 
-# --- what needs no compiler
+# --- without a compiler
 
 
 def _size_limit(scale: Scale) -> Outcome:
-    """The limit at every so many bytes of a transcript: at the header, at each line, and in the middle of it."""
+    """A limit at many sizes of a transcript: in the header, at each line, and within it."""
     place = _place(scale, "limit")
     with _talking(place) as talk:
 
@@ -199,7 +199,7 @@ def _size_limit(scale: Scale) -> Outcome:
 
 
 def _small_file_system(scale: Scale) -> Outcome | None:
-    """A file system that is filled to its last byte, and emptied; only where one may be mounted."""
+    """A file system that is filled to its last byte and emptied again; only where one can be mounted."""
     place = _place(scale, "small")
     where = place.proxied.base / "mounted"
     where.mkdir()
@@ -231,7 +231,7 @@ def _small_file_system(scale: Scale) -> Outcome | None:
 
 
 def _without_permission(scale: Scale) -> Outcome:
-    """Directories lose their modes one by one, and get them back; the proxy may no more than its user, also as root."""
+    """Directories lose their modes in turn, and get them back; the proxy may do no more than its user, even as root."""
     place = _place(scale, "permission")
     with _talking(place, before=UNPRIVILEGED) as talk:
         first = talk.open()
@@ -253,7 +253,7 @@ def _without_permission(scale: Scale) -> Outcome:
 
 
 def _taken_away(scale: Scale) -> Outcome:
-    """The store, or a part of it, is removed or renamed; what is begun or prompted from then on is kept."""
+    """The store, or a part of it, is removed or renamed; sessions begun or prompted later are recorded."""
     place = _place(scale, "removed")
     with _talking(place) as talk:
         times = 0
@@ -274,7 +274,7 @@ def _taken_away(scale: Scale) -> Outcome:
 
 
 def _removed(path: Path) -> None:
-    while path.exists():  # the proxy may be making a file in it
+    while path.exists():  # the proxy may be creating a file in it
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -284,7 +284,7 @@ def _renamed(path: Path) -> None:
 
 
 def _locked_index(scale: Scale) -> Outcome:
-    """Another process never lets go of the index while the conversation goes on."""
+    """Another process holds the index's lock during the conversation."""
     place = _place(scale, "locked")
     with _talking(place) as talk:
         session = talk.open()
@@ -296,7 +296,7 @@ def _locked_index(scale: Scale) -> Outcome:
         for number in range(times):
             talk.prompt(session, f"locked {number}")
             talk.prompt(talk.open(), "new")
-        if not scale.short:  # a list tries for some seconds, then does without
+        if not scale.short:  # a list tries for some seconds, then works without it
             found = talk.editor.request("session/list", {}, timeout=_LOCKED_LIST_SECONDS)["sessions"]
             if len(found) != times + 1:
                 talk.trouble.append(f"{len(found)} sessions are listed while the index is locked, not {times + 1}")
@@ -305,7 +305,7 @@ def _locked_index(scale: Scale) -> Outcome:
         return _settled("another process locks the index", talk, times)
 
 
-# --- what they have in common
+# --- shared
 
 
 @contextmanager
@@ -319,7 +319,7 @@ def _talking(place: _Place, before: tuple[str, ...] = ()) -> Iterator[Talk]:
 
 
 def _settled(fault: str, talk: Talk, tried: int) -> Outcome:
-    """All is well again: everything must be recorded from here on, and the rest be as was promised."""
+    """The fault is over: everything must be recorded from here on, and the rest must be as promised."""
     trouble = list(talk.trouble)
     if left := talk.until_kept(*talk.sessions):
         trouble.append(f"never recorded again: {left}")

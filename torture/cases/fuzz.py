@@ -1,7 +1,6 @@
 """Fuzzed input for everything that parses foreign bytes.
 
-Where atheris is there (`make fuzz` installs it), coverage guides what is tried; otherwise chance does, and the figures
-say so.
+With atheris (`make fuzz` installs it), coverage guides the input; otherwise it is random, and the figures say so.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from fuzz.corpus import mutations, names, target
 from torture.outcome import Outcome, Scale
 
 SECONDS = 60
-SHOWN = 500  # bytes of an input that broke something: `make fuzz` keeps the file
+SHOWN = 500  # bytes of an input that broke something: `make fuzz` saves the file
 
 
 def run(scale: Scale) -> Iterator[Outcome]:

@@ -1,9 +1,9 @@
 """A hostile agent and a hostile editor.
 
-The case plays both sides of a proxy. An honest session talks before, between and
-after, and is listed and loaded in the end. Looked at: whether all of it came, was kept, and comes again; what the proxy
-took of memory (the most that it ever had) and of CPU (a part of the attack that is four times as large may cost ten
-times as much: what grows with the square costs twenty times); and whether anything outside the store was touched.
+The case plays both sides of a proxy. An honest session has turns before, during and after the attack, and is listed and
+loaded at the end. Checked: whether all of it arrived, was recorded, and is replayed; the proxy's peak memory; its CPU
+(four times the attack may cost ten times as much: quadratic growth costs twenty times); and whether anything outside
+the store was touched.
 """
 
 import json
@@ -17,12 +17,12 @@ from torture.both_sides import BothSides, line
 from torture.outcome import Outcome, Scale
 
 MB = 1024 * 1024
-PLAIN_MB = 200  # what a proxy may take at its most, if the attack says nothing else; idle it has about 40
-SHARED_MB = 300  # the same of one that has been through all attacks
+PLAIN_MB = 200  # MB: the limit unless an attack sets its own; idle, the proxy has about 40
+SHARED_MB = 300  # MB: the limit for a proxy that went through all attacks
 GROWTH = 10  # times the CPU for four times as much; linear is four
 NOT_WORTH_MEASURING = 1.0  # seconds of CPU
 DEEP = 100_000
-FILES = 100  # made at once: thousands may take a busy disk the second after which a store counts as hanging
+FILES = 100  # created at once: thousands may keep a busy disk so long that the store counts as hanging
 
 Body = dict[str, Any]
 Attack = Callable[[BothSides, range], None]
@@ -30,7 +30,7 @@ Attack = Callable[[BothSides, range], None]
 
 @dataclass(frozen=True)
 class Planned:
-    """``attack`` is given a range of numbers at a time. ``megabytes``: what the proxy may take."""
+    """``attack`` gets a range of numbers at a time. ``megabytes``: the limit for the proxy."""
 
     fault: str
     attack: Attack
@@ -40,7 +40,7 @@ class Planned:
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
-    """The short form has one proxy for all attacks: most of the time would go to starting them."""
+    """The short form uses one proxy for all attacks, since starts would take most of the time."""
     for number, group in enumerate([ATTACKS] if scale.short else [[planned] for planned in ATTACKS]):
         yield from under_attack(group, scale, scale.place / str(number))
 
@@ -95,7 +95,7 @@ def attacked(sides: BothSides, planned: Planned, scale: Scale, place: Path) -> O
 
 
 def touched(place: Path) -> dict[str, tuple[int, int]]:
-    """Everything around the store, with what would change if it were written to."""
+    """Every file around the store, with the properties that a write would change."""
     found = {}
     for path in [*place.parent.iterdir(), *place.rglob("*")]:
         if path != place / "store" and place / "store" not in path.parents:
@@ -104,7 +104,7 @@ def touched(place: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-# --- what is said
+# --- input
 
 
 def update(session: Any, body: Any) -> bytes:
@@ -128,7 +128,7 @@ def result(id: Any, value: Any) -> bytes:
 
 
 def evil_texts() -> list[Any]:
-    """Ids, titles and directories of every evil kind."""
+    """Hostile ids, titles and directories of every kind."""
     return [
         "../../outside/escaped", "/etc/passwd", "..", ".", "/", "", " ", "a/b/c", "a\\b", "C:\\x", "~", "$HOME", "`id`",
         "-rf", "%00", "con", "CON", "NUL.jsonl", "aux", "COM1", "state", "state.jsonl", "index.sqlite3", "~1", "trail.",
@@ -139,7 +139,7 @@ def evil_texts() -> list[Any]:
     ]  # fmt: skip
 
 
-# --- the agent's
+# --- from the agent
 
 
 def unknown_sessions(sides: BothSides, numbers: range) -> None:
@@ -215,7 +215,7 @@ def terminals(sides: BothSides, numbers: range) -> None:
             sides.editor.write(result(f"o{n}", {"output": "x" * 1000, "truncated": False}))
 
 
-# --- the editor's
+# --- from the editor
 
 
 def cursors(sides: BothSides, numbers: range) -> None:
@@ -231,7 +231,7 @@ def cursors(sides: BothSides, numbers: range) -> None:
 
 
 def loads_and_cancels(sides: BothSides, numbers: range) -> None:
-    """The agent answers every second resume, late, and the others of the first hundred never."""
+    """The agent answers every second resume, late, and never the others of the first hundred."""
     for some in portions(numbers, 50):
         for n in some:
             sides.editor.write(request(f"l{n}", "session/load", {"sessionId": f"s{n % 7}", "cwd": "/"}))
@@ -245,7 +245,7 @@ def deletes(sides: BothSides, numbers: range) -> None:
         sides.editor.write(b"".join(request(f"d{n}", "session/delete", {"sessionId": f"gone-{n}"}) for n in some))
 
 
-# --- either's
+# --- from either
 
 
 def questions_without_answers(sides: BothSides, numbers: range) -> None:
@@ -298,7 +298,7 @@ def deep(sides: BothSides, numbers: range) -> None:
 
 
 def a_line_without_end(sides: BothSides, numbers: range) -> None:
-    """As many MB as there are numbers, in the end with a newline: what stands behind it has to come."""
+    """As many MB as there are numbers, with a newline at the end; the line after it must arrive."""
     for side, method in ((sides.agent, "session/update"), (sides.editor, "_large")):
         side.write(b'{"jsonrpc":"2.0","method":"%s","params":{"x":"' % method.encode())
         for _ in numbers:
@@ -325,7 +325,7 @@ def wrong_types(sides: BothSides, numbers: range) -> None:
 
 
 def evil_sessions(sides: BothSides, numbers: range) -> None:
-    """Opened, prompted, titled, listed, loaded and deleted under evil names."""
+    """Open, prompt, title, list, load and delete sessions with hostile names."""
     for number in numbers:
         id = evil_texts()[number % len(evil_texts())]
         cwd = evil_texts()[(number * 7) % len(evil_texts())]

@@ -1,8 +1,8 @@
 """Many proxies share one store, some of them one session.
 
-Each proxy has an editor of its own, which prompts, lists page by page, loads and deletes as chance has it, while
-`acp-proxy sessions list` and `delete` run beside them. Four talk in one and the same session; four more prompt, load
-and delete another one, all at once. Last, agents that number their sessions from 1 all open the same new id at once.
+Each proxy has its own editor, which prompts, lists page by page, loads and deletes at random, while
+`acp-proxy sessions list` and `delete` run beside them. Four share one session; four more prompt, load and delete
+another one at the same time. Finally, agents that number their sessions from 1 all open the same new id at once.
 """
 
 import json
@@ -28,10 +28,10 @@ from torture.outcome import Outcome, Scale
 from torture.talk import Count, Turn, asked, path_of, written
 
 TOGETHER = 4
-STARTING = 4  # at a time: a start is a second of work where two cores have sixty to do
+STARTING = 4  # at a time: a start takes a second of work, and two cores have sixty to do
 PROMPTS_AFTER = 2
-ENDS_SECONDS = 240.0  # long: a machine with other work may take its time, and nothing here is about pace
-MEET_SECONDS = 300.0  # others may have much more to do before
+ENDS_SECONDS = 240.0  # long: the machine may be busy, and nothing here is about speed
+MEET_SECONDS = 300.0  # the others may have much to do first
 NEVER = float("inf")
 NOTHING_THERE = "acp-proxy: session {} was not recorded here; it opens without its history\n"
 WORDS = re.compile("(turn \\d+\\.\\d+ \u00b7) (\\d+)\\. ")
@@ -53,7 +53,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 @dataclass
 class Prompted:
-    """A turn with the times at which it was asked and answered."""
+    """A turn with the times of its prompt and its answer."""
 
     turn: Turn
     began: float
@@ -97,7 +97,7 @@ class Crowd:
                     each.result()
             for editor in editors:
                 self.own.add(left=still_there(editor))
-                # A load of it may come when it lives again behind a delete, and nothing is written yet.
+                # A load may come after a revival, before anything is recorded.
                 status, said = editor.wait(), editor.stderr().replace(NOTHING_THERE.format(self.other), "")
                 if status != 0 or said:
                     self.own.trouble(f"a proxy said: {said}")
@@ -115,7 +115,7 @@ class Crowd:
         member.guarded(work.get(id(member.count), member.be_alone))
 
     def _made_before(self, count: int) -> set[str]:
-        """Sessions of another project, which nobody touches: the lists have more than one page."""
+        """Sessions of another project, which stay unchanged, so that the lists have more than one page."""
         store = Store(self.store)
         agent = store.choose_agent(None, NAME, NAME)
         made = set()
@@ -130,12 +130,12 @@ class Crowd:
             made.add(session)
         return made
 
-    # --- what must be listed, and what must not
+    # --- expected lists
 
     def steady(self, since: float, *, moved_counts: bool) -> set[str]:
-        """Sessions that must be in a list that was asked for at ``since`` and has ended now.
+        """Sessions that must be in a list that was requested at ``since`` and has ended now.
 
-        ``moved_counts``: also those that have gone to the top meanwhile, which a later page does not show again.
+        ``moved_counts``: including those that moved to the top meanwhile, which a later page does not repeat.
         """
         with self.lock:
             found = set()
@@ -147,7 +147,7 @@ class Crowd:
             return found
 
     def gone(self, since: float) -> set[str]:
-        """Sessions that were deleted before, and that nobody has prompted again."""
+        """Sessions that were deleted before and not prompted again."""
         with self.lock:
             ended = {session for session, all in self.deletes.items() if all and max(end for _, end in all) < since}
             return ended - {self.other}
@@ -177,7 +177,7 @@ class Crowd:
     # --- beside the proxies
 
     def _command_line(self, number: int) -> None:
-        """`acp-proxy sessions list` and `delete`, one after the other, as long as the others talk."""
+        """Run `acp-proxy sessions list` and `delete` in turn while the others are active."""
         chance = self.scale.chance("command line", number)
         while not self.is_over.is_set():
             with self.lock:
@@ -192,7 +192,7 @@ class Crowd:
                 self._delete_beside(session)
 
     def _calm_down(self, is_calm: bool) -> None:
-        """From now on nobody deletes the session that is contested, or whoever likes does."""
+        """Forbid, or allow again, deletes of the contested session."""
         with self._quarrel:
             self._is_calm = is_calm
 
@@ -203,7 +203,7 @@ class Crowd:
         self.check_list(ids, self.before | self.steady(began, moved_counts=True), gone)
 
     def _delete_beside(self, session: str) -> None:
-        allowed = (0, 1) if session == self.other else (0,)  # somebody else may have deleted it
+        allowed = (0, 1) if session == self.other else (0,)  # another may have deleted it
         self.deleting(session, lambda: self._command("delete", session, "--yes", allowed=allowed))
         self.own.add(deletes_from_the_command_line=1)
 
@@ -237,7 +237,7 @@ class Crowd:
         self._look_again()
 
     def _look_again(self) -> None:
-        """A new proxy: each session is listed and can be loaded, or is gone and has no file."""
+        """In a new proxy, each session is listed and can be loaded, or is gone and has no file."""
         with started(self.scale, "script.json") as editor:
             member = Member(self, 200, editor, self.own)
             listed = set(member.list_all())
@@ -281,7 +281,7 @@ class Member:
     def quarrel(self) -> None:
         other = self._crowd.other
         self.load(other)
-        self._crowd.quarrel_begins.wait(MEET_SECONDS)  # who was refused would not know where it is, and be in no list
+        self._crowd.quarrel_begins.wait(MEET_SECONDS)  # a refused load leaves a session without a directory, in no list
         for _ in range(self._crowd.steps):
             self._any(
                 (2, lambda: self.ask(other)),
@@ -290,7 +290,7 @@ class Member:
                 (1, self.list_here),
             )
         self._crowd.quarrel_is_over.wait(MEET_SECONDS)
-        for _ in range(PROMPTS_AFTER):  # the first ones, at once, begin the transcript again
+        for _ in range(PROMPTS_AFTER):  # the first prompts, all at once, begin the transcript again
             self.ask(other)
 
     def be_alone(self) -> None:
@@ -325,7 +325,7 @@ class Member:
         self.count.add(tried=1)
 
     def load(self, session: str, *, may_be_gone: bool = False) -> None:
-        """All that had been said before is told."""
+        """A load replays everything from before."""
         with self._crowd.lock:
             began, said = time.monotonic(), list(self._crowd.prompts.get(session, []))
         since = self._editor.mark()
@@ -340,7 +340,7 @@ class Member:
             assert one.ended > began or told.get(one.turn.asked) == live, f"{one.turn.asked} is not told as it was"
 
     def list_all(self) -> list[str]:
-        """Page by page."""
+        """List all pages."""
         began = time.monotonic()
         gone, found, page = self._crowd.gone(began), list[str](), dict[str, Any](nextCursor=None)
         while "nextCursor" in page:
@@ -352,7 +352,7 @@ class Member:
         return found
 
     def list_here(self) -> None:
-        """Of this project: one page."""
+        """List this project: one page."""
         began = time.monotonic()
         gone = self._crowd.gone(began)
         page = self._request("session/list", cwd=str(self._editor.project))
@@ -369,18 +369,18 @@ class Member:
         return self._editor.request(method, params, ENDS_SECONDS)
 
     def _give_up(self, session: str) -> None:
-        """Delete it, or have it deleted from the command line."""
+        """Delete it, or have the command line delete it."""
         self._mine.remove(session)
         if self._chance.random() < 0.5:
             self.delete(session)
         else:
             with self._crowd.lock:
-                self._crowd.deletes[session] = []  # from now on it may be gone
+                self._crowd.deletes[session] = []  # it may be gone from now on
                 self._crowd.given_up.append(session)
 
 
 def same_new_ids(scale: Scale) -> Outcome:
-    """Agents that count their sessions, all at once: each session has a file of its own, and all of its own words."""
+    """Agents with counted ids, all at once: each session has its own file, with all of its own text."""
     proxies, rounds = scale.of(16, 3), scale.of(40, 6)
     count = Count(f"{proxies} agents give one id to new sessions", "updates")
     script = {"sessionIds": "counting", "turns": [[{"flood": {"count": 20, "text": "{prompt} {i}. "}}]]}
@@ -429,7 +429,7 @@ def started(scale: Scale, script: str, *agent: str, memory: str = "memory") -> E
 
 
 def still_there(editor: Editor) -> int:
-    """End an editor; 1 where something that it started stays."""
+    """End an editor. 1 if one of its processes stays."""
     editor.close_stdin()
     return int(not editor.all_ended(ENDS_SECONDS))
 
@@ -439,7 +439,7 @@ def said_by(turn: Turn) -> Iterable[str]:
 
 
 def words(loaded: Loaded) -> dict[str, list[int]]:
-    """The numbers that were told of each turn, in their order."""
+    """The numbers in the updates of each turn, in order."""
     told: dict[str, list[int]] = {}
     for what, number in WORDS.findall("".join(texts(loaded.updates))):
         told.setdefault(what, []).append(int(number))

@@ -1,7 +1,7 @@
 """Secrets of every form in every kind of entry, whole and cut into chunks.
 
-They are written down by a recorder, with redaction and without; what is left is for ``sessions redact``. A secret of
-which anything is still there counts as lost, and so does any other byte that has changed.
+A recorder writes them with and without redaction; ``sessions redact`` masks the rest. A secret counts as lost if any
+part of it remains, and so does any other changed byte.
 """
 
 import json
@@ -24,10 +24,10 @@ from torture.planted import RULES, planted
 
 SESSION = "s"
 HERE = "\ue000"
-"""Stands in a message where its secret will."""
+"""The placeholder for a message's secret."""
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
 _FIXED = len(f'{{"at":"{AT}","run":"{RUN}')
-"""Bytes of a line that differ from run to run."""
+"""Bytes of a line that differ between runs."""
 _MASK = re.compile(rb"(?:\[redacted(?: private key)?\])?\**")
 
 Spell = Callable[[str, random.Random], str]
@@ -35,7 +35,7 @@ Spell = Callable[[str, random.Random], str]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One entry: how it is given to the recorder, its line, and where in that the secret lies."""
+    """An entry: the recorder's input, its line, and the secret's place in the line."""
 
     effect: Recording
     line: bytes
@@ -44,7 +44,7 @@ class Written:
 
 
 Trial = list[Written]
-"""The entries over which one secret is spread."""
+"""The entries across which one secret is split."""
 
 
 def run(scale: Scale) -> Iterator[Outcome]:
@@ -73,7 +73,7 @@ def _tried(scale: Scale, fault: str, trials: list[Trial], *, live: bool, later: 
 
 
 def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path:
-    """The transcript of all of them."""
+    """The transcript of all entries."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
     recorder.add(Identify("agent", None))
@@ -89,7 +89,7 @@ def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path
 
 
 def _checked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
-    """How many secrets are masked to their last byte, and what has changed beside them."""
+    """The number of fully masked secrets, and the other changes."""
     masked, trouble = 0, []
     with path.open("rb") as file:
         file.readline()
@@ -109,7 +109,7 @@ def _checked(path: Path, trials: list[Trial]) -> tuple[int, list[str]]:
     return masked, trouble
 
 
-# --- how a text may be spelled in JSON
+# --- spellings of a text in JSON
 
 
 def _plain(text: str, chance: random.Random) -> str:
@@ -135,7 +135,7 @@ def _slashes(text: str, chance: random.Random) -> str:
 SPELLINGS: tuple[Spell, ...] = (_plain, _ascii, _every, _some, _slashes)
 
 
-# --- where a text may stand
+# --- places of a text
 
 
 def _update(kind: str, **fields: Any) -> dict[str, Any]:
@@ -171,7 +171,7 @@ PLACES: tuple[tuple[Peer, dict[str, Any]], ...] = (
 
 
 def _whole(scale: Scale) -> Iterator[Trial]:
-    """Every form in every place in every spelling; where the message is kept as a string; and in notes."""
+    """Every form in every place in every spelling; also in messages kept as a string, and in notes."""
     number = 0
     for turn in range(scale.of(5, 1)):
         for rule in RULES:
@@ -188,7 +188,7 @@ def _whole(scale: Scale) -> Iterator[Trial]:
 
 
 def _message(value: dict[str, Any], rule: str, spell: Spell, chance: random.Random) -> tuple[bytes, bytes, bytes]:
-    """The line's bytes before, of and behind the secret."""
+    """The line's bytes before, in and after the secret."""
     one = planted(rule, chance)
     before, after = json.dumps(value, ensure_ascii=False).split(HERE)
     return (
@@ -227,7 +227,7 @@ def _note(rule: str, chance: random.Random) -> Written:
     return Written(KeepNote(SESSION, note), line, start, start + len(secret))
 
 
-# --- cut into chunks
+# --- split into chunks
 
 
 def _cut(scale: Scale) -> Iterator[Trial]:
@@ -246,7 +246,7 @@ def _cut(scale: Scale) -> Iterator[Trial]:
                 parts = (text[first : inside[0]], text[inside[0] : inside[1]], text[inside[1] : last])
                 trial.append(_chunk(kind, message, [spell(part, chance).encode() for part in parts]))
                 trial += _between(chance)
-            # With it, a message without an id has ended.
+            # It ends a message without an id.
             prompt = {"id": 1, "method": acp.PROMPT, "params": {"sessionId": SESSION, "prompt": []}}
             yield [*trial, _written(Peer.CLIENT, json.dumps(prompt).encode(), b"", b"")]
 
@@ -259,7 +259,7 @@ def _chunk(kind: str, message: str | None, parts: list[bytes]) -> Written:
 
 
 def _between(chance: random.Random) -> Trial:
-    """Now and then something else is said between two chunks."""
+    """Sometimes, another update comes between two chunks."""
     if chance.random() < 0.8:
         return []
     others = (_update("usage_update", used=1), _tool(status="in_progress"), _update(acp.SESSION_INFO, title="x"))

@@ -1,7 +1,7 @@
 """Real launchers, ended in every way.
 
-An agent that hears the end of its input gets an endless grace: it has to end by that alone. One that is deaf (it
-ignores that, and SIGTERM) gets a short one. What has detached itself has to live on; then the case ends it.
+An agent that ends with its input gets an endless grace. A deaf one, which ignores the end of its input and SIGTERM,
+gets a short one. A detached process must stay alive; then the case ends it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from torture.outcome import Outcome, Scale
 from torture.processes import SECONDS, are_gone, end, environment, heard_signals, is_gone, marked, runs
 
 AT_ONCE = 6
-"""Trials at once: they mostly wait."""
+"""Simultaneous trials: they mostly wait."""
 ENDLESS_GRACE, SHORT_GRACE = "600", "0.3"
 STATUS = 17
 EXITS = {"methods": {"_exit": {"before": [{"exit": STATUS}]}}}
@@ -35,14 +35,14 @@ proxy.stdout.readline()
 print(proxy.pid, flush=True)
 sys.stdin.read()
 """
-"""An editor that can be killed: it says one line to its proxy, and tells the proxy's number when that is answered."""
+"""An editor that can be killed: it sends one line to its proxy, and prints the proxy's pid when that is answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
     name: str
     number: int | None = None
-    """The signal that the proxy gets."""
+    """The signal to the proxy."""
 
 
 EOF, EDITOR_KILLED, AGENT_EXITS = Ending("EOF"), Ending("the editor SIGKILLed"), Ending("the agent exits")
@@ -59,12 +59,12 @@ SHORT = [
     ("an agent whose dev server detached itself", SIGNALS[2]),
     ("a shell that waits, a deaf agent", PROXY_KILLED),
 ]
-"""The most telling ones."""
+"""The most significant ones."""
 
 
 @dataclass
 class Trial:
-    """One launcher, ended in one way, and what was seen."""
+    """One launcher, ended in one way, and the result."""
 
     launcher: Launcher
     ending: Ending
@@ -76,7 +76,7 @@ class Trial:
 
     @property
     def is_beyond_us(self) -> bool:
-        """Where nobody is left who could end a deaf agent."""
+        """Whether nobody is left who could end a deaf agent."""
         has_death_signal = sys.platform == "linux" and not self.launcher.words
         return self.launcher.deaf and (self.launcher.forks or (self.ending == PROXY_KILLED and not has_death_signal))
 
@@ -97,7 +97,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 def planned(launchers: Sequence[Launcher], scale: Scale) -> list[Trial]:
     pairs = [(launcher, ending) for launcher in launchers for ending in ENDINGS]
-    # A wrapper that is gone ends the proxy, whatever else is done.
+    # A wrapper that is gone ends the proxy in any case.
     pairs = [(launcher, ending) for launcher, ending in pairs if not (launcher.forks and ending == AGENT_EXITS)]
     if scale.short:
         pairs = [(launcher, ending) for launcher, ending in pairs if (launcher.name, ending) in SHORT]
@@ -115,7 +115,7 @@ def outcome(name: str, trials: list[Trial]) -> Outcome:
 
 
 def beyond_us(trials: list[Trial], missing: set[str]) -> Outcome:
-    """Shown as it is: the agent lives on, and the case ends it."""
+    """The outcome: the agent stays alive, and the case ends it."""
     living = sum(trial.lives_on for trial in trials)
     trouble = [text for trial in trials for text in trial.trouble]
     also = f"{living} lived on"
@@ -142,7 +142,7 @@ def attempt(trial: Trial, mark: str) -> None:
     before = [sys.executable, "-S", "-E", "-c", EDITOR] if killed else []
     with contextlib.ExitStack() as opened:
         editor = opened.enter_context(Client([*before, *command(trial)], env=variables, cwd=trial.home))
-        opened.callback(lambda: end(mark))  # first of all: what lives on holds the editor's streams
+        opened.callback(lambda: end(mark))  # first: survivors hold the editor's streams
         proxy = psutil.Process(begun(editor, trial))
         detached = [psutil.Process(int(pidfile.read_text()))] if trial.launcher.detaches else []
         ours = [psutil.Process(editor.pid), proxy, *detached]
@@ -165,7 +165,7 @@ def command(trial: Trial) -> list[str]:
 
 
 def begun(editor: Client, trial: Trial) -> int:
-    """The agent has answered, or its wrapper has ended the proxy before; the proxy's number."""
+    """Wait until the agent has answered, or its wrapper has ended the proxy. The proxy's pid."""
     hello = {"protocolVersion": 1, "clientCapabilities": {}}
     if trial.ending == EDITOR_KILLED:
         editor.start_request("initialize", hello)
@@ -189,14 +189,14 @@ def bring_about(ending: Ending, editor: Client) -> None:
 
 
 def look_at(trial: Trial, tree: list[psutil.Process], mark: str, detached: list[psutil.Process]) -> None:
-    """The proxy has ended: nothing runs but what detached itself, which does."""
+    """The proxy has ended: only the detached process still runs."""
     trial.looked_at = len(tree) + len(detached)
     there = [process for process in marked(mark) if process not in detached]
     if trial.is_beyond_us:
         trial.lives_on = any(runs(process) for process in there)
         return
     if trial.launcher.forks or trial.ending == PROXY_KILLED:
-        are_gone(there)  # they hear of it; nobody waits for them
+        are_gone(there)  # they hear of it, and nobody waits for them
     left = [process for process in there if runs(process)]
     trial.left = len(left)
     trial.trouble += [f"is left: {process}" for process in left]
@@ -204,7 +204,7 @@ def look_at(trial: Trial, tree: list[psutil.Process], mark: str, detached: list[
 
 
 def statuses(launcher: Launcher, ending: Ending) -> set[int]:
-    """What the proxy may exit with: the status of the agent's command, 128+n for a signal."""
+    """The allowed exit statuses of the proxy: that of the agent's command, or 128+n for a signal."""
     term, kill = 128 + signal.SIGTERM, 128 + signal.SIGKILL
     if ending == PROXY_KILLED:
         return {-signal.SIGKILL}
@@ -216,5 +216,5 @@ def statuses(launcher: Launcher, ending: Ending) -> set[int]:
         return {0} if not launcher.deaf else {term} if launcher.words else {kill}
     passed_on = 128 + ending.number
     if not launcher.deaf:
-        return {0, passed_on}  # whichever it hears first
+        return {0, passed_on}  # whichever comes first
     return {passed_on, term, kill} if launcher.words else {kill} if ending.number == signal.SIGTERM else {passed_on}

@@ -1,12 +1,12 @@
 """A long conversation: `make torture CASE=soak MINUTES=60` for an hour.
 
-2,000 updates a second over four sessions at once, and in between new sessions, forks, loads (also of a session whose
-turn is under way), cancels of turns and of loads, lists, deletes, closes and errors, by chance. Each update's text is a
-number, so that whatever is lost, doubled or out of order is seen at once: on the wire, in each replay, and in each
-transcript before its session is deleted. Deletes keep the store's size bounded.
+2,000 updates a second over four sessions at once, and at random: new sessions, forks, loads (also during a turn),
+cancels of turns and of loads, lists, deletes, closes and errors. The text of each update is a number, so that anything
+lost, repeated or out of order is noticed at once: on the wire, in each replay, and in each transcript before its
+session is deleted. Deletes bound the size of the store.
 
-Twice, when the warm-up is over and at the end, everything is brought to rest: all turns are ended and all sessions
-deleted. Then the proxy must have exactly as many threads and open files as the first time.
+Twice, after the warm-up and at the end, everything comes to rest: all turns end and all sessions are deleted. Then the
+proxy must have exactly as many threads and open files as the first time.
 """
 
 import contextlib
@@ -32,11 +32,11 @@ from torture.sampling import Sample, judged
 
 AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "pacing.py"
 PACE = 2000
-LIVE = 4  # turns at once
-SESSIONS = 12  # kept at most; above that one is deleted
-PATIENCE = 60.0  # seconds for any answer: more than a busy machine needs
+LIVE = 4  # simultaneous turns
+SESSIONS = 12  # kept at most; then one is deleted
+PATIENCE = 60.0  # seconds for any answer: enough for a busy machine
 OPEN_FILES, EXTRA_THREADS = SESSIONS + LIVE + 8, LIVE + 4
-"""What a busy moment may have beyond a quiet one: a file per session, a thread and a file per load, the index's."""
+"""What a busy moment may add to a quiet one: a file per session, a thread and a file per load, those of the index."""
 
 _UPDATE = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"]*)","update":'
@@ -72,7 +72,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
 
 @dataclass(slots=True)
 class Load:
-    """A load under way: where the session stood when the replay began, once it has."""
+    """A load in progress: the session's position when the replay began, once it has begun."""
 
     answered: Future[Answer] = field(default_factory=Future)
     before: int | None = None
@@ -80,7 +80,7 @@ class Load:
 
 @dataclass(slots=True)
 class Session:
-    """``next`` is the number of the update that must come next."""
+    """``next`` is the number of the next update."""
 
     id: str
     next: int = 0
@@ -94,7 +94,7 @@ class Session:
 
 
 class Soak:
-    """An editor that remembers little, in front of a proxy that has to do the same."""
+    """An editor that keeps little in memory, as the proxy must."""
 
     def __init__(self, scale: Scale) -> None:
         self.samples: list[Sample] = []
@@ -132,7 +132,7 @@ class Soak:
             if stream is not None:
                 stream.close()
 
-    # --- the course of it
+    # --- the course
 
     def talks(self, seconds: float) -> None:
         began = time.monotonic()
@@ -149,7 +149,7 @@ class Soak:
         self.talked += time.monotonic() - began
 
     def comes_to_rest(self) -> Sample:
-        """All turns ended, all sessions deleted, and the figures no longer on the move."""
+        """End all turns, delete all sessions, and wait until the figures are stable."""
         for session in self._sessions.values():
             if session.turn is not None:
                 self._notify("session/cancel", {"sessionId": session.id})
@@ -166,7 +166,7 @@ class Soak:
         return found
 
     def ends(self) -> None:
-        """Nothing of the store is left but what was asked for, and no process."""
+        """End the proxy; no deleted transcript and no process may be left."""
         tree = self._proxy.children(recursive=True)
         if left := [path.name for path in self._store.glob("transcripts/*/*.jsonl") if path.name != "state.jsonl"]:
             self._say(f"transcripts left behind by deletes: {left}")
@@ -189,7 +189,7 @@ class Soak:
             self._delete(idle)
 
     def _settle(self) -> None:
-        """Take note of turns and loads that have been answered."""
+        """Note answered turns and loads."""
         for session in self._sessions.values():
             if session.turn is not None and session.turn.done():
                 session.turn = None
@@ -204,7 +204,7 @@ class Soak:
             params = {"sessionId": session.id, "prompt": [{"type": "text", "text": str(size)}]}
             session.turn = self._send("session/prompt", params, partial(self._turn_ended, session))
 
-    # --- the doings
+    # --- the actions
 
     def _new(self) -> Session:
         answer = self._ask("session/new", {"cwd": str(self._project), "mcpServers": []})
@@ -257,7 +257,7 @@ class Soak:
             self._delete(session)
 
     def _delete(self, session: Session) -> None:
-        """Its transcript must have all of it, to the last update."""
+        """Its transcript must be complete up to the last update."""
         paths = list(self._store.glob(f"transcripts/*/{file_name(session.id)}.jsonl"))
         kept = [int(number) for path in paths for number in _KEPT.findall(path.read_bytes())]
         if kept != list(range(session.next)):
@@ -269,7 +269,7 @@ class Soak:
         session.load = load = Load()
         self._send("session/load", self._place(session), partial(self._load_ended, session, load))
 
-    # --- by the reader's thread
+    # --- on the reader's thread
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -345,7 +345,7 @@ class Soak:
             result = {"outcome": {"outcome": "selected", "optionId": params["options"][0]["optionId"]}}
         self._write({"id": id, "result": result})
 
-    # --- small things
+    # --- helpers
 
     def _idle(self) -> Session | None:
         return self._some(lambda one: one.is_idle)
@@ -382,7 +382,7 @@ class Soak:
         return future.result(PATIENCE)
 
     def _send(self, method: str, params: Any, then: Callable[[Answer], None] | None = None) -> Future[Answer]:
-        """``then`` is called by the reader, before anything behind the answer is looked at."""
+        """The reader calls ``then`` before it reads anything after the answer."""
         answered: Future[Answer] = Future()
         self._ids += 1
         self._pending[self._ids] = answered, then

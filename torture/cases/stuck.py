@@ -1,7 +1,7 @@
 """An agent that is stuck.
 
-Each trial ends as an editor ends it, by closing its side or by SIGTERM, with an agent that hears that and with one that
-hears neither. An agent is given a short grace; every wait here is many times longer than the end takes.
+The editor ends each trial by closing its side or by SIGTERM, with an agent that reacts to that and with one that
+ignores both. The grace is short; every wait here is many times longer than the end takes.
 """
 
 import os
@@ -28,14 +28,14 @@ GRACE = "0.3"
 MEGABYTE = 1_000_000
 INVALID_PARAMS = -32602
 UNREAD_SECONDS = 0.5
-"""A pipe that takes nothing for so long is full."""
+"""A pipe that accepts nothing for so long is full."""
 MOST_UNREAD = 10 * MEGABYTE
 HANG: dict[str, Any] = {"hang": True}
 LONG_HALF = (
     '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"{session}","update":{'
     '"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"' + "x" * 2 * MEGABYTE
 )
-"""So much of a line is not held until its end."""
+"""A line of this size is passed on before its end."""
 HALF, WHOLE = '{"jsonrpc":"2.0","method":"_ha', '{"jsonrpc":"2.0","method":"_whole"}'
 DEAF = ("--ignore-eof", "--ignore-sigterm")
 
@@ -70,11 +70,11 @@ class Trial:
     looked_at: int = 0
     left: int = 0
     took: float = 0.0
-    """The end, in seconds."""
+    """Seconds that the end took."""
     opened: ExitStack = field(default_factory=ExitStack)
     trouble: list[str] = field(default_factory=list)
     unanswered: list[int] = field(default_factory=list)
-    """Requests that only the agent's end answers."""
+    """Requests that are answered only when the agent ends."""
 
     @property
     def mark(self) -> str:
@@ -96,13 +96,13 @@ class Trial:
             self.trouble.append(what)
 
     def see_others_flow(self, editor: Editor) -> None:
-        """Another session is opened, and has a turn."""
+        """Another session can be opened and have a turn."""
         session = editor.new_session()
         editor.prompt(session, "meanwhile")
         self.see("another session's turn is not told", bool(texts(editor.updates(session))))
 
     def end(self, editor: Editor) -> None:
-        """Ends, in time, with every open request answered and nobody left."""
+        """Everything ends in time, every open request is answered, and no process is left."""
         if self.ending is None:
             editor.close_stdin()
         else:
@@ -167,7 +167,7 @@ def prompt(trial: Trial) -> Editor:
 
 
 def floods_stderr(trial: Trial) -> Editor:
-    """The flood is a child's, so that the agent has words left for us."""
+    """A child writes the flood, so that the agent can still answer."""
     size = trial.scale.of(full=300, short=30) * MEGABYTE
     flood = f'yes {"x" * 1000} | head -c {size} >&2 & exec "$@"'
     editor = trial.start(["sh", "-c", flood, "sh", *trial.agent()])
@@ -202,7 +202,7 @@ def half_a_line(trial: Trial, last: str) -> Editor:
 
 
 def half_a_long_message(trial: Trial) -> Editor:
-    """Nothing else can go to the editor; the editor is heard all the same."""
+    """Nothing else can reach the editor, but the editor's messages still pass."""
     editor = trial.start(
         trial.agent({"turns": [[say("so far"), {"raw": LONG_HALF}, {"wait_cancel": True}, {"exit": 1}]]})
     )
@@ -216,7 +216,7 @@ def half_a_long_message(trial: Trial) -> Editor:
 
 
 def ask_until_it_is_stuck(editor: Editor) -> int:
-    """A request that we refuse, and whose answer stands behind the half message."""
+    """A request that we refuse, and whose answer waits behind the half message."""
     while True:
         refused = editor.start_request("session/list", {"cwd": "nowhere"})
         try:
@@ -234,7 +234,7 @@ def a_message_without_its_newline(trial: Trial) -> Editor:
 
 
 def never_reads(trial: Trial) -> Editor:
-    """What the agent says still comes; the editor writes until nobody reads."""
+    """The agent's messages still arrive; the editor writes until nothing more is taken."""
     editor = trial.start([sys.executable, "-c", NEVER_READS, *(DEAF if trial.deaf else ())])
     editor.initialize()
     assert editor.process.stdin is not None
@@ -247,7 +247,7 @@ def never_reads(trial: Trial) -> Editor:
 
 
 def stopped(trial: Trial) -> Editor:
-    """Stopped for a while, which loses nothing; and then for good."""
+    """Stopped for a while, which loses nothing; then stopped permanently."""
     editor = trial.start(trial.agent())
     session = editor.open()
     editor.prompt(session, "hello")
@@ -264,12 +264,12 @@ def stopped(trial: Trial) -> Editor:
 
 
 def what_was_last(trial: Trial, editor: Editor) -> None:
-    """What the agent wrote last, without a newline, is where it belongs."""
+    """The agent's last line without a newline is in its place."""
     last = [line.raw for line in editor.lines if line.raw.strip() == WHOLE.encode()]
     if trial.kind is a_message_without_its_newline:
         trial.see("a whole message without its newline is not delivered", last == [WHOLE.encode() + b"\n"])
     elif trial.kind is half_a_message:
-        editor.close()  # then all of stderr has been read
+        editor.close()  # by then all of stderr was read
         trial.see(f"half a message is not on stderr, but {editor.stderr()!r}", HALF in editor.stderr())
 
 
@@ -323,7 +323,7 @@ def tried(trial: Trial) -> None:
                 trial.end(editor)
                 what_was_last(trial, editor)
             finally:
-                end(trial.mark)  # what lives on holds the editor's streams
+                end(trial.mark)  # survivors hold the editor's streams
     except Exception as problem:  # noqa: BLE001 - it is told, and the other trials go on
         trial.trouble.append(f"{type(problem).__name__}: {problem}")
     finally:
