@@ -16,7 +16,7 @@ def proxied(tmp_path: Path) -> Iterator[Proxied]:
 
 @pytest.fixture(scope="session")
 def need_agent() -> Callable[[str], None]:
-    """Skips the test where a real agent is not installed."""
+    """Skip the test if a real agent is not installed."""
     there = real_agents.installed()
 
     def need(name: str) -> None:
@@ -28,7 +28,7 @@ def need_agent() -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def stand_in_model() -> Iterator[int]:
-    """The port of a stand-in for the real agents' model."""
+    """The port of a stand-in model for the real agents."""
     if not (real_agents.AGENTS / "launch").exists():
         pytest.skip(f"no real agents: {real_agents.AGENTS} is not there")
     with real_agents.stand_in_model() as port:

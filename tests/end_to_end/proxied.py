@@ -1,4 +1,4 @@
-"""Real processes, as in an editor: the proxy in front of the scripted agent, over one store, one memory, one project.
+"""Real processes: the proxy between a client and the scripted agent, with one store, one memory and one project.
 
     with proxied.editor("conversation") as editor:      # a script of fixtures/agents/, or one written in place
         session = editor.open()
@@ -27,7 +27,7 @@ SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
 AGENT = (sys.executable, "-m", "tests.scripted.agent")
 
-# Root may write anywhere, whatever the modes say: without these capabilities it may not.
+# Root ignores the modes of files; without these capabilities it does not.
 _WITHOUT_PRIVILEGE = """
 import ctypes, os, sys
 PR_CAPBSET_DROP, DAC_OVERRIDE, DAC_READ_SEARCH = 24, 1, 2
@@ -36,13 +36,13 @@ for capability in (DAC_OVERRIDE, DAC_READ_SEARCH):
 os.execv(sys.argv[1], sys.argv[1:])
 """
 UNPRIVILEGED = (sys.executable, "-c", _WITHOUT_PRIVILEGE)
-"""In front of a command that has to obey the modes of files, also where the tests run as root."""
+"""Words before a command, so that it must obey file modes even if the tests run as root."""
 
 _READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
 
 
 def without_writing(place: Path) -> tuple[str, ...]:
-    """In front of a command for which this directory is a read-only file system; the test is skipped without such."""
+    """Words before a command, so that this directory is a read-only file system; skips the test if it cannot be."""
     words = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _READ_ONLY, str(place))
     if shutil.which(words[0]) is None or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("needs a system on which everybody may mount, for oneself")
@@ -60,7 +60,7 @@ Updates = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Loaded:
-    """What came of one load: before its answer, and the answer."""
+    """The lines that a load brought before its answer, and the answer."""
 
     told: list[Line]
     answer: dict[str, Any]
@@ -71,7 +71,7 @@ class Loaded:
 
 
 class Editor(Client):
-    """A client with an editor's words; sessions are opened in the project's directory."""
+    """A client whose sessions are opened in the project's directory."""
 
     project: Path
 
@@ -82,7 +82,7 @@ class Editor(Client):
         )
 
     def open(self, **params: Any) -> str:
-        """Initialize, and a new session: its id."""
+        """Initialize, open a session, and return its id."""
         self.initialize()
         return self.new_session(**params)
 
@@ -95,7 +95,7 @@ class Editor(Client):
         return self.start_request("session/prompt", prompt(session, text))
 
     def prompt(self, session: str, text: str) -> Updates:
-        """The session's updates between the prompt and its answer, which must be the end of a turn."""
+        """The session's updates between the prompt and its answer, which must be `end_turn`."""
         since, number = self.mark(), self.start_prompt(session, text)
         assert self.result_of(number)["stopReason"] == "end_turn"
         return self.updates(session, since, self.position_of_answer(number))
@@ -104,12 +104,12 @@ class Editor(Client):
         return self.start_request("session/load", self.place(session) | params)
 
     def load(self, session: str, **params: Any) -> Loaded:
-        """Load a session, and wait for the answer, whatever it is."""
+        """Load a session, and wait for the answer, a result or an error."""
         since = self.mark()
         return self.loaded(session, self.start_load(session, **params), since)
 
     def loaded(self, session: str, number: int, since: int, timeout: float = TIMEOUT) -> Loaded:
-        """What a load that was started brought."""
+        """The outcome of a load that was started."""
         answer = self.answer_of(number, timeout)
         return Loaded(self.update_lines(session, since, self.position_of_answer(number)), answer)
 
@@ -119,25 +119,25 @@ class Editor(Client):
         return listed
 
     def answers_to(self, request_id: Any) -> list[dict[str, Any]]:
-        """Every answer that came to a request of ours: one, if all is well."""
+        """Every answer to a request; there should be one."""
         return [one for one in self.messages() if one.get("id") == request_id and "method" not in one]
 
     def place(self, session: str) -> dict[str, Any]:
-        """The parameters of a load or a resume."""
+        """The params of a load or resume."""
         return {"sessionId": session, "cwd": str(self.project), "mcpServers": []}
 
     def update_lines(self, session: str, since: int = 0, until: int | None = None) -> list[Line]:
-        """The lines with updates of a session, from `since` to before `until`."""
+        """The lines with updates of a session, from `since` up to `until`."""
         return [line for line in self.lines[since:until] if is_update_of(line.message, session)]
 
     def end(self) -> int:
-        """Close the proxy's input, as an editor does that ends, and wait; its status."""
+        """Close the proxy's input like an editor that ends, and wait for the exit status."""
         self.close_stdin()
         return self.wait()
 
 
 class Permission:
-    """Answers what the agent asks for, once it is granted: until then the turn is under way."""
+    """Answers the agent's requests once they are granted; until then the turn stays open."""
 
     def __init__(self) -> None:
         self._granted = threading.Event()
@@ -152,7 +152,7 @@ class Permission:
 
 
 class Proxied:
-    """Where the processes of one test live; two editors may be open at once."""
+    """The processes and directories of one test; several editors may be open at once."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -171,20 +171,20 @@ class Proxied:
         agent: Sequence[str] = (),
         **client: Any,
     ) -> Editor:
-        """Start the proxy and the agent. `options` are the proxy's, `agent` the agent's, `client` the client's."""
+        """Start the proxy and the agent. `options` go to the proxy, `agent` to the agent, `client` to the client."""
         editor = Editor(self.command(script, options=options, agent=agent), **client)
         editor.project = self.project
         self._editors.append(editor)
         return editor
 
     def started(self, script: str | Mapping[str, Any] | None = None, **options: Any) -> Editor:
-        """An editor that has initialized."""
+        """An editor after `initialize`."""
         editor = self.editor(script, **options)
         editor.initialize()
         return editor
 
     def recorded(self, *prompts: str, script: str | Mapping[str, Any] = "conversation") -> str:
-        """A session that was recorded by a proxy that has ended since."""
+        """Record a session with a proxy that then ends. The session's id."""
         with self.editor(script) as editor:
             session = editor.open()
             for text in prompts:
@@ -199,7 +199,7 @@ class Proxied:
         options: Sequence[str] = (),
         agent: Sequence[str] = (),
     ) -> list[str]:
-        """What an editor has in its settings."""
+        """The command in an editor's settings."""
         return [*PROXY, "run", "--store", str(self.store), *options, "--", *self.bare_agent(script, agent)]
 
     def bare_agent(self, script: str | Mapping[str, Any] | None = None, agent: Sequence[str] = ()) -> list[str]:
@@ -214,7 +214,7 @@ class Proxied:
             editor.close()
 
     def transcript(self, session: str) -> Path:
-        """The one file of a session."""
+        """The only transcript of a session."""
         [found] = [path for path in self.transcripts() if entries(path)[0].get("sessionId") == session]
         return found
 
@@ -232,7 +232,7 @@ class Proxied:
 
 
 def say(text: str) -> dict[str, Any]:
-    """A step of a script: the agent says this."""
+    """A step of a script: the agent sends this text."""
     return {"update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}
 
 
@@ -243,7 +243,7 @@ ASK: dict[str, Any] = {
         "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}],
     },
 }
-"""A step of a script: the agent asks for a permission, and waits."""
+"""A step of a script: the agent requests a permission, and waits."""
 
 
 def prompt(session: str, text: str) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def prompt(session: str, text: str) -> dict[str, Any]:
 
 
 def entries(path: Path) -> list[dict[str, Any]]:
-    """Every line of a transcript, the header first; each must be whole."""
+    """The lines of a transcript, beginning with the header. Each must be intact."""
     data = path.read_bytes()
     assert data.endswith(b"\n")
     return [json.loads(line) for line in data[:-1].split(b"\n")]
@@ -270,18 +270,18 @@ def kinds(updates: Updates) -> list[str]:
 
 
 def conversation(updates: Updates) -> Updates:
-    """Without the updates that only tell how things stand."""
+    """The updates without those that only report the state."""
     return [update for update in updates if acp.is_conversation(update["sessionUpdate"])]
 
 
 def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
-    """The text of each chunk of one kind that has one."""
+    """The texts of the chunks of one kind."""
     of_kind = (update["content"] for update in updates if update["sessionUpdate"] == kind)
     return [content["text"] for content in of_kind if content["type"] == "text"]
 
 
 def kept(turn: Updates) -> list[Told]:
-    """What a replay tells of a turn: all that was told live, but of its plans the last."""
+    """What a replay has of a turn: everything shown live, but only the last plan."""
     told = tell(turn)
     *replaced, _ = [at for at, one in enumerate(told) if one.kind == "plan"] or [-1]
     return [one for at, one in enumerate(told) if at not in replaced]

@@ -1,4 +1,4 @@
-"""Agents that are started through one word see no session of each other; an upgraded one sees its own."""
+"""Agents with the same launcher do not share sessions, and an upgraded agent keeps its own."""
 
 import sys
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from tests.end_to_end.proxied import PROXY, Editor, Proxied
 
 
 def editor(proxied: Proxied, *command: str, agent: Sequence[str]) -> Editor:
-    """An editor whose agent is started through this."""
+    """An editor whose agent is started by this command."""
     words = [*PROXY, "run", "--store", str(proxied.store), "--", *command, *proxied.bare_agent(agent=agent)]
     editor = Editor(words)
     editor.project = proxied.project
     return editor
 
 
-def test_an_agent_sees_no_session_of_another_that_was_started_through_the_same_word(proxied: Proxied) -> None:
+def test_two_agents_of_one_launcher_do_not_share_sessions(proxied: Proxied) -> None:
     launch = proxied.base / "launch.py"
     launch.write_text("import subprocess, sys\nsys.exit(subprocess.run(sys.argv[2:]).returncode)\n")
     through = (sys.executable, str(launch))
@@ -32,7 +32,7 @@ def test_an_agent_sees_no_session_of_another_that_was_started_through_the_same_w
         assert [row["sessionId"] for row in first.sessions()] == [session]
 
 
-def test_an_agent_that_begins_to_tell_its_name_has_its_sessions(proxied: Proxied) -> None:
+def test_an_agent_that_starts_to_send_its_name_keeps_its_sessions(proxied: Proxied) -> None:
     with editor(proxied, agent=("--no-info", "--capabilities", "none")) as before:
         session = before.open()
         before.prompt(session, "hello")

@@ -1,4 +1,4 @@
-"""A peer that stops reading stops the other from being read; memory stays where it is, and nothing is lost."""
+"""If a peer stops reading, the proxy stops reading the other one: memory stays bounded, and nothing is lost."""
 
 import hashlib
 import json
@@ -22,19 +22,19 @@ AGENT = Path(__file__).parents[2] / "fixtures" / "programs" / "flooding.py"
 SECONDS = 30.0
 MEGABYTE = 1_000_000
 GROWTH = 2 * MEGABYTE
-"""What may be needed for a peer that does not read, whatever is waiting for it."""
+"""Memory that a peer that does not read may cost, however much waits for it."""
 IN_THE_PIPES = 2 * MORE_THAN_A_PIPE_HOLDS
-"""More than the two pipes on the way hold, and what is under way between them."""
+"""More than the two pipes on the way and the reads in progress hold."""
 STEADY = MEGABYTE // 8
 MOST_TURNS = 500
 READ_SIZE = 1024 * 1024
 TICK = json.dumps({"jsonrpc": "2.0", "method": "_tick", "params": {"text": "x" * 1000}}).encode() + b"\n"
 TICKS = 200
-"""With so many of them, what goes to the agent is more than the pipes hold."""
+"""So many make the input of the agent exceed the pipes."""
 
 
 class Flooded:
-    """The proxy in front of an agent that floods. What comes is read only when the test says so."""
+    """The proxy in front of an agent that floods. Its output is read only on request."""
 
     def __init__(self, store: Path) -> None:
         # With a list of ours, a title would come between the updates of the first turn and its answer.
@@ -48,7 +48,7 @@ class Flooded:
         self._rest = b""
         self._turn = 1
         self.ticks = 0
-        """Sent so far."""
+        """The ticks sent so far."""
         self._changed = threading.Condition()
         self._heard = self._written = 0
         self._listener = threading.Thread(target=self._listen_to_stderr, daemon=True)
@@ -64,7 +64,7 @@ class Flooded:
             view = view[os.write(self.stdin, view[: select.PIPE_BUF]) :]
 
     def begin(self) -> None:
-        """Open a session, and take turns until all that is ever loaded is in memory."""
+        """Open a session, and prompt it until every module is loaded."""
         self.send(0, "initialize", {"protocolVersion": 1})
         self.send(1, "session/new", {"cwd": "/", "mcpServers": []})
         self._read_line()
@@ -82,13 +82,13 @@ class Flooded:
         self.send(self._turn, "session/prompt", prompt("flood", f"deaf {size}" if deaf else str(size)))
 
     def exchange_ticks(self) -> int:
-        """More of them than the pipes hold, until the agent has heard all; the bytes that it had written by then."""
+        """Send more ticks than the pipes hold until the agent has read them. The bytes it had written by then."""
         self.write(TICK * TICKS)
         self.ticks += TICKS
         return self.wait_until_heard()
 
     def write_until_nobody_reads(self, data: bytes) -> int:
-        """Write it again and again, as long as it is taken; the bytes that were."""
+        """Write the data repeatedly until nothing more is taken. The number of bytes taken."""
         written = 0
         while written < 2 * IN_THE_PIPES and select.select([], [self.stdin], [], 0.5)[1]:
             piece = data[written % len(data) :][: select.PIPE_BUF]
@@ -102,7 +102,7 @@ class Flooded:
         return line
 
     def read_turn(self) -> int:
-        """Read up to the answer of the last prompt: what comes before it must be what the agent wrote. Its size."""
+        """Read up to the answer of the last prompt, checking that everything is what the agent wrote. Its size."""
         digest, size = hashlib.sha256(), 0
         start = b'{"jsonrpc": "2.0", "id": %d,' % self._turn
         while True:
@@ -121,7 +121,7 @@ class Flooded:
         return size
 
     def wait_until_heard(self) -> int:
-        """Until the agent has heard every tick; the bytes that it had written by then."""
+        """Wait until the agent has read every tick. The bytes it had written by then."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._heard == self.ticks, SECONDS), "the agent does not hear"
             return self._written
@@ -143,8 +143,9 @@ class Flooded:
             stream.close()
 
     def _runs_its_loop(self) -> bool:
-        """The slowest import comes behind the first exchange, then an event loop, which has a pair of sockets; and the
-        index is opened when the first turn is on the disk, which may take its time."""
+        """The slowest import follows the first exchange, then the event loop, with its pair of sockets. The index is
+        opened once the first turn is on the disk, which may take time.
+        """
         return bool(psutil.Process(self.process.pid).net_connections("unix")) and self._index.exists()
 
     def _read(self) -> bytes:
@@ -173,7 +174,7 @@ def flooded(tmp_path: Path) -> Iterator[Flooded]:
         made.close()
 
 
-def test_an_editor_that_stops_reading_costs_no_memory_loses_nothing_and_is_heard_meanwhile(flooded: Flooded) -> None:
+def test_a_slow_editor_costs_no_memory_loses_nothing_and_can_still_send(flooded: Flooded) -> None:
     before = flooded.memory()
     flooded.start_turn(200 * MEGABYTE)
 
@@ -188,7 +189,7 @@ def test_an_editor_that_stops_reading_costs_no_memory_loses_nothing_and_is_heard
     assert flooded.end() == 0
 
 
-def test_an_agent_that_stops_reading_costs_no_memory_loses_nothing_and_is_heard_meanwhile(flooded: Flooded) -> None:
+def test_a_slow_agent_costs_no_memory_loses_nothing_and_can_still_send(flooded: Flooded) -> None:
     before = flooded.memory()
     flooded.start_turn(20 * MEGABYTE, deaf=True)
     waiting = flooded.write_until_nobody_reads(TICK)

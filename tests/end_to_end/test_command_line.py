@@ -1,4 +1,4 @@
-"""``run`` as an editor's settings have it: its options, its variables, and what it says to a wrong usage."""
+"""``run`` as in an editor's settings: its options, its variables, and its errors."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ def usual_environment(**more: str) -> dict[str, str]:
 
 
 def arguments_seen(*words: str) -> Any:
-    """What the agent's command was called with."""
+    """The arguments that the agent's command got."""
     with Client([*PROXY, "run", *words]) as client:
         return client.wait_for(lambda _: True).message
 
@@ -34,7 +34,7 @@ def arguments_seen(*words: str) -> Any:
         (["--no-record", "--grace", "1"], ["--grace", "2"]),
     ],
 )
-def test_everything_behind_the_first_word_that_is_no_option_is_the_agents(
+def test_words_after_the_options_belong_to_the_agents_command(
     tmp_path: Path, before: list[str], behind: list[str]
 ) -> None:
     store = ["--store", str(tmp_path / "store")]
@@ -55,7 +55,7 @@ def test_everything_behind_the_first_word_that_is_no_option_is_the_agents(
         ([], {"ACP_PROXY_NO_RECORD": "perhaps"}),
     ],
 )
-def test_a_wrong_usage_is_exit_2_and_one_line_and_no_agent(
+def test_wrong_usage_exits_with_2_and_one_line_without_starting_the_agent(
     tmp_path: Path, options: list[str], environment: dict[str, str]
 ) -> None:
     left = tmp_path / "left"
@@ -65,7 +65,7 @@ def test_a_wrong_usage_is_exit_2_and_one_line_and_no_agent(
 
 
 @pytest.mark.parametrize("words", [[], ["--"], ["--no-record"], ["--store", "x"], ["--store"], [""], ["--", "", "x"]])
-def test_a_missing_agent_is_exit_2(words: list[str]) -> None:
+def test_a_missing_agent_exits_with_2(words: list[str]) -> None:
     check_refused([*PROXY, "run", *words], {})
 
 
@@ -86,7 +86,7 @@ def started(proxied: Proxied, *options: str, **environment: str) -> Editor:
 
 
 def talked(editor: Editor) -> bytes:
-    """A short conversation; the line that answered initialize."""
+    """Hold a short conversation. The line that answered `initialize`."""
     with editor:
         session = editor.open()
         editor.prompt(session, "one")
@@ -94,7 +94,7 @@ def talked(editor: Editor) -> bytes:
         return editor.lines[0].raw
 
 
-def test_the_store_may_be_named_by_a_variable_which_an_option_overrules(proxied: Proxied) -> None:
+def test_an_option_overrides_the_variable_for_the_store(proxied: Proxied) -> None:
     talked(started(proxied, ACP_PROXY_STORE=str(proxied.store)))
     assert len(proxied.transcripts()) == 1
     talked(started(proxied, "--store", str(proxied.base / "other"), ACP_PROXY_STORE=str(proxied.store)))
@@ -102,18 +102,18 @@ def test_the_store_may_be_named_by_a_variable_which_an_option_overrules(proxied:
     assert len(list((proxied.base / "other").glob("transcripts/*/*.jsonl"))) == 1
 
 
-def test_the_agent_may_be_named_by_a_variable(proxied: Proxied) -> None:
+def test_a_variable_can_name_the_agent(proxied: Proxied) -> None:
     talked(started(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_AGENT_ID="Work account"))
     [path] = proxied.transcripts()
     assert path.parent.name.startswith("work-account-")
 
 
-def test_recording_may_be_turned_off_by_a_variable(proxied: Proxied) -> None:
+def test_a_variable_can_turn_off_recording(proxied: Proxied) -> None:
     talked(started(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_NO_RECORD="1"))
     assert not proxied.store.exists()
 
 
-def test_additions_may_be_turned_off_by_a_variable_and_the_talk_is_recorded(proxied: Proxied) -> None:
+def test_a_variable_can_turn_off_additions(proxied: Proxied) -> None:
     answered = talked(started(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_NO_SYNTHESIZE="1"))
     with Editor(proxied.bare_agent("echo")) as direct:
         direct.initialize()
@@ -122,12 +122,12 @@ def test_additions_may_be_turned_off_by_a_variable_and_the_talk_is_recorded(prox
 
 
 @pytest.mark.parametrize("fsync", ["turn", "always", "never"])
-def test_any_way_of_forcing_lines_to_the_disk_keeps_them(proxied: Proxied, fsync: str) -> None:
+def test_every_fsync_mode_records(proxied: Proxied, fsync: str) -> None:
     talked(started(proxied, ACP_PROXY_STORE=str(proxied.store), ACP_PROXY_FSYNC=fsync))
     assert len(proxied.transcripts()) == 1
 
 
-def test_without_a_store_named_it_is_the_users_data_directory_for_every_command(proxied: Proxied) -> None:
+def test_the_default_store_of_every_command_is_in_the_users_data_directory(proxied: Proxied) -> None:
     home = proxied.base / "home"
     home.mkdir()
     environment = {"HOME": str(home), "XDG_DATA_HOME": "", "LOCALAPPDATA": str(home)}
@@ -141,7 +141,7 @@ def test_without_a_store_named_it_is_the_users_data_directory_for_every_command(
     assert '"title": "one"' in b"".join(line.raw for line in listing.lines).decode()
 
 
-def test_a_home_directory_is_understood_in_the_name_of_the_store(proxied: Proxied) -> None:
+def test_a_tilde_in_the_stores_path_is_expanded(proxied: Proxied) -> None:
     talked(started(proxied, "--store", "~/kept", HOME=str(proxied.base)))
     proxied.store = proxied.base / "kept"
     assert len(proxied.transcripts()) == 1

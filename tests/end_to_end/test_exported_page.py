@@ -1,4 +1,4 @@
-"""An exported page in a real browser: how it is laid out, that it can be read, and that no transcript runs in it.
+"""An exported page in a real browser: its layout, its legibility, and that no transcript can run a script.
 
 Chromium is driven by Playwright; where there is none, the tests are skipped.
 """
@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[tuple[Open, list[str]]]:
-    """Opens pages; and whatever one of them says, asks, wants from elsewhere or runs into."""
+    """Open pages, and collect everything that a page logs, asks, requests or fails at."""
     seen: list[str] = []
     contexts: list[BrowserContext] = []
 
@@ -69,7 +69,7 @@ def watched(browser: Browser) -> Iterator[tuple[Open, list[str]]]:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled conversation, by the commands that a user has."""
+    """The bundled conversation, exported by the usual commands."""
     folder = tmp_path_factory.mktemp("exported")
     for words in (["import", str(CONVERSATION)], ["export", "last", "--output", str(folder / "page.html")]):
         result = CliRunner().invoke(app, ["sessions", *words, "--store", str(folder / "store")])
@@ -79,7 +79,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Everything in it is longer than a line."""
+    """A page on which everything is longer than a line."""
     table = f"|{'|'.join(['column'] * 30)}|\n|{'|'.join(['---'] * 30)}|\n|{'|'.join(['value'] * 30)}|"
     link = f"[{LONG}](https://example.org/{LONG}) `{LONG}`"
     turns = [
@@ -150,7 +150,7 @@ def test_nothing_is_wider_than_the_screen(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_code_and_tables_scroll_within_themselves(wide: Path, watched: tuple[Open, list[str]], width: int) -> None:
+def test_code_and_tables_scroll(wide: Path, watched: tuple[Open, list[str]], width: int) -> None:
     page = watched[0](wide, viewport={"width": width, "height": 844})
     page.evaluate(UNFOLD)
     scrolled = """() => ['.said pre', '.diff', '.wide'].map(name => {
@@ -163,7 +163,7 @@ def test_code_and_tables_scroll_within_themselves(wide: Path, watched: tuple[Ope
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", ["exported", "wide"])
-def test_every_text_stands_out_from_its_ground(
+def test_every_text_has_enough_contrast(
     request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, scheme: str
 ) -> None:
     page = watched[0](request.getfixturevalue(name), color_scheme=scheme)
@@ -173,9 +173,7 @@ def test_every_text_stands_out_from_its_ground(
     assert (int(re.findall(r"\d+", background)[0]) > 128) == (scheme == "light")
 
 
-def test_the_contents_stand_beside_the_turns_where_there_is_room(
-    exported: Path, watched: tuple[Open, list[str]]
-) -> None:
+def test_a_wide_screen_shows_the_contents_beside_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
     for width, beside in ((1280, True), (390, False)):
         page = watched[0](exported, viewport={"width": width, "height": 844})
         contents, turns = page.locator(".contents").bounding_box(), page.locator("main").bounding_box()
@@ -185,7 +183,7 @@ def test_the_contents_stand_beside_the_turns_where_there_is_room(
         assert (contents["y"] + contents["height"] <= turns["y"]) == (not beside)
 
 
-def test_everything_works_without_script(exported: Path, watched: tuple[Open, list[str]]) -> None:
+def test_the_page_works_without_javascript(exported: Path, watched: tuple[Open, list[str]]) -> None:
     page = watched[0](exported, java_script_enabled=False)
     output = page.get_by_text("59 passed")
     assert not output.is_visible()
@@ -197,7 +195,7 @@ def test_everything_works_without_script(exported: Path, watched: tuple[Open, li
     assert page.locator("img").evaluate("one => one.naturalWidth") > 0
 
 
-def test_the_contents_lead_to_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
+def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, list[str]]) -> None:
     page = watched[0](exported, java_script_enabled=False)
     links = page.locator(".contents a")
     assert links.count() == 3
@@ -212,7 +210,7 @@ def test_the_contents_lead_to_the_turns(exported: Path, watched: tuple[Open, lis
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Each of these words wherever somebody else's can stand."""
+    """A page with these texts in every place that others control."""
     turns: list[Turn] = []
     for evil in [*EVIL, "<img src=x onerror=\"document.title='ran'\">", 'https://example.org/"onclick="alert(1)']:
         turns += everywhere(evil)[1]
@@ -228,7 +226,7 @@ FOREIGN = """() => [...document.querySelectorAll('*')].filter(one =>
 ).map(one => one.outerHTML.slice(0, 100))"""
 
 
-def test_a_hostile_transcript_does_not_run(hostile: Path, watched: tuple[Open, list[str]]) -> None:
+def test_a_hostile_transcript_runs_no_script(hostile: Path, watched: tuple[Open, list[str]]) -> None:
     open_page, seen = watched
     page = open_page(hostile)
     title = page.title()
@@ -243,10 +241,10 @@ def test_a_hostile_transcript_does_not_run(hostile: Path, watched: tuple[Open, l
     assert seen == []
 
 
-def test_what_would_break_out_could_still_do_nothing(
+def test_the_pages_policy_blocks_injected_markup(
     exported: Path, tmp_path: Path, watched: tuple[Open, list[str]]
 ) -> None:
-    """The page's policy, alone: here the markup is really there, and what it calls listens."""
+    """Only the page's policy is tested: the markup is in the page, and a server listens at its addresses."""
     open_page, seen = watched
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
@@ -270,12 +268,12 @@ def test_what_would_break_out_could_still_do_nothing(
         assert page.evaluate("document.baseURI") == broken.as_uri()
         assert len([told for told in seen if "Content Security Policy" in told]) >= 10
         with page.expect_console_message(lambda message: "form-action" in message.text):
-            page.evaluate("document.querySelector('button').click()")  # what was sent is blocked, and the page is gone
+            page.evaluate("document.querySelector('button').click()")  # the form is blocked, and the page is gone
         assert _asked(listening) == b""
 
 
 def _asked(listening: socket.socket) -> bytes:
-    """What came over the connections that were made: Chromium may make one before it asks whether it may."""
+    """The bytes received; Chromium may open a connection before it checks the policy."""
     asked = b""
     with suppress(BlockingIOError):
         while True:

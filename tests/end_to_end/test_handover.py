@@ -35,7 +35,7 @@ ANSWERS: dict[str, Any] = {"turns": [[say("This is my answer.")]]}
 def recorded(
     proxied: Proxied, *prompts: str, script: Any = None, agent: Sequence[str] = NOTHING
 ) -> tuple[str, Updates]:
-    """A session of an agent that has ended since, and what the editor saw of it."""
+    """Record a session of an agent that then ends. The session's id, and the updates that the editor saw."""
     with proxied.started(script, agent=agent) as editor:
         session = editor.new_session()
         seen: Updates = []
@@ -53,7 +53,7 @@ def remembered(proxied: Proxied) -> list[dict[str, Any]]:
 
 
 def given(proxied: Proxied, session: str) -> list[str]:
-    """What the agent was asked in the sessions that are not the editor's."""
+    """The prompts that the agent got in sessions other than the editor's."""
     others = [one for one in remembered(proxied) if one["id"] != session]
     return [exchange["prompt"] for one in others for exchange in one["exchanges"]]
 
@@ -74,7 +74,7 @@ def is_handed_over(loaded: Loaded) -> bool:
     return bool(meta.get("acp-proxy", {}).get("handover") is True)
 
 
-def test_an_agent_that_can_restore_nothing_offers_load(proxied: Proxied) -> None:
+def test_load_is_offered_for_an_agent_that_can_restore_nothing(proxied: Proxied) -> None:
     capabilities = proxied.editor(agent=NOTHING).initialize()["agentCapabilities"]
     assert capabilities["loadSession"] is True
     assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete", "load"]
@@ -83,7 +83,7 @@ def test_an_agent_that_can_restore_nothing_offers_load(proxied: Proxied) -> None
     assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete"]
 
 
-def test_a_session_that_is_handed_over_is_shown_whole_and_the_user_is_told(proxied: Proxied) -> None:
+def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", "and the other?")
     with proxied.started(agent=NOTHING) as editor:
         loaded = editor.load(session)
@@ -93,7 +93,7 @@ def test_a_session_that_is_handed_over_is_shown_whole_and_the_user_is_told(proxi
         assert "sessionId" not in loaded.answer["result"]
 
 
-def test_all_that_the_new_sessions_answer_had_is_in_the_answer(proxied: Proxied) -> None:
+def test_the_result_of_the_new_session_is_in_the_answer_to_the_load(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
     options = [{"id": "o", "name": "O", "type": "select", "currentValue": "v", "options": []}]
@@ -104,7 +104,7 @@ def test_all_that_the_new_sessions_answer_had_is_in_the_answer(proxied: Proxied)
     assert result == told | {"_meta": {"acp-proxy": {"handover": True}}}
 
 
-def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(proxied: Proxied) -> None:
+def test_only_the_agent_gets_the_record_with_the_next_prompt(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it", script="conversation")
     with proxied.started(agent=NOTHING) as editor:
         editor.load(session)
@@ -120,8 +120,8 @@ def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(
             "not the sum. 🦦",
         ]:
             assert words in first
-        assert second == "and on"  # once is enough
-        # The editor hears of the record only what the agent says of it: what it was asked, here.
+        assert second == "and on"  # the record is sent once
+        # The editor sees the record only if the agent quotes it, as this one does with its prompt.
         assert kinds(live).count("user_message_chunk") == 0
         assert editor.end() == 0
     path = proxied.transcript(session)
@@ -132,7 +132,7 @@ def test_the_next_prompt_brings_the_record_to_the_agent_and_nobody_else_sees_it(
     assert len(proxied.transcripts()) == 1
 
 
-def test_a_slash_command_goes_out_unchanged_and_the_record_follows_with_the_next_prompt(proxied: Proxied) -> None:
+def test_a_slash_command_is_sent_without_the_record_and_the_next_prompt_with_it(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     with proxied.started(agent=NOTHING) as editor:
         editor.load(session)
@@ -149,7 +149,7 @@ def test_a_slash_command_goes_out_unchanged_and_the_record_follows_with_the_next
     assert user_words(proxied.transcript(session)) == ["mend it", "/help me", "go on"]
 
 
-def test_a_login_and_then_a_crash_before_the_record_was_delivered_lose_nothing(proxied: Proxied) -> None:
+def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", script=ANSWERS)
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
     with proxied.started({"turns": [[{"error": login}], [{"exit": 17}]]}, agent=NOTHING) as editor:
@@ -173,7 +173,7 @@ def test_a_login_and_then_a_crash_before_the_record_was_delivered_lose_nothing(p
     assert len(notes(proxied.transcript(session), "handover")) == 1
 
 
-def test_blocks_of_the_user_follow_the_record_as_they_came(proxied: Proxied) -> None:
+def test_the_prompts_blocks_follow_the_record_unchanged(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     shows: dict[str, Any] = {"turns": [[{"echo_prompt": True}]]}
     with proxied.started(shows, agent=NOTHING) as editor:
@@ -182,13 +182,13 @@ def test_blocks_of_the_user_follow_the_record_as_they_came(proxied: Proxied) -> 
         blocks = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
         editor.request("session/prompt", {"sessionId": session, "prompt": blocks})
         heard = texts(editor.updates(session, since), "user_message_chunk")
-        assert heard == ["one", "two"]  # an echo of the record is not for the client
+        assert heard == ["one", "two"]  # an echo of the record is not sent to the client
         assert given(proxied, session)[-1].startswith(INTRODUCTION)
         assert editor.end() == 0
     assert INTRODUCTION not in proxied.transcript(session).read_text()
 
 
-def test_everything_of_a_session_that_was_handed_over_comes_under_its_old_id(proxied: Proxied) -> None:
+def test_messages_of_a_handed_over_session_have_its_old_id(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     asks = {"turns": [[say("before"), ASK, say("granted"), {"wait_cancel": True}]]}
     with proxied.started(asks, agent=NOTHING) as editor:
@@ -206,7 +206,7 @@ def test_everything_of_a_session_that_was_handed_over_comes_under_its_old_id(pro
     assert new not in "".join(json.dumps(entry.get("message")) for entry in entries(proxied.transcript(session)))
 
 
-def test_what_was_handed_over_is_one_conversation_for_every_later_process(proxied: Proxied) -> None:
+def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", script=ANSWERS)
     with proxied.started(ANSWERS, agent=NOTHING) as editor:
         editor.load(session)
@@ -228,7 +228,7 @@ def test_what_was_handed_over_is_one_conversation_for_every_later_process(proxie
     assert CLOSING not in last
 
 
-def test_a_session_that_was_handed_over_can_be_loaded_again_in_the_same_process(proxied: Proxied) -> None:
+def test_a_handed_over_session_can_be_loaded_again_in_the_same_process(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it")
     with proxied.started(agent=NOTHING) as editor:
         editor.load(session)
@@ -241,7 +241,7 @@ def test_a_session_that_was_handed_over_can_be_loaded_again_in_the_same_process(
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
 
 
-def test_a_session_of_this_process_is_handed_over_too(proxied: Proxied) -> None:
+def test_a_session_begun_in_this_process_can_be_handed_over(proxied: Proxied) -> None:
     with proxied.started(agent=NOTHING) as editor:
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
@@ -249,7 +249,7 @@ def test_a_session_of_this_process_is_handed_over_too(proxied: Proxied) -> None:
         assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live), Told("agent", CLOSING)]
 
 
-def test_a_session_of_which_there_is_nothing_is_not_found_and_no_session_is_opened(proxied: Proxied) -> None:
+def test_an_unknown_session_is_not_found_and_not_handed_over(proxied: Proxied) -> None:
     with proxied.started(agent=NOTHING) as editor:
         loaded = editor.load("no-such-session")
         assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
@@ -257,7 +257,7 @@ def test_a_session_of_which_there_is_nothing_is_not_found_and_no_session_is_open
     assert proxied.transcripts() == []
 
 
-def test_an_agent_that_opens_no_new_session_is_heard(proxied: Proxied) -> None:
+def test_the_agents_error_for_the_new_session_answers_the_load(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required", "data": {"x": 1.0}}
     with proxied.started({"methods": {"session/new": {"error": login}}}, agent=NOTHING) as editor:
@@ -267,7 +267,7 @@ def test_an_agent_that_opens_no_new_session_is_heard(proxied: Proxied) -> None:
     assert notes(proxied.transcript(session), "handover") == []
 
 
-def test_an_agent_that_dies_while_it_opens_the_new_session_is_an_error(proxied: Proxied) -> None:
+def test_a_crash_during_the_opening_of_the_new_session_is_an_error(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     editor = proxied.started({"methods": {"session/new": {"before": [{"exit": 17}]}}}, agent=NOTHING)
     loaded = editor.load(session)
@@ -276,7 +276,7 @@ def test_an_agent_that_dies_while_it_opens_the_new_session_is_an_error(proxied: 
     assert len(editor.answers_to(loaded.answer["id"])) == 1
 
 
-def test_what_the_new_session_tells_of_itself_comes_behind_the_answer_under_the_old_id(proxied: Proxied) -> None:
+def test_updates_of_the_new_session_follow_the_answer_with_the_old_id(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     early: dict[str, Any] = {
         "sessionUpdate": "available_commands_update",
@@ -295,7 +295,7 @@ def is_update(message: Any) -> bool:
     return bool(message.get("method") == "session/update")
 
 
-def test_a_session_that_was_handed_over_and_deleted_is_gone(proxied: Proxied) -> None:
+def test_a_handed_over_session_can_be_deleted(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     with proxied.started(agent=NOTHING) as editor:
         editor.load(session)
@@ -307,7 +307,7 @@ def test_a_session_that_was_handed_over_and_deleted_is_gone(proxied: Proxied) ->
     assert proxied.transcripts() == []
 
 
-def test_a_cancelled_handover_is_answered_at_once_and_nothing_is_heard_of_the_new_session(proxied: Proxied) -> None:
+def test_a_cancelled_handover_is_answered_at_once_and_its_new_session_is_hidden(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it")
     permission = Permission()
     asks = {"methods": {"session/new": {"before": [{**ASK, "params": {**ASK["params"], "sessionId": "x"}}]}}}
@@ -326,7 +326,7 @@ def test_a_cancelled_handover_is_answered_at_once_and_nothing_is_heard_of_the_ne
     assert len(proxied.transcripts()) == 1
 
 
-def test_requests_about_a_session_that_was_handed_over_reach_the_agent_under_its_new_id(proxied: Proxied) -> None:
+def test_requests_for_a_handed_over_session_reach_the_agent_with_the_new_id(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     heard = {"methods": {"session/set_mode": {"before": [{"stderr": "mode of {session}"}], "result": {}}}}
     with proxied.started(heard, agent=NOTHING) as editor:
@@ -350,7 +350,7 @@ def refusing(method: str, error: dict[str, Any] = REFUSED) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_always_hands_over_what_the_agent_refuses_to_restore(proxied: Proxied, can: str) -> None:
+def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
@@ -366,7 +366,7 @@ def test_always_hands_over_what_the_agent_refuses_to_restore(proxied: Proxied, c
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_always_leaves_alone_what_the_agent_restores(proxied: Proxied, can: str) -> None:
+def test_always_does_not_hand_over_a_session_that_the_agent_restores(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(agent=agent, options=["--handover", "always"]) as editor:
@@ -378,7 +378,7 @@ def test_always_leaves_alone_what_the_agent_restores(proxied: Proxied, can: str)
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_a_login_that_the_agent_wants_is_no_reason_to_hand_over(proxied: Proxied, can: str) -> None:
+def test_a_required_login_causes_no_handover(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, _ = recorded(proxied, "mend it", agent=agent)
     login = {"code": AUTHENTICATION_REQUIRED, "message": "Authentication required"}
@@ -389,7 +389,7 @@ def test_a_login_that_the_agent_wants_is_no_reason_to_hand_over(proxied: Proxied
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_without_always_the_agents_refusal_is_the_answer_behind_what_it_told(proxied: Proxied, can: str) -> None:
+def test_without_always_the_agents_refusal_answers_the_load(proxied: Proxied, can: str) -> None:
     agent = ("--capabilities", can)
     session, _ = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}"), agent=agent) as editor:
@@ -406,9 +406,9 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize("error", UNKNOWN, ids=["its code says so", "its words say so"])
+@pytest.mark.parametrize("error", UNKNOWN, ids=["by its code", "by its message"])
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_what_the_agent_does_not_know_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
+def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: str, error: dict[str, Any]) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
@@ -418,7 +418,7 @@ def test_what_the_agent_does_not_know_is_handed_over(proxied: Proxied, can: str,
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         assert editor.end() == 0
-    with proxied.started(agent=agent) as editor:  # it knows the new one, and is asked for that
+    with proxied.started(agent=agent) as editor:  # it knows the new session, and is asked for it
         loaded = editor.load(session)
         assert tell(loaded.updates) == tell(seen)
         assert not is_handed_over(loaded)
@@ -430,20 +430,20 @@ def test_what_the_agent_does_not_know_is_handed_over(proxied: Proxied, can: str,
 
 
 @pytest.mark.parametrize("can", ["resume", "load"])
-def test_a_prompt_that_is_refused_behind_a_load_goes_out_in_a_new_session_and_is_answered_once(
+def test_a_prompt_refused_after_a_load_is_sent_again_in_a_new_session_and_answered_once(
     proxied: Proxied, can: str
 ) -> None:
     agent = ("--capabilities", can)
     session, seen = recorded(proxied, "mend it", agent=agent)
     unknown = {"error": {"code": INTERNAL_ERROR, "message": "Session not found"}}
-    forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the session that it has forgotten
+    forgetful = {"turns": [[say("As you wish.")], [unknown]]}  # the second turn of the forgotten session
     with proxied.started(forgetful, agent=agent) as editor:
         assert tell(editor.load(session).updates) == tell(seen)
         since, pending = editor.mark(), editor.start_prompt(session, "go on")
         assert editor.result_of(pending) == {"stopReason": "end_turn"}
         assert texts(editor.updates(session, since)) == [CLOSING, "As you wish."]
         later = editor.answer_of(editor.start_prompt(session, "and on"))
-        assert later["error"] == unknown["error"]  # only the first behind a load is sent again
+        assert later["error"] == unknown["error"]  # only the first prompt after a load is sent again
         assert editor.end() == 0
         assert len(editor.answers_to(pending)) == 1
     first, second = given(proxied, session)
@@ -455,7 +455,7 @@ def test_a_prompt_that_is_refused_behind_a_load_goes_out_in_a_new_session_and_is
     assert len(notes(proxied.transcript(session), "handover")) == 1
 
 
-def test_never_leaves_load_to_the_agent(proxied: Proxied) -> None:
+def test_never_passes_loads_to_the_agent(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "mend it")
     with proxied.started(agent=NOTHING, options=["--handover", "never"]) as editor:
         loaded = editor.load(session)
@@ -466,11 +466,11 @@ def test_never_leaves_load_to_the_agent(proxied: Proxied) -> None:
 
 
 def renaming(session: str) -> dict[str, Any]:
-    """An agent that restores a session as a copy, under an id of its own."""
+    """An agent that restores a session as a copy with a new id."""
     return {"methods": {"session/resume": {"result": {"sessionId": session, "x": 1.0}}}}
 
 
-def test_a_session_that_the_agent_calls_by_another_id_keeps_its_own(proxied: Proxied) -> None:
+def test_a_session_that_the_agent_renames_keeps_its_id(proxied: Proxied) -> None:
     session, seen = recorded(proxied, "mend it", agent=("--capabilities", "resume"))
     with Editor(proxied.bare_agent()) as direct:
         direct.project = proxied.project
@@ -488,7 +488,7 @@ def test_a_session_that_the_agent_calls_by_another_id_keeps_its_own(proxied: Pro
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on"]
     assert given(proxied, session) == ["go on"]
-    with proxied.started() as editor:  # and it is asked for the copy from then on
+    with proxied.started() as editor:  # from now on the agent is asked for the copy
         assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it", "go on"]
         editor.prompt(session, "and on")
         assert editor.end() == 0

@@ -1,4 +1,4 @@
-"""Sessions that did not begin under the proxy, and sessions that begin with another's past."""
+"""Sessions that did not begin under the proxy, and forks."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def shown(updates: Updates) -> list[tuple[str, str]]:
 
 
 def begun_elsewhere(proxied: Proxied) -> str:
-    """A session of the agent of which the proxy has not heard."""
+    """A session of the agent that the proxy does not know."""
     with Editor(proxied.bare_agent()) as editor:
         editor.project = proxied.project
         session = editor.open()
@@ -66,7 +66,7 @@ def opened(path: Path) -> list[str]:
 # Imports.
 
 
-def test_the_first_load_of_an_unknown_session_passes_as_it_came_and_begins_its_transcript(proxied: Proxied) -> None:
+def test_the_first_load_of_an_unknown_session_passes_unchanged_and_is_imported(proxied: Proxied) -> None:
     session = begun_elsewhere(proxied)
     with Editor(proxied.bare_agent(IMPORTED, LOADS)) as direct:
         direct.project = proxied.project
@@ -82,7 +82,7 @@ def test_the_first_load_of_an_unknown_session_passes_as_it_came_and_begins_its_t
     assert opened(path) == ["session/load"]
 
 
-def test_loads_of_an_imported_session_do_not_grow_it(proxied: Proxied) -> None:
+def test_loads_of_an_imported_session_do_not_lengthen_it(proxied: Proxied) -> None:
     session = begun_elsewhere(proxied)
     loaded_anew(proxied, session)
     [path] = proxied.transcripts()
@@ -92,7 +92,7 @@ def test_loads_of_an_imported_session_do_not_grow_it(proxied: Proxied) -> None:
         assert shown(loaded_anew(proxied, session).updates) == TOLD
         sizes.append(len(conversation(updates_in(path))))
     assert sizes == [len(conversation(before))] * 3
-    with proxied.started(IMPORTED, agent=LOADS) as editor:  # nor in one process
+    with proxied.started(IMPORTED, agent=LOADS) as editor:  # nor within one process
         for _ in range(3):
             assert shown(conversation(editor.load(session).updates)) == TOLD
         assert editor.end() == 0
@@ -100,7 +100,7 @@ def test_loads_of_an_imported_session_do_not_grow_it(proxied: Proxied) -> None:
     assert proxied.transcripts() == [path]
 
 
-def test_loads_of_a_recorded_session_do_not_grow_it(proxied: Proxied) -> None:
+def test_loads_of_a_recorded_session_do_not_lengthen_it(proxied: Proxied) -> None:
     with proxied.started(agent=LOADS) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
@@ -111,7 +111,7 @@ def test_loads_of_a_recorded_session_do_not_grow_it(proxied: Proxied) -> None:
     assert updates_in(proxied.transcript(session)) == before
 
 
-def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_before_it_is_continued(
+def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_before_it_continues(
     proxied: Proxied,
 ) -> None:
     session = begun_elsewhere(proxied)
@@ -131,7 +131,7 @@ def test_an_imported_session_is_listed_shown_exported_searched_and_deleted_befor
     assert proxied.transcripts() == []
 
 
-def test_an_imported_session_is_listed_once_it_is_continued_and_told_where_the_agent_lacks_that(
+def test_an_imported_session_is_replayed_with_its_later_turns(
     proxied: Proxied,
 ) -> None:
     session = begun_elsewhere(proxied)
@@ -144,13 +144,13 @@ def test_an_imported_session_is_listed_once_it_is_continued_and_told_where_the_a
     path = proxied.transcript(session)
     assert shown(updates_in(path))[: len(TOLD)] == TOLD
     assert tell(updates_in(path))[len(TOLD) :] == tell(live)
-    for _ in range(2):  # the agent only tells what it told first
+    for _ in range(2):  # the agent replays only what it replayed first
         again = loaded_anew(proxied, session).updates
         assert shown(again[: len(TOLD)]) == TOLD
         assert tell(again)[len(TOLD) :] == [Told("user", "go on"), *kept(live)]
 
 
-def test_an_imported_session_is_told_where_the_agent_can_only_resume_by_now(proxied: Proxied) -> None:
+def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
     session = begun_elsewhere(proxied)
     with proxied.started(IMPORTED, agent=LOADS) as editor:
         editor.load(session)
@@ -161,7 +161,7 @@ def test_an_imported_session_is_told_where_the_agent_can_only_resume_by_now(prox
     assert tell(told.updates)[len(TOLD) :] == [Told("user", "go on"), *kept(live)]
 
 
-def test_a_session_whose_transcript_was_lost_is_imported_anew_from_the_agent(proxied: Proxied) -> None:
+def test_a_session_whose_transcript_was_lost_is_imported_again(proxied: Proxied) -> None:
     with proxied.started(IMPORTED, agent=LOADS) as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
@@ -172,7 +172,7 @@ def test_a_session_whose_transcript_was_lost_is_imported_anew_from_the_agent(pro
     assert shown(loaded_anew(proxied, session).updates) == TOLD
 
 
-def test_a_load_that_the_agent_refuses_imports_nothing(proxied: Proxied) -> None:
+def test_a_refused_load_imports_nothing(proxied: Proxied) -> None:
     refused = {"methods": {"session/load": {"before": TELLS, "error": {"code": INTERNAL_ERROR, "message": "no"}}}}
     loaded = loaded_anew(proxied, "unknown", refused)
     assert shown(loaded.updates) == TOLD
@@ -180,7 +180,7 @@ def test_a_load_that_the_agent_refuses_imports_nothing(proxied: Proxied) -> None
     assert proxied.transcripts() == []
 
 
-def test_an_agent_that_dies_while_it_tells_an_unknown_session_imports_nothing(proxied: Proxied) -> None:
+def test_a_crash_during_the_load_of_an_unknown_session_imports_nothing(proxied: Proxied) -> None:
     session = begun_elsewhere(proxied)
     editor = proxied.started({"methods": {"session/load": {"before": [*TELLS, {"exit": 17}]}}}, agent=LOADS)
     loaded = editor.load(session)
@@ -203,7 +203,7 @@ def fork(editor: Editor, session: str) -> str:
 
 @pytest.fixture
 def forked(proxied: Proxied) -> tuple[str, str]:
-    """A session with a prompt, and a fork of it; both have gone on."""
+    """A session with a prompt, and a fork of it; both have been continued."""
     with proxied.started(agent=FORKS) as editor:
         parent = editor.new_session()
         editor.prompt(parent, "one")
@@ -218,7 +218,7 @@ def users(updates: Updates) -> list[str]:
     return texts(updates, "user_message_chunk")
 
 
-def test_a_fork_and_its_parent_go_on_apart_and_each_loads_its_own(proxied: Proxied, forked: tuple[str, str]) -> None:
+def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tuple[str, str]) -> None:
     parent, child = forked
     for _ in range(2):
         with proxied.started(agent=FORKS) as editor:
@@ -233,9 +233,7 @@ def test_a_fork_and_its_parent_go_on_apart_and_each_loads_its_own(proxied: Proxi
             assert editor.end() == 0
 
 
-def test_a_fork_is_as_complete_as_its_parent_and_says_where_it_comes_from(
-    proxied: Proxied, forked: tuple[str, str]
-) -> None:
+def test_a_fork_is_as_complete_as_its_parent_and_names_it(proxied: Proxied, forked: tuple[str, str]) -> None:
     parent, child = forked
     header = entries(proxied.transcript(child))[0]
     assert (header["sessionId"], header["origin"], header["forkedFrom"]) == (child, "recorded", [parent])
@@ -243,7 +241,7 @@ def test_a_fork_is_as_complete_as_its_parent_and_says_where_it_comes_from(
     assert opened(proxied.transcript(child)) == ["session/new", "session/fork"]
 
 
-def test_both_are_listed_and_deleting_one_leaves_the_other(proxied: Proxied, forked: tuple[str, str]) -> None:
+def test_a_fork_is_listed_beside_its_parent_and_survives_its_delete(proxied: Proxied, forked: tuple[str, str]) -> None:
     parent, child = forked
     with proxied.started(agent=FORKS) as editor:
         assert {one["sessionId"] for one in editor.sessions()} == {parent, child}
@@ -268,7 +266,7 @@ def test_a_fork_of_a_fork_has_the_past_of_both(proxied: Proxied, forked: tuple[s
     assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["one", "of the child"]
 
 
-def test_a_fork_that_was_never_prompted_is_told_with_its_parents_past(proxied: Proxied) -> None:
+def test_a_fork_without_a_prompt_is_replayed_with_its_parents_past(proxied: Proxied) -> None:
     with proxied.started(agent=FORKS) as editor:
         parent = editor.new_session()
         live = editor.prompt(parent, "one")
@@ -277,7 +275,7 @@ def test_a_fork_that_was_never_prompted_is_told_with_its_parents_past(proxied: P
     assert tell(loaded_anew(proxied, child, None, FORKS).updates) == [Told("user", "one"), *kept(live)]
 
 
-def test_a_fork_of_what_the_proxy_has_not_seen_is_partial(proxied: Proxied) -> None:
+def test_a_fork_of_an_unknown_session_is_partial(proxied: Proxied) -> None:
     parent = begun_elsewhere(proxied)
     with proxied.started(agent=FORKS) as editor:
         child = fork(editor, parent)
@@ -287,7 +285,7 @@ def test_a_fork_of_what_the_proxy_has_not_seen_is_partial(proxied: Proxied) -> N
     assert users(loaded_anew(proxied, child, None, FORKS).updates) == ["of the child"]
 
 
-def test_a_fork_during_a_turn_of_its_parent_has_what_had_passed_by_then(proxied: Proxied) -> None:
+def test_a_fork_during_a_turn_has_the_updates_up_to_then(proxied: Proxied) -> None:
     waits = {"turns": [[say("before"), {"wait_cancel": True}, say("after")]]}
     with proxied.started(waits, agent=FORKS) as editor:
         parent = editor.new_session()

@@ -1,4 +1,4 @@
-"""Long histories: told from the disk as the editor takes them, with room for other sessions in between."""
+"""Long histories are replayed from the disk as fast as the editor reads, with other sessions in between."""
 
 import json
 from typing import Any
@@ -11,10 +11,10 @@ from acp_proxy.wire.jsonrpc import Peer
 from tests.end_to_end.proxied import CANCELLED, NOT_FOUND, Editor, Proxied, Updates, prompt, texts
 
 UPDATES = 100_000
-SOME = 20_000  # 7 MB: far more than what a pipe of half a megabyte and a read of the client take
-TEXT = 160  # characters of each update: with what is around them, about 400 bytes in the transcript
-GROWTH = 15 * 1024 * 1024  # bytes: room for what Python keeps, and far less than the 40 MB of the transcript
-FULL = ["--replay", "full"]  # so that what is told is as long as what was recorded
+SOME = 20_000  # 7 MB: far more than a pipe of half a megabyte and a read of the client hold
+TEXT = 160  # characters of each update; with its envelope, about 400 bytes in the transcript
+GROWTH = 15 * 1024 * 1024  # bytes: room for Python, but far less than the 40 MB of the transcript
+FULL = ["--replay", "full"]  # so that the replay is as long as the recording
 ANSWER = b'{"jsonrpc":"2.0","id":7,"result":{"stopReason":"end_turn"}}'
 STRAYS: dict[str, Any] = {
     "methods": {
@@ -22,11 +22,11 @@ STRAYS: dict[str, Any] = {
         "session/resume": {"after": [{"line": "{session}"}]},
     }
 }
-"""What is said so that it comes to stderr: by the agent itself, and by the proxy, which has heard what came before."""
+"""A message that appears on stderr once everything before it was read: by the agent, and by the proxy."""
 
 
 def lengthened(proxied: Proxied, count: int) -> str:
-    """A recorded session with one more turn: a prompt, and this many numbered updates."""
+    """A recorded session with one more turn: a prompt, and so many numbered updates."""
     session = proxied.recorded("the first words")
     at, run = "2026-11-20T09:15:02.123Z", "longer"
     asked = {"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": prompt(session, "the longest answer")}
@@ -47,17 +47,17 @@ def numbered(number: int) -> str:
 
 
 def numbers(updates: Updates) -> list[int]:
-    """The numbers of what was told of the long turn."""
+    """The numbers in the updates of the long turn."""
     return [int(text.split()[0]) for text in texts(updates) if text.endswith("....") and len(text) == TEXT]
 
 
 def memory(editor: Editor) -> int:
-    """What the proxy's process holds, in bytes; the agent's is another."""
+    """The memory of the proxy's process in bytes."""
     return int(psutil.Process(editor.pid).memory_info().rss)
 
 
 def start_slow_load(editor: Editor, session: str, at: str = "the first words") -> int:
-    """Start a load, and stop reading where this comes: nothing can be told ahead of an editor that takes no more."""
+    """Start a load, and stop reading at this text; the proxy cannot send far ahead of that."""
     editor.pause(at)
     pending = editor.start_load(session)
     editor.wait_for_text(at)
@@ -65,12 +65,12 @@ def start_slow_load(editor: Editor, session: str, at: str = "the first words") -
 
 
 def wait_until_heard(editor: Editor) -> None:
-    """Until all that was said to the proxy has come to it; the editor itself may not read."""
+    """Wait until the proxy has read everything sent; the editor need not read."""
     editor.start_request("_heard")
     editor.wait_for_stderr("heard")
 
 
-def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied: Proxied) -> None:
+def test_100_000_updates_are_replayed_in_order_while_another_session_continues(proxied: Proxied) -> None:
     session = lengthened(proxied, UPDATES)
     assert proxied.transcript(session).stat().st_size > 36_000_000
     editor = proxied.started(options=FULL)
@@ -81,7 +81,7 @@ def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied
     pending = start_slow_load(editor, session)
     meanwhile, turn = editor.mark(), editor.start_prompt(other, "meanwhile")
     assert editor.answers_to(pending) == []
-    assert len(editor.updates(session, since)) < UPDATES // 10  # a read is a megabyte at most
+    assert len(editor.updates(session, since)) < UPDATES // 10  # a read is at most a megabyte
     assert memory(editor) - before < GROWTH
     editor.resume()
 
@@ -97,7 +97,7 @@ def test_100_000_updates_are_told_in_order_while_another_session_goes_on(proxied
     assert memory(editor) - before < GROWTH
 
 
-def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
+def test_two_long_sessions_are_replayed_concurrently(proxied: Proxied) -> None:
     sessions = [lengthened(proxied, SOME) for _ in range(2)]
     editor = proxied.started(STRAYS, options=FULL)
     since = editor.mark()
@@ -113,7 +113,7 @@ def test_two_long_sessions_are_told_side_by_side(proxied: Proxied) -> None:
         assert numbers(editor.updates(session, since, end)), "one waited for the other's end"
 
 
-def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxied: Proxied) -> None:
+def test_a_cancel_ends_a_replay(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     editor = proxied.started(STRAYS, options=FULL)
     since = editor.mark()
@@ -130,7 +130,7 @@ def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxi
     assert editor.updates(session, editor.position_of_answer(pending)) == []
     assert len(editor.answers_to(pending)) == 1
 
-    # The agent has it open: it goes on, and can be told from the beginning.
+    # The agent has the session open: it continues, and can be replayed from the beginning.
     live = editor.prompt(session, "and now?")
     assert "I remember 1 earlier prompt; the first was: the first words" in texts(live)
     again = editor.load(session)
@@ -138,7 +138,7 @@ def test_a_cancel_ends_a_replay_and_nothing_of_the_session_comes_behind_it(proxi
     assert texts(again.updates, "user_message_chunk")[-1] == "and now?"
 
 
-def test_a_turn_that_is_asked_for_during_a_replay_comes_whole_behind_the_answer(proxied: Proxied) -> None:
+def test_a_prompt_during_a_replay_is_sent_after_it(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     editor = proxied.started(options=FULL)
     since = editor.mark()
@@ -168,7 +168,7 @@ def test_a_delete_ends_a_replay(proxied: Proxied) -> None:
     assert proxied.transcripts() == []
 
 
-def test_an_editor_that_is_killed_during_a_replay_leaves_the_transcript_whole(proxied: Proxied) -> None:
+def test_killing_the_editor_during_a_replay_keeps_the_transcript_whole(proxied: Proxied) -> None:
     session = lengthened(proxied, SOME)
     with proxied.started(options=FULL) as editor:
         start_slow_load(editor, session)

@@ -1,4 +1,4 @@
-"""What a user does to sessions from the terminal, as editors see it on the wire: titles, soft deletes, restores."""
+"""The user's changes in the terminal as editors see them: titles, soft deletes, restores."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ LISTS = ("--capabilities", "list,load")
 
 
 def sessions(proxied: Proxied, *words: str) -> str:
-    """`acp-proxy sessions`, while editors are open."""
+    """Run `acp-proxy sessions` while editors are open. Its output."""
     result = CliRunner().invoke(app, ["sessions", *words, "--store", str(proxied.store)])
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -34,7 +34,7 @@ def words_in(proxied: Proxied, words: str) -> list[str]:
 # Titles.
 
 
-def test_a_title_of_the_users_is_in_the_next_list_and_told_behind_a_load(proxied: Proxied) -> None:
+def test_the_users_title_is_in_the_next_list_and_sent_after_a_load(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     with proxied.started() as editor:
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
@@ -48,7 +48,7 @@ def test_a_title_of_the_users_is_in_the_next_list_and_told_behind_a_load(proxied
         assert [one["title"] for one in editor.sessions()] == ["mend it"]
 
 
-def test_a_title_of_the_users_wins_over_the_agents(proxied: Proxied) -> None:
+def test_the_users_title_wins_over_the_agents(proxied: Proxied) -> None:
     with proxied.started("title") as editor:
         session = editor.new_session()
         editor.prompt(session, "mend it")
@@ -59,7 +59,7 @@ def test_a_title_of_the_users_wins_over_the_agents(proxied: Proxied) -> None:
         assert [one["title"] for one in editor.sessions()] == ["Mine"]
 
 
-def test_a_title_of_the_users_is_put_into_the_agents_own_list_and_nothing_else_changes(proxied: Proxied) -> None:
+def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Proxied) -> None:
     with proxied.started(agent=LISTS) as editor:
         first, other = editor.new_session(), editor.new_session()
         for session in (first, other):
@@ -80,14 +80,14 @@ def test_a_title_of_the_users_is_put_into_the_agents_own_list_and_nothing_else_c
 
 
 def raw_list(editor: Editor) -> bytes:
-    """The line of the agent's, its id made the same."""
+    """The agent's line, with a fixed id."""
     number = editor.start_request("session/list", {})
     editor.result_of(number)
     [line] = [line.raw for line in editor.lines if line.message.get("id") == number]
     return line.replace(b'"id":%d' % number, b'"id":0').replace(b'"id": %d' % number, b'"id": 0')
 
 
-def test_the_words_of_a_title_go_with_a_delete_on_the_wire(proxied: Proxied) -> None:
+def test_a_delete_by_the_editor_removes_the_words_of_the_title(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     sessions(proxied, "rename", session, "A secret title")
     assert words_in(proxied, "A secret title")
@@ -101,7 +101,7 @@ def test_the_words_of_a_title_go_with_a_delete_on_the_wire(proxied: Proxied) -> 
 # Soft deletes.
 
 
-def test_what_was_deleted_softly_is_deleted_for_the_editor_until_it_is_restored(proxied: Proxied) -> None:
+def test_a_softly_deleted_session_is_deleted_for_the_editor_until_its_restore(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     with proxied.started(options=SOFT) as editor:
         live = texts(editor.load(session).updates)
@@ -125,7 +125,7 @@ def test_what_was_deleted_softly_is_deleted_for_the_editor_until_it_is_restored(
     assert sum(line.get("message", {}).get("method") == "session/prompt" for line in lines) == 2
 
 
-def test_a_prompt_after_a_soft_delete_begins_anew_and_both_can_be_had(proxied: Proxied) -> None:
+def test_a_prompt_after_a_soft_delete_begins_a_new_session_beside_the_old_one(proxied: Proxied) -> None:
     with proxied.started(options=SOFT) as editor:
         session = editor.new_session()
         editor.prompt(session, "first words")
@@ -145,7 +145,7 @@ def test_a_prompt_after_a_soft_delete_begins_anew_and_both_can_be_had(proxied: P
     assert sessions(proxied, "verify") == "No damage found.\n"
 
 
-def test_a_turn_during_which_its_session_is_deleted_softly_leaves_a_gap_when_it_is_restored(proxied: Proxied) -> None:
+def test_a_soft_delete_during_a_turn_leaves_a_gap_after_the_restore(proxied: Proxied) -> None:
     permission = Permission()
     script = {"turns": [[say("before"), ASK, say("granted")]]}
     with proxied.started(script, options=SOFT, on_request=permission) as editor:
@@ -161,7 +161,7 @@ def test_a_turn_during_which_its_session_is_deleted_softly_leaves_a_gap_when_it_
     assert [gap["reason"] for gap in gaps] == ["deleted"]
 
 
-def test_a_hard_delete_takes_what_was_deleted_softly_before(proxied: Proxied) -> None:
+def test_a_hard_delete_removes_a_softly_deleted_session(proxied: Proxied) -> None:
     session = proxied.recorded("some secret words")
     sessions(proxied, "rename", session, "A secret title")
     sessions(proxied, "delete", session, "--soft", "--yes")
@@ -172,7 +172,7 @@ def test_a_hard_delete_takes_what_was_deleted_softly_before(proxied: Proxied) ->
     assert words_in(proxied, "secret") == []
 
 
-def test_an_id_that_is_given_again_after_a_soft_delete_is_a_new_session(proxied: Proxied) -> None:
+def test_an_id_reused_after_a_soft_delete_is_a_new_session(proxied: Proxied) -> None:
     script: dict[str, Any] = {"sessionIds": "counting", "turns": [[{"stop": "end_turn"}]]}
     with proxied.started(script, options=SOFT) as editor:
         session = editor.new_session()
@@ -191,7 +191,7 @@ def test_an_id_that_is_given_again_after_a_soft_delete_is_a_new_session(proxied:
     assert sorted(titles) == ["The first", "other words"]
 
 
-def test_a_session_that_an_editor_has_open_is_never_pruned(proxied: Proxied) -> None:
+def test_a_session_open_in_an_editor_is_not_pruned(proxied: Proxied) -> None:
     old = proxied.recorded("long ago")
     with proxied.started() as editor:
         session = editor.new_session()

@@ -1,4 +1,4 @@
-"""What session/list answers: every session once, in pages; by directory; with the title that it has earned."""
+"""The answers to session/list: every session once, in pages, by directory, with its title."""
 
 import base64
 import json
@@ -59,7 +59,7 @@ def code_of(editor: Editor, **params: Any) -> tuple[Any, Any]:
 
 
 def fill(proxied: Proxied, count: int, cwd: str = "/project", prefix: str = "old") -> set[str]:
-    """So many sessions of a quiet past; every second has the time of the one before."""
+    """Record so many sessions; every second one has the time of the one before. Their ids."""
     store = Store(proxied.store)
     names = {f"{prefix}-{number}" for number in range(count)}
     for number, session in enumerate(sorted(names)):
@@ -68,7 +68,7 @@ def fill(proxied: Proxied, count: int, cwd: str = "/project", prefix: str = "old
 
 
 def pages(editor: Editor, between: Any = lambda: None, **params: Any) -> list[list[dict[str, Any]]]:
-    """All pages, with something done between them."""
+    """All pages, with a call between each two."""
     found: list[list[dict[str, Any]]] = []
     result: dict[str, Any] = {"nextCursor": None}
     while "nextCursor" in result:
@@ -78,7 +78,7 @@ def pages(editor: Editor, between: Any = lambda: None, **params: Any) -> list[li
     return found
 
 
-def test_many_sessions_come_in_pages_without_gap_or_repeat_while_new_ones_arrive(proxied: Proxied) -> None:
+def test_sessions_are_paged_completely_while_new_ones_arrive(proxied: Proxied) -> None:
     names = fill(proxied, MANY)
     editor = started(proxied)
     other = started(proxied)
@@ -99,14 +99,14 @@ def test_many_sessions_come_in_pages_without_gap_or_repeat_while_new_ones_arrive
     assert again[len(new) :] == rows
 
 
-def test_exactly_one_page_has_no_cursor(proxied: Proxied) -> None:
+def test_one_full_page_has_no_cursor(proxied: Proxied) -> None:
     fill(proxied, PAGE)
     result = started(proxied).request("session/list", {})
     assert len(result["sessions"]) == PAGE
     assert "nextCursor" not in result
 
 
-def test_a_filter_is_applied_before_the_pages_are_cut(proxied: Proxied) -> None:
+def test_the_filter_applies_before_the_pages(proxied: Proxied) -> None:
     wanted = fill(proxied, PAGE + 2, "/wanted", "wanted")
     fill(proxied, 10, "/other", "other")
     found = pages(started(proxied), cwd="/wanted")
@@ -126,13 +126,13 @@ GARBAGE = [
 ]
 
 
-def test_a_cursor_that_is_garbage_is_refused(proxied: Proxied) -> None:
+def test_garbage_as_a_cursor_is_refused(proxied: Proxied) -> None:
     editor = started(proxied)
     answers = [code_of(editor, cursor=cursor) for cursor in GARBAGE]
     assert answers == [(-32602, "Invalid cursor")] * len(GARBAGE)
 
 
-def test_a_cursor_of_another_filter_or_of_another_agent_is_refused(proxied: Proxied) -> None:
+def test_a_cursor_of_another_filter_or_agent_is_refused(proxied: Proxied) -> None:
     fill(proxied, PAGE + 1)
     editor = started(proxied)
     cursor = editor.request("session/list", {})["nextCursor"]
@@ -144,14 +144,14 @@ def test_a_cursor_of_another_filter_or_of_another_agent_is_refused(proxied: Prox
     assert len(listed(editor, cursor=cursor)) == len(listed(editor, cursor=filtered, cwd="/project")) == 1
 
 
-def test_a_cursor_outlives_the_process_that_gave_it(proxied: Proxied) -> None:
+def test_a_cursor_works_in_a_later_process(proxied: Proxied) -> None:
     fill(proxied, PAGE + 1)
     with started(proxied) as editor:
         cursor = editor.request("session/list", {})["nextCursor"]
     assert len(listed(started(proxied), cursor=cursor)) == 1
 
 
-def test_null_is_the_same_as_absent(proxied: Proxied) -> None:
+def test_null_equals_absence(proxied: Proxied) -> None:
     editor = started(proxied)
     session = prompted(editor)
     for params in (None, {}, {"cursor": None}, {"cwd": None, "cursor": None}):
@@ -167,7 +167,7 @@ def test_a_relative_directory_is_refused(proxied: Proxied) -> None:
     assert [code_of(editor, cwd=cwd)[0] for cwd in relative] == [-32602] * len(relative)
 
 
-def test_a_directory_is_the_same_through_a_link_with_a_slash_and_when_it_is_gone(proxied: Proxied) -> None:
+def test_a_directory_matches_in_any_spelling_even_if_it_is_missing(proxied: Proxied) -> None:
     real, link = proxied.base / "real", proxied.base / "link"
     real.mkdir()
     link.symlink_to(real)
@@ -187,14 +187,14 @@ def test_a_directory_is_the_same_through_a_link_with_a_slash_and_when_it_is_gone
     assert by_link in listed(editor, cwd=str(link))
 
 
-def test_a_directory_that_never_was_has_no_sessions(proxied: Proxied) -> None:
+def test_an_unknown_directory_has_no_sessions(proxied: Proxied) -> None:
     editor = started(proxied)
     prompted(editor)
     assert editor.sessions(cwd="/never/was/here") == []
     assert editor.sessions(cwd="C:\\never\\was\\here") == []
 
 
-def test_additional_directories_are_shown_where_the_agent_knows_them(proxied: Proxied) -> None:
+def test_additional_directories_are_listed_if_the_agent_supports_them(proxied: Proxied) -> None:
     more = {"additionalDirectories": ["/more", "/and/more"]}
     knows: dict[str, Any] = {"agentCapabilities": {"sessionCapabilities": {"additionalDirectories": {}}}}
     with started(proxied) as editor:
@@ -208,7 +208,7 @@ def test_additional_directories_are_shown_where_the_agent_knows_them(proxied: Pr
 # Agents.
 
 
-def test_two_agents_with_equal_ids_do_not_mix(proxied: Proxied) -> None:
+def test_sessions_of_two_agents_with_equal_ids_are_separate(proxied: Proxied) -> None:
     one = started(proxied, COUNTING, "--name", "one")
     other = started(proxied, COUNTING, "--name", "other", "--memory", str(proxied.base / "other memory"))
     assert prompted(one, [text("said to one")]) == prompted(other, [text("said to the other")]) == "session-1"
@@ -221,7 +221,7 @@ def test_two_agents_with_equal_ids_do_not_mix(proxied: Proxied) -> None:
     assert texts(other.load("session-1").updates) == ["said to the other"]
 
 
-def test_an_id_that_the_agent_counts_anew_is_the_new_session(proxied: Proxied) -> None:
+def test_an_id_reused_by_the_agent_is_the_new_session(proxied: Proxied) -> None:
     with started(proxied, COUNTING) as editor:
         assert prompted(editor, [text("yesterday")]) == "session-1"
         editor.end()
@@ -234,28 +234,28 @@ def test_an_id_that_the_agent_counts_anew_is_the_new_session(proxied: Proxied) -
 # Titles.
 
 TITLES: list[tuple[str, list[Blocks], str | None]] = [
-    ("the first words", [[text("Mend it")]], "Mend it"),
-    ("the first line that is not blank", [[text("\n \t\n  Mend it \nand the rest")]], "Mend it"),
-    ("later prompts do not count", [[text("Mend it")], [text("And more")]], "Mend it"),
-    ("not the context of an editor", [[text("<context>\nfile"), text("Mend it")]], "Mend it"),
-    ("not a command", [[text("/init")], [text("Mend it")]], "Mend it"),
-    ("a blank block is passed over", [[text(" \n"), text("Mend it")]], "Mend it"),
-    ("a command where there is nothing else", [[text("/init")], [text("<context>")]], "/init"),
+    ("the first prompt", [[text("Mend it")]], "Mend it"),
+    ("blank lines are skipped", [[text("\n \t\n  Mend it \nand the rest")]], "Mend it"),
+    ("later prompts are ignored", [[text("Mend it")], [text("And more")]], "Mend it"),
+    ("an editor's context is skipped", [[text("<context>\nfile"), text("Mend it")]], "Mend it"),
+    ("a command is skipped", [[text("/init")], [text("Mend it")]], "Mend it"),
+    ("a blank block is skipped", [[text(" \n"), text("Mend it")]], "Mend it"),
+    ("only a command", [[text("/init")], [text("<context>")]], "/init"),
     ("a resource's name", [[IMAGE, LINK]], "the sum"),
     ("an embedded resource's name", [[EMBEDDED]], "notes.md"),
-    ("words go before a resource", [[LINK, text("Mend it")]], "Mend it"),
-    ("later words go before a resource", [[LINK], [text("Mend it")]], "Mend it"),
-    ("nothing", [[IMAGE]], None),
-    ("nothing but white space", [[text(" \n\t")]], None),
-    ("white space is folded", [[text("Mend \t it\u00a0\u2003now\r\nplease")]], "Mend it now"),
-    ("nothing that steers a terminal", [[text("Mend\x1b[31m\x07 \u009bit\u202e\u200b\x00")]], "Mend[31m it"),
-    ("a word that never ends is cut", [[text("x" * 300)]], "x" * 119 + "…"),
-    ("just as long as it may be", [[text("x" * 120)]], "x" * 120),
+    ("text wins over a resource", [[LINK, text("Mend it")]], "Mend it"),
+    ("later text wins over a resource", [[LINK], [text("Mend it")]], "Mend it"),
+    ("no text", [[IMAGE]], None),
+    ("only white space", [[text(" \n\t")]], None),
+    ("white space is collapsed", [[text("Mend \t it\u00a0\u2003now\r\nplease")]], "Mend it now"),
+    ("control characters are removed", [[text("Mend\x1b[31m\x07 \u009bit\u202e\u200b\x00")]], "Mend[31m it"),
+    ("a very long word is cut", [[text("x" * 300)]], "x" * 119 + "…"),
+    ("of the maximum length", [[text("x" * 120)]], "x" * 120),
     ("cut at a word", [[text("otter " * 40)]], " ".join(["otter"] * 19) + "…"),
 ]
 
 
-def test_a_title_is_made_from_the_prompts(proxied: Proxied) -> None:
+def test_a_title_comes_from_the_prompts(proxied: Proxied) -> None:
     editor = started(proxied)
     rules = {prompted(editor, *prompts): (rule, title) for rule, prompts, title in TITLES}
     found = editor.sessions()
@@ -264,7 +264,7 @@ def test_a_title_is_made_from_the_prompts(proxied: Proxied) -> None:
     assert not any("title" in one for one in found if rules[one["sessionId"]][1] is None)
 
 
-def test_the_agents_own_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:
+def test_the_agents_title_time_and_meta_win_until_they_are_cleared(proxied: Proxied) -> None:
     editor = started(proxied, "title")
     session = prompted(editor, [text("Mend it")])
     editor.wait_for(lambda one: step_of(one) == 2)
@@ -314,26 +314,26 @@ def titled(*updates: dict[str, Any]) -> dict[str, Any]:
         ({}, "Mend it"),
     ],
 )
-def test_a_title_of_the_agents_is_brought_into_form(proxied: Proxied, update: dict[str, Any], title: str) -> None:
+def test_the_agents_title_is_cleaned(proxied: Proxied, update: dict[str, Any], title: str) -> None:
     editor = started(proxied, titled(update))
     prompted(editor, [text("Mend it")])
     assert editor.sessions()[0]["title"] == title
 
 
 @pytest.mark.parametrize("time", ["yesterday", 7, "", "2026-13-40T00:00:00Z"])
-def test_what_is_no_time_is_ignored(proxied: Proxied, time: Any) -> None:
+def test_an_invalid_time_is_ignored(proxied: Proxied, time: Any) -> None:
     editor = started(proxied, titled({"updatedAt": "2001-02-03T04:05:06Z"}, {"updatedAt": time}))
     prompted(editor)
     assert editor.sessions()[0]["updatedAt"] == "2001-02-03T04:05:06.000Z"
 
 
-def test_the_agents_own_values_win_over_ours(proxied: Proxied) -> None:
+def test_the_agents_meta_wins_over_ours(proxied: Proxied) -> None:
     editor = started(proxied, titled({"_meta": {"messageCount": 99, "hasErrors": None, "x": {"y": 1}}}))
     prompted(editor)
     assert editor.sessions()[0]["_meta"] == {"messageCount": 99, "hasErrors": False, "x": {"y": 1}}
 
 
-def test_a_prompt_that_failed_shows_in_the_list(proxied: Proxied) -> None:
+def test_a_failed_prompt_shows_in_the_list(proxied: Proxied) -> None:
     editor = started(proxied, "fails-prompt")
     session = editor.new_session()
     with pytest.raises(RequestFailed):
@@ -342,19 +342,19 @@ def test_a_prompt_that_failed_shows_in_the_list(proxied: Proxied) -> None:
     assert found["_meta"] == {"messageCount": 1, "hasErrors": True}
 
 
-# An agent with a list of its own.
+# Agents with their own list.
 
 NATIVE = ("--capabilities", "resume,list")
 
 
 def raw_list(client: Client, **params: Any) -> bytes:
-    """The line that answers a list, under an id that is the same for everybody."""
+    """The line that answers a list, with a fixed id."""
     since = client.mark()
     client.send({"jsonrpc": "2.0", "id": "list", "method": "session/list", "params": params})
     return client.wait_for(lambda one: isinstance(one, dict) and one.get("id") == "list", since=since).raw
 
 
-def test_the_agents_own_list_passes_byte_for_byte_less_what_was_deleted_here(proxied: Proxied) -> None:
+def test_the_agents_list_passes_byte_for_byte_without_deleted_sessions(proxied: Proxied) -> None:
     editor = started(proxied, "echo", *NATIVE)
     sessions = [prompted(editor, [text(f"Mend {number}")]) for number in range(3)]
     unprompted = editor.new_session()
@@ -368,14 +368,14 @@ def test_the_agents_own_list_passes_byte_for_byte_less_what_was_deleted_here(pro
         rows = [row for row in json.loads(own)["result"]["sessions"] if row["sessionId"] != sessions[1]]
         less = {"jsonrpc": "2.0", "id": "list", "result": {"sessions": rows}}
         assert raw_list(editor) == json.dumps(less, separators=(",", ":")).encode() + b"\n"
-        assert raw_list(direct) == own  # the agent keeps what it has
+        assert raw_list(direct) == own  # the agent still has it
         project = str(proxied.project)
         assert raw_list(editor, cwd="/elsewhere") == raw_list(direct, cwd="/elsewhere") != raw_list(direct, cwd=project)
     with started(proxied, "echo", *NATIVE) as later:
         assert sessions[1].encode() not in raw_list(later)
 
 
-def test_however_the_agent_writes_its_list_only_what_was_deleted_is_taken_out(proxied: Proxied) -> None:
+def test_only_deleted_sessions_are_removed_from_any_form_of_list(proxied: Proxied) -> None:
     line = '{ "result": {"sessions" : [ {"sessionId":"a"} , {"n":1.0, "sessionId" :"b"} , 7 ], "x":1e2} ,"id":"list" }'
     script = {"methods": {"session/list": {"before": [{"line": line}, {"hang": True}]}}}
     editor = started(proxied, script, *NATIVE)
@@ -386,7 +386,7 @@ def test_however_the_agent_writes_its_list_only_what_was_deleted_is_taken_out(pr
     assert raw_list(editor) == f"{left}\n".encode()
 
 
-def test_the_agents_own_cursor_and_errors_are_untouched(proxied: Proxied) -> None:
+def test_the_agents_cursor_and_errors_pass_unchanged(proxied: Proxied) -> None:
     result = {
         "sessions": [{"sessionId": "a", "cwd": "/x", "extra": 1.0}, {"sessionId": "b"}],
         "nextCursor": "c",
@@ -399,7 +399,7 @@ def test_the_agents_own_cursor_and_errors_are_untouched(proxied: Proxied) -> Non
     assert code_of(refusing, cursor="theirs")[0] == -32602
 
 
-def test_an_agent_with_a_list_is_given_load_and_delete_alone(proxied: Proxied) -> None:
+def test_an_agent_with_a_list_gains_load_and_delete(proxied: Proxied) -> None:
     capabilities = proxied.editor(None, agent=NATIVE).initialize()["agentCapabilities"]
     assert capabilities["_meta"]["acp-proxy"]["serves"] == ["delete", "load"]
     assert capabilities["sessionCapabilities"] == {"resume": {}, "list": {}, "delete": {}}

@@ -1,4 +1,4 @@
-"""Loads that the proxy serves on top of the agent's resume: whose word counts, what waits, what is never told."""
+"""Loads that the proxy adds to an agent that can resume."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def told_in(updates: Updates) -> list[tuple[str, str]]:
     return [(one.kind, one.text) for one in tell(updates)]
 
 
-# The agent's word counts.
+# The agent's answers.
 
 
 def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxied) -> None:
@@ -46,7 +46,7 @@ def test_a_refused_load_gets_the_agents_error_and_changes_nothing(proxied: Proxi
     assert proxied.transcript(session).read_bytes() == before
 
 
-def test_the_agent_gets_the_request_as_it_came_under_another_method(proxied: Proxied) -> None:
+def test_the_agent_gets_the_load_as_a_resume_with_the_same_params(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     showing = {"methods": {"session/resume": {"before": [{"stderr": "{session} in {cwd}"}]}}}
     editor = proxied.started(showing)
@@ -71,11 +71,11 @@ def test_the_agents_result_passes_and_null_becomes_an_object(proxied: Proxied) -
         assert texts(loaded.updates, "user_message_chunk") == ["mend it"]
 
 
-# What the agent tells while it resumes.
+# Updates during a resume.
 
 
-def test_a_turn_that_a_resuming_agent_tells_and_nobody_recorded_is_shown_and_recorded_once(proxied: Proxied) -> None:
-    """The agent knows nothing but a turn made elsewhere: it cannot be told what became of the others."""
+def test_a_turn_known_only_to_a_resuming_agent_is_shown_and_recorded_once(proxied: Proxied) -> None:
+    """The agent knows only a turn made elsewhere, so the order relative to the others is unknown."""
     session = proxied.recorded("mend it", "and the other?")
     shown = []
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_a_turn_that_a_resuming_agent_tells_and_nobody_recorded_is_shown_and_rec
             behind = editor.updates(session)[len(loaded.told) :]
             assert conversation(behind) == []
             commands = [each["availableCommands"][0]["name"] for each in behind if each["sessionUpdate"] == COMMANDS]
-            assert commands[-1] == "review"  # the live value, over what was stored
+            assert commands[-1] == "review"  # the live value wins over the stored one
             assert editor.end() == 0
     assert (
         shown
@@ -103,7 +103,7 @@ def test_a_turn_that_a_resuming_agent_tells_and_nobody_recorded_is_shown_and_rec
     assert texts(conversation([params["update"] for params in kept])).count("an earlier answer, told again") == 1
 
 
-def test_what_a_resuming_agent_replays_behind_its_answer_is_shown_and_kept_once(proxied: Proxied) -> None:
+def test_a_replay_after_the_answer_to_a_resume_is_shown_and_recorded_once(proxied: Proxied) -> None:
     spoken = {"turns": [[say("It is "), say("mended, and all of it was tested.")]]}
     session = proxied.recorded("mend it", script=spoken)
     user = {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "mend it"}}}
@@ -127,7 +127,7 @@ def is_update(entry: dict[str, Any]) -> bool:
 
 
 def begun_without_the_proxy(proxied: Proxied) -> str:
-    """A session with one prompt, of which the proxy has not heard."""
+    """A session with one prompt that the proxy does not know."""
     with Editor(proxied.bare_agent()) as editor:
         editor.project = proxied.project
         session = editor.open()
@@ -136,7 +136,7 @@ def begun_without_the_proxy(proxied: Proxied) -> str:
 
 
 def seen_from_the_middle(proxied: Proxied) -> str:
-    """A session that was resumed under the proxy, so that its beginning was never recorded."""
+    """A session whose beginning was not recorded, because it was resumed under the proxy."""
     session = begun_without_the_proxy(proxied)
     with proxied.started() as editor:
         editor.request("session/resume", editor.place(session))
@@ -146,7 +146,7 @@ def seen_from_the_middle(proxied: Proxied) -> str:
     return session
 
 
-def test_an_incomplete_transcript_gives_way_to_what_the_agent_tells(proxied: Proxied) -> None:
+def test_the_agents_replay_wins_over_an_incomplete_transcript(proxied: Proxied) -> None:
     session = seen_from_the_middle(proxied)
     editor = proxied.started("replays-on-resume")
     loaded = editor.load(session)
@@ -160,13 +160,13 @@ def test_an_incomplete_transcript_gives_way_to_what_the_agent_tells(proxied: Pro
     assert conversation(editor.updates(session)[len(loaded.told) :]) == []
 
 
-def test_an_incomplete_transcript_is_told_when_the_agent_tells_nothing(proxied: Proxied) -> None:
+def test_an_incomplete_transcript_is_replayed_if_the_agent_replays_nothing(proxied: Proxied) -> None:
     session = seen_from_the_middle(proxied)
     loaded = proxied.started().load(session)
     assert texts(loaded.updates, "user_message_chunk") == ["said later"]
 
 
-def test_a_session_that_only_the_agent_knows_opens_empty_and_is_recorded_from_there(proxied: Proxied) -> None:
+def test_a_session_known_only_to_the_agent_opens_empty_and_is_recorded_from_then_on(proxied: Proxied) -> None:
     session = begun_without_the_proxy(proxied)
     editor = proxied.started()
     loaded = editor.load(session)
@@ -178,14 +178,14 @@ def test_a_session_that_only_the_agent_knows_opens_empty_and_is_recorded_from_th
     assert entries(proxied.transcript(session))[0]["origin"] == "partial"
 
 
-def test_a_session_that_nobody_knows_gets_the_agents_error(proxied: Proxied) -> None:
+def test_a_session_that_neither_knows_gets_the_agents_error(proxied: Proxied) -> None:
     editor = proxied.started()
     loaded = editor.load("no-such-session")
     assert (loaded.told, loaded.answer["error"]["code"]) == ([], NOT_FOUND)
     assert proxied.transcripts() == []
 
 
-def test_history_that_is_gone_from_the_disk_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
+def test_a_lost_transcript_is_an_error_before_the_agent_is_asked(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     proxied.transcript(session).unlink()
     editor = proxied.started({"methods": {"session/resume": {"before": [{"stderr": "asked to resume"}]}}})
@@ -197,10 +197,10 @@ def test_history_that_is_gone_from_the_disk_is_an_error_before_the_agent_is_aske
     assert "asked to resume" not in editor.stderr()
 
 
-# Loads that do not end by themselves.
+# Loads without an answer.
 
 
-def test_a_load_that_is_never_answered_holds_up_no_other_session(proxied: Proxied) -> None:
+def test_an_unanswered_load_does_not_block_other_sessions(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("hangs-on-resume")
     pending = editor.start_load(session)
@@ -216,7 +216,7 @@ def test_a_load_that_is_never_answered_holds_up_no_other_session(proxied: Proxie
     assert len(editor.answers_to(pending)) == 1
 
 
-def test_a_load_that_is_never_answered_ends_with_the_editor(proxied: Proxied) -> None:
+def test_an_unanswered_load_is_answered_when_the_editor_ends(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("hangs-on-resume")
     pending = editor.start_load(session)
@@ -235,14 +235,14 @@ def test_the_late_answer_to_a_cancelled_load_is_swallowed(proxied: Proxied) -> N
     editor.prompt(editor.new_session(), "meanwhile")
     editor.notify("$/cancel_request", {"requestId": pending})
     assert editor.answer_of(pending)["error"]["code"] == CANCELLED
-    editor.wait_for_text("I am back.")  # which comes behind the late answer
+    editor.wait_for_text("I am back.")  # sent after the late answer
     assert len(editor.answers_to(pending)) == 1
     assert texts(editor.updates(session)) == ["I am back."]
-    # The agent has it open now, and it goes on.
+    # The agent has the session open now, and it continues.
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(editor.prompt(session, "and now?"))
 
 
-def test_a_session_that_is_open_goes_on_after_a_load_of_it_was_cancelled(proxied: Proxied) -> None:
+def test_an_open_session_continues_after_its_load_was_cancelled(proxied: Proxied) -> None:
     editor = proxied.started("hangs-on-resume")
     session = editor.new_session()
     editor.prompt(session, "one")
@@ -254,7 +254,7 @@ def test_a_session_that_is_open_goes_on_after_a_load_of_it_was_cancelled(proxied
     assert [one["_meta"]["messageCount"] for one in editor.sessions()] == [4]
 
 
-def test_a_cancelled_load_can_be_asked_for_again(proxied: Proxied) -> None:
+def test_a_cancelled_load_can_be_repeated(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("hangs-on-resume")
     for _ in range(2):
@@ -263,7 +263,7 @@ def test_a_cancelled_load_can_be_asked_for_again(proxied: Proxied) -> None:
         assert editor.answer_of(pending)["error"]["code"] == CANCELLED
 
 
-def test_a_cancel_right_behind_its_load_ends_it(proxied: Proxied) -> None:
+def test_a_cancel_directly_after_its_load_ends_it(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("hangs-on-resume")
     request = {"jsonrpc": "2.0", "id": 77, "method": "session/load", "params": editor.place(session)}
@@ -277,7 +277,7 @@ def in_one_write(*messages: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
-# Loads of a session that is open here.
+# Loads of an open session.
 
 MANY = 20_000
 ONGOING: dict[str, Any] = {
@@ -285,7 +285,7 @@ ONGOING: dict[str, Any] = {
 }
 
 
-def test_a_load_during_a_turn_loses_nothing_and_doubles_nothing(proxied: Proxied) -> None:
+def test_a_load_during_a_turn_loses_and_repeats_nothing(proxied: Proxied) -> None:
     permission = Permission()
     editor = proxied.started(ONGOING, on_request=permission)
     session = editor.new_session()
@@ -298,7 +298,7 @@ def test_a_load_during_a_turn_loses_nothing_and_doubles_nothing(proxied: Proxied
     assert editor.result_of(turn) == {"stopReason": "end_turn"}
     editor.wait_for_text("after")
 
-    # What was on its way before the load is told again, from the beginning, by the user's words.
+    # Updates sent before the load are sent again, beginning with the prompt.
     updates = editor.updates(session, since)
     begin = kinds(updates).index("user_message_chunk")
     assert kinds(updates).count("user_message_chunk") == 1
@@ -306,13 +306,13 @@ def test_a_load_during_a_turn_loses_nothing_and_doubles_nothing(proxied: Proxied
     assert "".join(texts(updates[begin:])) == everything
     assert conversation(updates[begin : len(loaded.told)]) == updates[begin : len(loaded.told)]
 
-    # And the transcript has each once.
+    # The transcript has each update once.
     assert editor.end() == 0
     kept = [entry["message"]["params"]["update"] for entry in entries(proxied.transcript(session)) if is_update(entry)]
     assert texts(kept) == [*(f"{number} " for number in range(MANY)), "granted", "after"]
 
 
-def test_a_permission_that_is_open_when_a_load_comes_is_asked_once_and_can_be_granted(proxied: Proxied) -> None:
+def test_a_permission_open_during_a_load_is_asked_once_and_can_be_granted(proxied: Proxied) -> None:
     permission = Permission()
     asks = {"turns": [[say("before"), ASK, say("granted")]]}
     editor = proxied.started(asks, on_request=permission)
@@ -320,7 +320,7 @@ def test_a_permission_that_is_open_when_a_load_comes_is_asked_once_and_can_be_gr
     turn = editor.start_prompt(session, "go")
     editor.wait_for_method("session/request_permission")
     loaded = editor.load(session)
-    assert told_in(loaded.updates) == [("user", "go"), ("agent", "before")]  # nobody has seen a call yet
+    assert told_in(loaded.updates) == [("user", "go"), ("agent", "before")]  # the call has not been shown yet
     permission.grant()
     assert editor.result_of(turn) == {"stopReason": "end_turn"}
     since = editor.position_of_answer(loaded.answer["id"])
@@ -328,7 +328,7 @@ def test_a_permission_that_is_open_when_a_load_comes_is_asked_once_and_can_be_gr
     assert len([one for one in editor.messages() if one.get("method") == "session/request_permission"]) == 1
 
 
-def test_two_loads_of_one_session_are_told_one_after_the_other(proxied: Proxied) -> None:
+def test_two_loads_of_one_session_are_replayed_in_turn(proxied: Proxied) -> None:
     session = proxied.recorded("mend it", "and the other?")
     editor = proxied.started()
     since = editor.mark()
@@ -340,7 +340,7 @@ def test_two_loads_of_one_session_are_told_one_after_the_other(proxied: Proxied)
     assert repeated == [line.raw for line in first.told]
 
 
-def test_a_second_load_behind_a_turn_tells_that_turn_too(proxied: Proxied) -> None:
+def test_a_second_load_replays_the_turn_since_the_first(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started()
     first = editor.load(session)
@@ -352,7 +352,7 @@ def test_a_second_load_behind_a_turn_tells_that_turn_too(proxied: Proxied) -> No
     assert [line.raw for line in second.told[: len(first.told)]] == [line.raw for line in first.told]
 
 
-def test_a_prompt_right_behind_its_load_is_not_told_by_it(proxied: Proxied) -> None:
+def test_a_prompt_directly_after_its_load_is_not_replayed_by_it(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started()
     load = {"jsonrpc": "2.0", "id": 70, "method": "session/load", "params": editor.place(session)}
@@ -365,7 +365,7 @@ def test_a_prompt_right_behind_its_load_is_not_told_by_it(proxied: Proxied) -> N
     assert "I remember 1 earlier prompt; the first was: mend it" in texts(live)
 
 
-def test_a_session_that_is_closed_and_loaded_at_once_is_told_once(proxied: Proxied) -> None:
+def test_a_session_closed_and_loaded_at_once_is_replayed_once(proxied: Proxied) -> None:
     editor = proxied.started(agent=["--capabilities", "resume,close"])
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
@@ -379,7 +379,7 @@ def test_a_session_that_is_closed_and_loaded_at_once_is_told_once(proxied: Proxi
     assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
 
 
-def test_two_requests_of_one_id_are_not_both_loads(proxied: Proxied) -> None:
+def test_a_second_load_with_a_pending_id_is_refused(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("hangs-on-resume")
     for _ in range(2):
@@ -388,7 +388,7 @@ def test_two_requests_of_one_id_are_not_both_loads(proxied: Proxied) -> None:
     assert refused["error"]["code"] == INVALID_REQUEST
 
 
-def test_delete_answers_while_a_load_of_the_session_is_open(proxied: Proxied) -> None:
+def test_a_delete_is_answered_during_a_load(proxied: Proxied) -> None:
     session = proxied.recorded("mend it")
     editor = proxied.started("late-on-resume")
     pending = editor.start_load(session)

@@ -1,4 +1,4 @@
-"""The main job: a session that the agent cannot show again is listed, loaded, continued and deleted."""
+"""The main job: a session that the agent cannot replay is listed, loaded, continued and deleted."""
 
 import json
 from datetime import datetime
@@ -17,7 +17,7 @@ STATE_AFTER_LOAD = ["available_commands_update", "usage_update", "session_info_u
 
 
 def talk(proxied: Proxied, *prompts: str) -> tuple[str, list[Updates]]:
-    """A conversation that ends with SIGKILL to the proxy: the session, and what was told live in each turn."""
+    """Hold a conversation, and kill the proxy. The session's id, and the updates of each turn."""
     with proxied.editor("conversation") as editor:
         session = editor.open()
         turns = [editor.prompt(session, text) for text in prompts]
@@ -25,7 +25,7 @@ def talk(proxied: Proxied, *prompts: str) -> tuple[str, list[Updates]]:
     return session, turns
 
 
-def test_initialize_offers_list_delete_and_load_beside_what_the_agent_has(proxied: Proxied) -> None:
+def test_initialize_adds_list_delete_and_load(proxied: Proxied) -> None:
     capabilities = proxied.editor("conversation").initialize()["agentCapabilities"]
     assert capabilities["loadSession"] is True
     assert capabilities["sessionCapabilities"] == {"resume": {}, "list": {}, "delete": {}}
@@ -33,7 +33,7 @@ def test_initialize_offers_list_delete_and_load_beside_what_the_agent_has(proxie
     assert sorted(capabilities["_meta"]["acp-proxy"]["serves"]) == ["delete", "list", "load"]
 
 
-def test_the_list_shows_title_place_time_and_number_of_messages(proxied: Proxied) -> None:
+def test_the_list_has_title_directory_time_and_number_of_messages(proxied: Proxied) -> None:
     session, turns = talk(proxied, FIRST, SECOND)
     editor = proxied.editor("conversation")
     editor.initialize()
@@ -50,7 +50,7 @@ def test_the_list_shows_title_place_time_and_number_of_messages(proxied: Proxied
     assert len(listed["updatedAt"]) == len("2026-11-20T09:15:02.123Z")
 
 
-def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied) -> None:
+def test_a_load_replays_the_complete_history_in_order(proxied: Proxied) -> None:
     with proxied.editor("conversation") as first:
         session = first.open()
         live: list[bytes] = []
@@ -69,7 +69,7 @@ def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied
     agent = [
         line.raw for line in loaded.told if line.message["params"]["update"]["sessionUpdate"] != "user_message_chunk"
     ]
-    # A permission request is not told as one: what it said of its call is an update of that.
+    # A permission request is replayed as an update of its tool call.
     asked = [json.loads(line)["params"]["update"] for line in agent if line not in live]
     assert [(update["sessionUpdate"], update["toolCallId"]) for update in asked] == [("tool_call_update", "edit-1")]
     assert [line for line in agent if line in live] == live
@@ -80,7 +80,7 @@ def test_a_load_tells_the_whole_history_in_order_as_it_was_live(proxied: Proxied
     assert texts(loaded.updates, "user_message_chunk") == [FIRST, SECOND]
 
 
-def test_the_state_of_a_loaded_session_comes_behind_the_answer(proxied: Proxied) -> None:
+def test_the_state_of_a_loaded_session_follows_the_answer(proxied: Proxied) -> None:
     session, _ = talk(proxied, FIRST)
     editor = proxied.editor("conversation")
     editor.initialize()
@@ -91,7 +91,7 @@ def test_the_state_of_a_loaded_session_comes_behind_the_answer(proxied: Proxied)
     assert kinds(editor.updates(session)[len(loaded.told) :]) == STATE_AFTER_LOAD
 
 
-def test_every_block_of_a_prompt_is_told_under_one_message_id(proxied: Proxied) -> None:
+def test_every_block_of_a_prompt_has_the_same_message_id(proxied: Proxied) -> None:
     blocks = [{"type": "text", "text": "what is this?"}, PIXEL, RESOURCE]
     with proxied.editor("conversation") as first:
         session = first.open()
@@ -106,7 +106,7 @@ def test_every_block_of_a_prompt_is_told_under_one_message_id(proxied: Proxied) 
     assert ids[0] == ids[1] == ids[2] != ids[3]
 
 
-def test_two_loads_tell_the_same_bytes(proxied: Proxied) -> None:
+def test_two_loads_replay_the_same_bytes(proxied: Proxied) -> None:
     session, _ = talk(proxied, FIRST, SECOND)
     told = []
     for _ in range(2):
@@ -117,7 +117,7 @@ def test_two_loads_tell_the_same_bytes(proxied: Proxied) -> None:
     assert told[0] == told[1]
 
 
-def test_a_further_prompt_goes_on_in_the_agent_and_in_the_transcript(proxied: Proxied) -> None:
+def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: Proxied) -> None:
     session, turns = talk(proxied, FIRST)
     with proxied.editor("conversation") as editor:
         editor.initialize()
@@ -133,7 +133,7 @@ def test_a_further_prompt_goes_on_in_the_agent_and_in_the_transcript(proxied: Pr
     assert told == [Told("user", FIRST), *kept(turns[0]), Told("user", THIRD), *kept(live)]
 
 
-def test_delete_empties_the_list_and_the_file_is_gone(proxied: Proxied) -> None:
+def test_a_delete_removes_the_file_and_the_list_entry(proxied: Proxied) -> None:
     session, _ = talk(proxied, FIRST)
     with proxied.editor("conversation") as other:
         other.initialize()
@@ -156,7 +156,7 @@ def test_delete_empties_the_list_and_the_file_is_gone(proxied: Proxied) -> None:
 
 
 def refused(editor: Editor, session: str) -> dict[str, Any]:
-    """The error that answers a load, before which nothing may be told."""
+    """The error that answers a load, without any update."""
     loaded = editor.load(session)
     assert loaded.told == []
     error = loaded.answer["error"]
@@ -164,7 +164,7 @@ def refused(editor: Editor, session: str) -> dict[str, Any]:
     return error
 
 
-def test_a_prompt_to_a_deleted_session_makes_it_one_again(proxied: Proxied) -> None:
+def test_a_prompt_to_a_deleted_session_revives_it(proxied: Proxied) -> None:
     with proxied.editor("conversation") as editor:
         session = editor.open()
         editor.prompt(session, FIRST)
@@ -181,7 +181,7 @@ def test_a_prompt_to_a_deleted_session_makes_it_one_again(proxied: Proxied) -> N
     assert texts(editor.load(session).updates, "user_message_chunk") == [SECOND]
 
 
-def test_an_agent_that_has_everything_is_left_as_it_is(proxied: Proxied) -> None:
+def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     everything = ["--capabilities", "resume,list,load,delete,close,fork"]
     editor = proxied.editor("conversation", agent=everything)
     params = {"protocolVersion": 1, "clientCapabilities": {}}
@@ -192,19 +192,19 @@ def test_an_agent_that_has_everything_is_left_as_it_is(proxied: Proxied) -> None
     session = editor.new_session()
     live = editor.prompt(session, FIRST)
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
-    # Its own load is shorter: ours is told in its place, unless it is not to be.
+    # The agent's replay is shorter, so ours is shown, unless an option prevents it.
     assert tell(editor.load(session).updates) == [Told("user", FIRST), *kept(live)]
     editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 
 
-def test_a_session_that_was_never_prompted_is_not_listed(proxied: Proxied) -> None:
+def test_a_session_without_a_prompt_is_not_listed(proxied: Proxied) -> None:
     with proxied.editor("conversation") as editor:
         editor.open()
         assert editor.sessions() == []
 
 
-def test_nothing_is_served_or_kept_without_recording(proxied: Proxied) -> None:
+def test_without_recording_nothing_is_added_or_stored(proxied: Proxied) -> None:
     editor = proxied.editor("conversation", options=["--no-record"])
     capabilities = editor.initialize()["agentCapabilities"]
     assert capabilities["sessionCapabilities"] == {"resume": {}}

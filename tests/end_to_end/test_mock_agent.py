@@ -1,4 +1,4 @@
-"""The mock agent as a process: what somebody who builds an editor relies on in CI."""
+"""The mock agent as a process, as developers of editors use it in CI."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ Start = Callable[..., Editor]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a mock agent that has these transcripts, or one of these lines."""
+    """Start a mock agent with these transcripts, or with one of these lines."""
     editors: list[Editor] = []
 
     def start_agent(*lines: bytes, files: list[Path] | None = None, options: tuple[str, ...] = ("--speed", "0"),
@@ -53,14 +53,14 @@ def written(path: Path, *lines: bytes, session: str = talk.SESSION) -> Path:
 
 
 def raw(line: bytes) -> bytes:
-    """The recorded message of an entry, as it was on the wire."""
+    """The message of an entry, as it was on the wire."""
     found = talk.entry(line).raw
     assert found is not None
     return found + b"\n"
 
 
 def prompted(editor: Editor, session: str, text: str) -> tuple[list[bytes], dict[str, Any]]:
-    """The lines that a prompt brings, and the answer."""
+    """The lines up to the answer of a prompt, and the answer."""
     since, number = editor.mark(), editor.start_prompt(session, text)
     answer = editor.answer_of(number)
     return [line.raw for line in editor.lines[since : editor.position_of_answer(number)]], answer
@@ -74,7 +74,7 @@ def offered(editor: Editor) -> set[str]:
 # Turns.
 
 
-def test_a_turn_is_played_as_it_was_recorded_with_the_new_sessions_id(start: Start) -> None:
+def test_a_turn_is_played_unchanged_except_for_the_session_id(start: Start) -> None:
     editor = start(COMMANDS, *TURN)
     session = editor.open()
     lines, answer = prompted(editor, session, "Fix the login")
@@ -83,7 +83,7 @@ def test_a_turn_is_played_as_it_was_recorded_with_the_new_sessions_id(start: Sta
     assert answer["result"] == {"stopReason": "end_turn"}
 
 
-def test_in_a_recorded_session_that_is_loaded_again_every_byte_is_as_recorded(start: Start) -> None:
+def test_a_loaded_session_is_played_byte_for_byte(start: Start) -> None:
     editor = start(*TURN)
     editor.initialize()
     assert texts(editor.load(talk.SESSION).updates) == ["Looking.", "Done."]
@@ -91,7 +91,7 @@ def test_in_a_recorded_session_that_is_loaded_again_every_byte_is_as_recorded(st
     assert lines == [raw(line) for line in TURN[1:-1] if b'"from":"agent"' in line]
 
 
-def test_a_new_session_hears_of_the_commands_right_behind_the_answer_that_opens_it(start: Start) -> None:
+def test_the_commands_follow_the_answer_to_a_new_session(start: Start) -> None:
     editor = start(talk.note("opened", modes=MODES), COMMANDS, *TURN)
     editor.initialize()
     opened = editor.request("session/new", {"cwd": "/x", "mcpServers": []})
@@ -99,13 +99,13 @@ def test_a_new_session_hears_of_the_commands_right_behind_the_answer_that_opens_
     assert editor.wait_for_update("available_commands_update")["availableCommands"][0]["name"] == "review"
 
 
-def test_a_prompt_that_nobody_recorded_is_answered_with_what_is_recorded(start: Start) -> None:
+def test_an_unknown_prompt_is_answered_with_the_recorded_prompts(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--match", "exact"))
     [said] = texts(editor.prompt(editor.open(), "Fix the logout"))
     assert "- Fix the login" in said
 
 
-def test_a_turn_that_failed_fails_again(start: Start) -> None:
+def test_a_failed_turn_fails_again(start: Start) -> None:
     error = {"code": -32000, "message": "Authentication required"}
     editor = start(talk.prompt("go"), talk.answer(error=error), talk.prompt("on"), talk.said("half"))
     session = editor.open()
@@ -113,7 +113,7 @@ def test_a_turn_that_failed_fails_again(start: Start) -> None:
     assert prompted(editor, session, "on")[1]["error"]["code"] == INTERNAL_ERROR
 
 
-def test_prompts_of_one_session_are_answered_one_after_the_other(start: Start) -> None:
+def test_prompts_of_one_session_are_answered_in_turn(start: Start) -> None:
     editor = start(*TURN, talk.prompt("And then?"), talk.said("Nothing."), talk.answer())
     session = editor.open()
     first, second = editor.start_prompt(session, "Fix the login"), editor.start_prompt(session, "And then?")
@@ -134,14 +134,14 @@ def answering(result: Any) -> Callable[[dict[str, Any]], Any]:
     ("given", "status", "said"),
     [(SELECTED, "completed", "Done."), (REFUSED, "failed", "Done.")],
 )
-def test_a_permission_is_asked_for_and_a_refused_call_fails(start: Start, given: Any, status: str, said: str) -> None:
+def test_a_permission_is_requested_and_a_refused_call_fails(start: Start, given: Any, status: str, said: str) -> None:
     editor = start(*TURN, on_request=answering(given))
     updates = editor.prompt(editor.open(), "Fix the login")
     assert [update["status"] for update in updates if "status" in update] == ["pending", status]
     assert texts(updates)[-1] == said
 
 
-def test_a_client_that_cannot_be_asked_has_refused(start: Start) -> None:
+def test_an_error_in_answer_to_a_permission_counts_as_a_refusal(start: Start) -> None:
     def refuse(_: dict[str, Any]) -> Any:
         raise RequestFailed({"code": METHOD_NOT_FOUND, "message": "Method not found"})
 
@@ -149,29 +149,29 @@ def test_a_client_that_cannot_be_asked_has_refused(start: Start) -> None:
     assert editor.prompt(editor.open(), "Fix the login")[-2]["status"] == "failed"
 
 
-def test_a_permission_that_is_cancelled_ends_the_turn(start: Start) -> None:
+def test_a_cancelled_permission_ends_the_turn(start: Start) -> None:
     editor = start(*TURN, on_request=answering(recording.CANCELLED))
     session = editor.open()
     assert prompted(editor, session, "Fix the login")[1]["result"] == CANCELLED
     assert texts(editor.updates(session)) == ["Look", "ing."]
 
 
-# Time, and the end.
+# Pauses, and the end of the input.
 
 
-def test_a_pause_lasts_as_long_as_it_did_and_a_cancel_ends_it(start: Start) -> None:
+def test_a_pause_has_its_recorded_length_and_a_cancel_ends_it(start: Start) -> None:
     editor = start(talk.prompt("go"), talk.said("Look"), talk.said("late", at=NIGHT), talk.answer(at=NIGHT), options=())
     session = editor.open()
     number = editor.start_prompt(session, "go")
     editor.wait_for_text("Look")
-    assert editor.sessions() != []  # others are answered meanwhile
+    assert editor.sessions() != []  # other requests are answered meanwhile
     editor.notify("session/cancel", {"sessionId": session})
     assert editor.result_of(number) == CANCELLED
     assert texts(editor.updates(session)) == ["Look"]
     assert texts(editor.load(session).updates) == ["Look"]
 
 
-def test_a_cancel_ends_the_turns_that_wait_too_and_the_next_one_is_played(start: Start) -> None:
+def test_a_cancel_ends_waiting_turns_and_the_next_prompt_is_played(start: Start) -> None:
     slow = [talk.prompt("slow"), talk.said("Look"), talk.answer(at=NIGHT)]
     editor = start(*slow, talk.prompt("fast"), talk.said("ok"), talk.answer(), options=())
     session = editor.open()
@@ -191,7 +191,7 @@ def test_a_cancelled_request_ends_as_a_cancelled_turn(start: Start) -> None:
     assert editor.result_of(number) == CANCELLED
 
 
-def test_when_the_input_ends_what_was_asked_is_answered_without_pauses(start: Start) -> None:
+def test_open_prompts_are_answered_without_pauses_when_the_input_ends(start: Start) -> None:
     lines = [*TURN[:-1], talk.said("late", at=NIGHT), talk.answer(at=NIGHT)]
     editor = start(*lines, options=(), on_request=answering(NO_ANSWER))
     session = editor.open()
@@ -204,7 +204,7 @@ def test_when_the_input_ends_what_was_asked_is_answered_without_pauses(start: St
     assert editor.result_of(waiting) == CANCELLED
 
 
-def test_what_would_be_asked_after_the_input_ended_counts_as_cancelled(start: Start) -> None:
+def test_a_permission_after_the_end_of_the_input_counts_as_cancelled(start: Start) -> None:
     lines = [talk.prompt("go"), talk.said("Look"), asked(at=NIGHT), decided(at=NIGHT), talk.answer(at=NIGHT)]
     editor = start(*lines, options=())
     number = editor.start_prompt(editor.open(), "go")
@@ -213,13 +213,13 @@ def test_what_would_be_asked_after_the_input_ended_counts_as_cancelled(start: St
     assert editor.result_of(number) == CANCELLED
 
 
-def test_what_came_the_next_morning_comes_right_behind_the_answer(start: Start) -> None:
+def test_late_updates_follow_the_answer_without_a_pause(start: Start) -> None:
     editor = start(talk.prompt("go"), talk.said("ok"), talk.answer(), talk.info(title="Late", at=NIGHT), options=())
     editor.prompt(editor.open(), "go")
     assert editor.wait_for_update("session_info_update")["title"] == "Late"
 
 
-def test_the_same_talk_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     file = written(tmp_path / "t.jsonl", COMMANDS, *TURN)
     new = {"method": "session/new", "params": {"cwd": "/x", "mcpServers": []}}
     say = {"method": "session/prompt", "params": prompt("mock-session-1", "fix the login")}
@@ -261,7 +261,7 @@ def test_a_delete_ends_the_sessions_turn(start: Start) -> None:
     assert editor.result_of(number) == CANCELLED
 
 
-def test_a_session_goes_on_after_a_load_and_is_told_with_what_was_said_since(start: Start) -> None:
+def test_a_session_continues_after_a_load_and_is_replayed_with_its_new_turns(start: Start) -> None:
     editor = start(*TURN)
     editor.initialize()
     before = editor.load(talk.SESSION).updates
@@ -272,7 +272,7 @@ def test_a_session_goes_on_after_a_load_and_is_told_with_what_was_said_since(sta
     assert "".join(texts(told[len(before) :])) == "".join(texts(live))
 
 
-def test_a_terminal_that_was_played_is_told_by_what_it_had_shown(start: Start) -> None:
+def test_a_played_terminal_is_replayed_as_its_output(start: Start) -> None:
     content = [{"type": "terminal", "terminalId": "term-1"}]
     played = talk.update("tool_call", toolCallId="t", title="Test", status="completed", content=content)
     noted = talk.note("terminal", terminalId="term-1", output="1 passed")
@@ -283,7 +283,7 @@ def test_a_terminal_that_was_played_is_told_by_what_it_had_shown(start: Start) -
     assert "1 passed" in told["content"][0]["content"]["text"]
 
 
-def test_a_resumed_session_is_not_told_and_can_be_prompted(start: Start) -> None:
+def test_a_resumed_session_is_not_replayed_and_can_be_prompted(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "resume-only"))
     assert offered(editor) == {"resume"}
     assert editor.request("session/resume", editor.place(talk.SESSION)) == {}
@@ -292,7 +292,7 @@ def test_a_resumed_session_is_not_told_and_can_be_prompted(start: Start) -> None
         assert error_of(editor, method, editor.place(talk.SESSION)) == METHOD_NOT_FOUND
 
 
-def test_an_agent_with_no_capabilities_plays_its_turns_in_new_sessions(start: Start) -> None:
+def test_an_agent_without_capabilities_plays_turns_in_new_sessions(start: Start) -> None:
     editor = start(*TURN, options=("--speed", "0", "--capabilities", "none"))
     assert offered(editor) == set()
     assert texts(editor.prompt(editor.new_session(), "Fix the login"))[-1] == "Done."
@@ -302,7 +302,7 @@ def error_of(editor: Editor, method: str, params: Any) -> Any:
     return editor.answer_of(editor.start_request(method, params))["error"]["code"]
 
 
-def test_modes_and_options_can_be_chosen_among_those_that_were_recorded(start: Start) -> None:
+def test_only_recorded_modes_and_options_can_be_chosen(start: Start) -> None:
     sound = {"id": "sound", "name": "Sound", "type": "boolean", "currentValue": False}
     editor = start(talk.note("opened", modes=MODES, configOptions=[sound]), *TURN)
     session = editor.open()
@@ -325,7 +325,7 @@ NONSENSE: list[tuple[str, Any, int]] = [
     ("session/load", PLACE, INVALID_PARAMS),
     ("session/load", {**PLACE, "sessionId": "x"}, NOT_FOUND),
     ("session/prompt", prompt("x", "go"), NOT_FOUND),
-    ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # nobody has opened it
+    ("session/prompt", prompt(talk.SESSION, "go"), NOT_FOUND),  # it was not opened
     ("session/prompt", {"sessionId": "mock-session-1", "prompt": "go"}, INVALID_PARAMS),
     ("session/list", {"cwd": "here"}, INVALID_PARAMS),
     ("session/list", {"cursor": "x"}, INVALID_PARAMS),
@@ -334,13 +334,13 @@ NONSENSE: list[tuple[str, Any, int]] = [
 ]
 
 
-def test_what_makes_no_sense_is_refused(start: Start) -> None:
+def test_invalid_requests_are_refused(start: Start) -> None:
     editor = start(*TURN)
     editor.open()
     assert [error_of(editor, method, params) for method, params, _ in NONSENSE] == [code for *_, code in NONSENSE]
 
 
-def test_lines_that_are_no_messages_are_refused_and_the_rest_is_answered(start: Start) -> None:
+def test_invalid_lines_are_refused_and_others_answered(start: Start) -> None:
     editor = start(*TURN)
     editor.send_line(b"nonsense")
     for line in (b"{}", b"[]", b"[7]", b"7"):
@@ -358,10 +358,10 @@ def test_a_session_of_the_store_is_named_by_its_id_or_as_the_last(proxied: Proxi
         assert [row["sessionId"] for row in editor.sessions()] == [session]
 
 
-# Behind the proxy.
+# With the proxy in front.
 
 
-def test_behind_the_proxy_it_says_the_same(start: Start, tmp_path: Path) -> None:
+def test_the_mock_agent_behaves_the_same_behind_the_proxy(start: Start, tmp_path: Path) -> None:
     def said(editor: Editor) -> list[Any]:
         editor.initialize()
         told = editor.load(talk.SESSION)
@@ -374,7 +374,7 @@ def test_behind_the_proxy_it_says_the_same(start: Start, tmp_path: Path) -> None
     assert said(start(files=[file])) == said(start(files=[file], prefix=run))
 
 
-def test_a_session_that_was_recorded_here_is_loaded_as_the_proxy_tells_it(proxied: Proxied, start: Start) -> None:
+def test_the_mock_agent_replays_a_session_like_the_proxy(proxied: Proxied, start: Start) -> None:
     session = proxied.recorded("Mend it", "And now?")
     with proxied.started("conversation") as editor:
         wanted = editor.load(session)

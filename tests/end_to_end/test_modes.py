@@ -1,4 +1,4 @@
-"""`--list`, `--load`, `--delete` and `--resume`: who answers, when the user says who."""
+"""`--list`, `--load`, `--delete` and `--resume` decide who answers."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ TELLS: list[dict[str, Any]] = [
     say("All of it is "),
     say("mended now."),
 ]
-"""What was said, in the agent's own pieces."""
+"""The conversation in the agent's chunks."""
 ELSEWHERE: list[dict[str, Any]] = [
     {"update": {"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "from another client"}}},
     say("Done there as well."),
@@ -48,7 +48,7 @@ BOTH: dict[str, Any] = {
 
 
 def with_options(proxied: Proxied, *options: str, can: str, script: Any = None) -> Editor:
-    """An editor in front of an agent that can these things; it has initialized."""
+    """An editor after `initialize`, with an agent of these capabilities."""
     methods = {f"session/{name}" for name in can.split(",")}
     if script is not None:
         used = {name: given for name, given in script.get("methods", {}).items() if name in methods}
@@ -65,7 +65,7 @@ def recorded(proxied: Proxied, can: str) -> tuple[str, Updates]:
 
 
 def offered(proxied: Proxied, options: Sequence[str], can: str) -> tuple[bool, set[str], list[str]]:
-    """What the editor reads: load, the other methods, and what is said to be ours."""
+    """Whether load is offered, the other methods, and those reported as ours."""
     editor = proxied.editor(options=options, agent=["--capabilities", can])
     capabilities = editor.initialize()["agentCapabilities"]
     meta = capabilities.get("_meta", {}).get("acp-proxy", {})
@@ -92,7 +92,7 @@ OFFERED: list[tuple[Sequence[str], str, tuple[bool, set[str], list[str]]]] = [
 
 
 @pytest.mark.parametrize(("options", "can", "expected"), OFFERED)
-def test_what_is_offered(
+def test_the_options_decide_the_offer(
     proxied: Proxied, options: Sequence[str], can: str, expected: tuple[bool, set[str], list[str]]
 ) -> None:
     assert offered(proxied, options, can) == expected
@@ -101,7 +101,7 @@ def test_what_is_offered(
 # --load.
 
 
-def test_load_of_the_agent_is_never_replaced(proxied: Proxied) -> None:
+def test_load_agent_keeps_the_agents_load(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load")
     script: dict[str, Any] = {"methods": {"session/load": {"result": {}}}}
     with with_options(proxied, "--load", "agent", can="load", script=script) as editor:
@@ -110,13 +110,13 @@ def test_load_of_the_agent_is_never_replaced(proxied: Proxied) -> None:
         assert texts(editor.load(session).updates, "user_message_chunk") == ["mend it"]
 
 
-def test_load_of_the_agent_is_not_added_where_it_has_none(proxied: Proxied) -> None:
+def test_load_agent_adds_no_load(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "resume")
     with with_options(proxied, "--load", "agent", can="resume") as editor:
         assert editor.load(session).answer["error"]["code"] == -32601
 
 
-def test_load_of_the_store_asks_an_agent_with_both_to_resume(proxied: Proxied) -> None:
+def test_load_store_prefers_the_agents_resume(proxied: Proxied) -> None:
     session, live = recorded(proxied, "load,resume")
     editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
     loaded = editor.load(session)
@@ -127,7 +127,7 @@ def test_load_of_the_store_asks_an_agent_with_both_to_resume(proxied: Proxied) -
     assert "heard load" not in editor.stderr()
 
 
-def test_load_of_the_store_swallows_what_an_agent_that_can_only_load_tells(proxied: Proxied) -> None:
+def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: Proxied) -> None:
     session, live = recorded(proxied, "load")
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--load", "store", can="load", script=BOTH)
@@ -146,9 +146,7 @@ def test_load_of_the_store_swallows_what_an_agent_that_can_only_load_tells(proxi
 
 
 @pytest.mark.parametrize("mode", ["load", "resume"])
-def test_a_turn_that_was_made_elsewhere_is_told_and_recorded_whatever_is_asked_of_the_store(
-    proxied: Proxied, mode: str
-) -> None:
+def test_store_modes_still_show_and_record_a_turn_made_elsewhere(proxied: Proxied, mode: str) -> None:
     session, _ = recorded(proxied, "load")
     script = {"methods": {"session/load": {"before": [*TELLS, *ELSEWHERE], "result": {}}}}
     with with_options(proxied, f"--{mode}", "store", can="load", script=script) as editor:
@@ -164,7 +162,7 @@ def test_a_turn_that_was_made_elsewhere_is_told_and_recorded_whatever_is_asked_o
     assert [told.count(words) for words in (b"from another client", b"Done there", b"mended now")] == [1, 1, 1]
 
 
-def test_load_of_the_store_leaves_what_is_not_complete_to_the_agent(proxied: Proxied) -> None:
+def test_load_store_leaves_an_incomplete_session_to_the_agent(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load,resume")
     path = proxied.transcript(session)
     path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
@@ -174,7 +172,7 @@ def test_load_of_the_store_leaves_what_is_not_complete_to_the_agent(proxied: Pro
     assert loaded.answer["result"] == {"x": 1.0}
 
 
-def test_an_error_of_the_agent_passes_under_load_of_the_store_behind_what_it_told(proxied: Proxied) -> None:
+def test_load_store_passes_the_agents_error_with_its_updates(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load")
     refused = {"code": INTERNAL_ERROR, "message": "no"}
     script = {"methods": {"session/load": {"before": TELLS, "error": refused}}}
@@ -190,7 +188,7 @@ def listed(editor: Editor) -> list[str]:
     return [one["sessionId"] for one in editor.sessions()]
 
 
-def test_list_of_the_store_shows_what_was_recorded_here(proxied: Proxied) -> None:
+def test_list_store_shows_only_recorded_sessions(proxied: Proxied) -> None:
     with Editor(proxied.bare_agent(agent=["--capabilities", "list"])) as direct:
         direct.project = proxied.project
         unseen = direct.open()
@@ -201,7 +199,7 @@ def test_list_of_the_store_shows_what_was_recorded_here(proxied: Proxied) -> Non
         assert set(listed(editor)) == {session, unseen}
 
 
-def test_list_of_the_agent_shows_what_was_deleted_here(proxied: Proxied) -> None:
+def test_list_agent_shows_sessions_deleted_here(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "list")
     with with_options(proxied, can="list") as editor:
         editor.request("session/delete", {"sessionId": session})
@@ -215,7 +213,7 @@ def test_list_of_the_agent_shows_what_was_deleted_here(proxied: Proxied) -> None
 # --delete.
 
 
-def test_delete_of_the_store_leaves_the_agent_what_it_has(proxied: Proxied) -> None:
+def test_delete_store_keeps_the_agents_session(proxied: Proxied) -> None:
     can = "list,delete,load"
     session, _ = recorded(proxied, can)
     with with_options(proxied, "--delete", "store", can=can) as editor:
@@ -226,7 +224,7 @@ def test_delete_of_the_store_leaves_the_agent_what_it_has(proxied: Proxied) -> N
     assert proxied.transcripts() == []
 
 
-def test_delete_of_the_agent_deletes_ours_as_well(proxied: Proxied) -> None:
+def test_delete_agent_deletes_our_transcript_too(proxied: Proxied) -> None:
     can = "list,delete,load"
     session, _ = recorded(proxied, can)
     with with_options(proxied, can=can) as editor:
@@ -240,7 +238,7 @@ def test_delete_of_the_agent_deletes_ours_as_well(proxied: Proxied) -> None:
 # --resume.
 
 
-def test_resume_of_the_store_is_a_load_that_is_not_told(proxied: Proxied) -> None:
+def test_resume_store_is_a_load_without_a_replay(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load")
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--resume", "store", can="load", script=BOTH)
@@ -259,13 +257,13 @@ def test_resume_of_the_store_is_a_load_that_is_not_told(proxied: Proxied) -> Non
     assert methods == ["session/new", "session/resume"]
 
 
-def test_resume_is_not_offered_on_top_of_a_load_unasked(proxied: Proxied) -> None:
+def test_resume_is_not_added_to_load_by_default(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "load")
     with with_options(proxied, can="load") as editor, pytest.raises(RequestFailed, match="-32601"):
         editor.request("session/resume", editor.place(session))
 
 
-def test_an_unknown_wish_is_a_usage_error(proxied: Proxied) -> None:
+def test_an_unknown_mode_is_wrong_usage(proxied: Proxied) -> None:
     editor = proxied.editor(options=["--load", "both"])
     assert editor.wait() == 2
     assert "--load" in editor.stderr()
@@ -278,7 +276,7 @@ def titles(updates: Updates) -> list[Any]:
     return [update.get("title") for update in updates if update["sessionUpdate"] == "session_info_update"]
 
 
-def test_the_title_of_the_list_is_told_once_before_the_first_answer(proxied: Proxied) -> None:
+def test_the_title_in_the_list_is_sent_once_before_the_first_answer(proxied: Proxied) -> None:
     with with_options(proxied, can="resume") as editor:
         session = editor.new_session()
         first = editor.prompt(session, "/init\nMend it")
@@ -292,7 +290,7 @@ def test_the_title_of_the_list_is_told_once_before_the_first_answer(proxied: Pro
     assert not any("session_info_update" in json.dumps(entry) for entry in entries(proxied.transcript(session)))
 
 
-def test_a_title_of_the_agents_is_not_talked_over(proxied: Proxied) -> None:
+def test_the_agents_title_is_not_overridden(proxied: Proxied) -> None:
     script = {"turns": [[{"update": {"sessionUpdate": "session_info_update", "title": "Its own"}}, say("ok")]]}
     with with_options(proxied, can="resume", script=script) as editor:
         session = editor.new_session()
@@ -301,12 +299,12 @@ def test_a_title_of_the_agents_is_not_talked_over(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize(("options", "can"), [([], "resume,list"), (["--list", "agent"], "resume")])
-def test_no_title_is_told_where_the_list_is_not_ours(proxied: Proxied, options: Sequence[str], can: str) -> None:
+def test_no_title_is_sent_if_the_list_is_not_ours(proxied: Proxied, options: Sequence[str], can: str) -> None:
     with with_options(proxied, *options, can=can) as editor:
         assert titles(editor.prompt(editor.new_session(), "Mend it")) == []
 
 
-def test_a_session_that_was_loaded_has_its_title_already(proxied: Proxied) -> None:
+def test_no_title_is_sent_for_a_loaded_session(proxied: Proxied) -> None:
     session, _ = recorded(proxied, "resume")
     with with_options(proxied, can="resume") as editor:
         editor.load(session)

@@ -1,4 +1,4 @@
-"""A session that was recorded here, exported, and imported elsewhere: it is listed and loaded there, and goes on."""
+"""A session recorded here, exported, and imported elsewhere is listed, loaded and continued there."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def sessions(store: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize("was_deleted", [False, True])
-def test_an_imported_session_is_listed_loaded_and_goes_on(proxied: Proxied, was_deleted: bool) -> None:
+def test_an_imported_session_is_listed_loaded_and_continued(proxied: Proxied, was_deleted: bool) -> None:
     session = proxied.recorded("mend it", "and this")
     with proxied.started("conversation") as editor:
         [listed] = editor.sessions()
@@ -31,7 +31,7 @@ def test_an_imported_session_is_listed_loaded_and_goes_on(proxied: Proxied, was_
         proxied.store = proxied.base / "elsewhere"
     with proxied.started("conversation") as editor:
         assert editor.sessions() == []
-        sessions(proxied.store, "import", str(exported))  # while a proxy is at work there
+        sessions(proxied.store, "import", str(exported))  # while a proxy uses the store
         assert editor.sessions() == [listed]
         assert conversation(editor.load(session).updates) == told
         editor.prompt(session, "go on")

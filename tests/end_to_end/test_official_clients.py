@@ -33,7 +33,7 @@ LAST_PROMPT = "What did I ask you first?"
 
 ROOT = Path(__file__).parents[2]
 TYPESCRIPT = ROOT / "tests" / "typescript"
-TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and all that is said
+TYPESCRIPT_TIMEOUT = 60.0  # seconds, for two starts of the proxy and the whole conversation
 
 FROM_AGENT: dict[str, type[BaseModel]] = {
     "session/update": schema.SessionNotification,
@@ -50,7 +50,7 @@ ANSWERS: dict[str, type[BaseModel]] = {
 
 
 def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
-    """The report of a client: what it saw live, then in a new process."""
+    """Check a client's report: what it saw live, then in a new process."""
     assert report["malformed"] == []
     offered = report["initialized"]["agentCapabilities"]
     assert offered["loadSession"] is True
@@ -70,13 +70,13 @@ def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
 
 
 def mock_agent(proxied: Proxied) -> tuple[str, list[str]]:
-    """A recorded session, and the command of an agent that has it."""
+    """A recorded session, and the command of a mock agent that has it."""
     session = proxied.recorded(*PROMPTS)
     return session, [*PROXY, "mock-agent", "--speed", "0", str(proxied.transcript(session))]
 
 
 def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) -> None:
-    """The report of a client: what it saw of the session, and of a new one in which the first prompt was said again."""
+    """Check a client's report: what it saw of the session, and of a new one with the same first prompt."""
     assert report["malformed"] == []
     assert [(row["sessionId"], row["title"]) for row in report["listed"]] == [(recorded, PROMPTS[0])]
     told = tell(report["loaded"])
@@ -84,7 +84,7 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     second = [one.text for one in told].index(PROMPTS[1])
     assert [Told("user", PROMPTS[0]), *kept(report["live"])] == told[:second]
     continued, live = (conversation(report[which]) for which in ("continued", "live"))
-    assert continued == live  # how things stand comes behind a load's answer, and may be heard with what is asked next
+    assert continued == live  # state updates follow the answer to a load, and may arrive with the next prompt
     assert report["session"] != recorded
     assert (report["left"], report["status"]) == ([], 0)
 
@@ -93,7 +93,7 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
 
 
 class Editor:
-    """What the SDK calls when the agent asks for something."""
+    """The SDK's callbacks for the agent's requests."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         pass
@@ -109,7 +109,7 @@ class Editor:
 
 
 class Wire:
-    """All messages of one process, as the SDK saw them."""
+    """All messages of one process as the SDK saw them."""
 
     def __init__(self) -> None:
         self._incoming: list[dict[str, Any]] = []
@@ -132,7 +132,7 @@ class Wire:
         return came[at]["result"], updates
 
     def malformed(self) -> list[str]:
-        """What does not meet the SDK's models, and why."""
+        """The messages that the SDK's models reject, with the reason."""
         found = []
         for message in self._incoming:
             answers = self._methods.get(message["id"], "") if "method" not in message else ""
@@ -149,7 +149,7 @@ class Wire:
 
 
 def contains(made: Any, value: Any) -> bool:
-    """The models leave out what they cannot read, and put in what is usual: all that there was must still be there."""
+    """Whether the model still has every field; models add defaults and drop what they cannot read."""
     match value:
         case dict():
             return isinstance(made, dict) and all(contains(made.get(key), value[key]) for key in value)
@@ -160,7 +160,7 @@ def contains(made: Any, value: Any) -> bool:
 
 
 class Connected:
-    """One process, with the requests that a client makes."""
+    """One process, with the requests of a client."""
 
     def __init__(self, agent: Any, process: asyncio.subprocess.Process, wire: Wire, project: Path) -> None:
         self.process = process
@@ -188,7 +188,7 @@ class Connected:
         return (await self._wire.ask(self._agent.load_session(self._cwd, session, mcp_servers=[])))[1]
 
     async def delete(self, session: str) -> None:
-        # The SDK has the models of session/delete, and no method for it.
+        # The SDK has models of session/delete, but no method for it.
         await self._wire.ask(self._agent._conn.send_request("session/delete", {"sessionId": session}))
 
 
@@ -203,7 +203,7 @@ async def connected(command: list[str], project: Path, malformed: list[str]) -> 
 
 @pytest.mark.anyio
 async def test_the_python_client_does_the_main_job(proxied: Proxied, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)  # what the SDK cannot read, it only logs
+    caplog.set_level(logging.WARNING)  # the SDK only logs what it cannot read
     report: dict[str, Any] = {"malformed": []}
     place = proxied.command("conversation"), proxied.project, report["malformed"]
     async with connected(*place) as editor:
@@ -244,7 +244,7 @@ async def test_the_python_client_plays_a_recorded_session(proxied: Proxied, capl
     assert caplog.messages == []
 
 
-def test_the_example_of_the_documents_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_in_the_documentation_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "mock-agent.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert "tests/recordings/login.jsonl" in example
@@ -258,7 +258,7 @@ def test_the_example_of_the_documents_passes(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def node() -> str:
-    """Node beside our Python, as `make test` puts it there, or wherever it is."""
+    """Node beside our Python, where `make test` installs it, or on the PATH."""
     places = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("node", path=places)
     if found is None:
@@ -269,7 +269,7 @@ def node() -> str:
 
 
 def typescript(program: str, *words: str) -> Any:
-    """The report of one of the programs there."""
+    """The report of one of the programs."""
     command = [node(), str(TYPESCRIPT / program), *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TYPESCRIPT_TIMEOUT, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

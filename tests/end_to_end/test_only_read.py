@@ -1,4 +1,4 @@
-"""The commands on a store that cannot be written to: those that look say what they always do, no other begins."""
+"""The commands on a read-only store: those that read work as usual, and no other begins."""
 
 import json
 import shutil
@@ -78,7 +78,7 @@ every_way = pytest.mark.parametrize("protect", [by_modes, by_the_mode_of_its_dir
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Both]:
-    """With an index and search tables; one session is compressed, one deleted softly, and one is in no index yet."""
+    """A store with an index and search tables, and a compressed, a softly deleted and an unindexed session."""
     store = Both(tmp_path / "store")
     for at, session in enumerate(("plain", "compressed", "gone")):
         store_session(store, session, (f"Mend the {session}", [chunk("The cookie was it")]), at=1_700_000_000 + at)
@@ -93,7 +93,7 @@ def store(tmp_path: Path) -> Iterator[Both]:
 
 
 def run(store: Both, commands: Sequence[Words], before: Sequence[str] = ()) -> dict[Words, Said]:
-    """What each says, and its exit code; ``before``: in front of the process that they run in."""
+    """The output and exit code of each command; ``before``: words before the process that runs them."""
     given = json.dumps([[*words, "--store", str(store.root)] for words in commands])
     command = [*before, sys.executable, "-c", _RUN, given]
     done = subprocess.run(
@@ -110,12 +110,12 @@ def files(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def test_no_command_on_sessions_is_forgotten_here() -> None:
+def test_every_command_on_sessions_is_tested_here() -> None:
     assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(Sessions.table)
 
 
 @every_way
-def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(store: Both, protect: Protect) -> None:
+def test_reading_commands_print_the_same_and_change_nothing(store: Both, protect: Protect) -> None:
     copy = store.root.with_name("copy")
     shutil.copytree(store.root, copy)
     usual = run(store, READING)
@@ -133,7 +133,7 @@ def test_commands_that_look_say_what_they_say_of_any_store_and_change_nothing(st
 
 
 @every_way
-def test_a_session_is_played_by_the_mock_agent(store: Both, protect: Protect) -> None:
+def test_the_mock_agent_plays_a_session(store: Both, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     with Editor([*before_us, *PROXY, "mock-agent", "last", "--store", str(store.root)]) as editor:
@@ -144,7 +144,7 @@ def test_a_session_is_played_by_the_mock_agent(store: Both, protect: Protect) ->
 
 
 @every_way
-def test_a_verify_says_what_it_has_not_looked_at(store: Both, protect: Protect) -> None:
+def test_verify_says_what_it_skips(store: Both, protect: Protect) -> None:
     before_us = protect(store.root)
     before = files(store.root)
     [(status, out, _)] = run(store, [VERIFY], before_us).values()
@@ -160,7 +160,7 @@ def test_a_verify_says_what_it_has_not_looked_at(store: Both, protect: Protect) 
 
 
 @every_way
-def test_commands_that_change_something_say_why_they_do_not_and_change_nothing(store: Both, protect: Protect) -> None:
+def test_changing_commands_report_the_reason_and_change_nothing(store: Both, protect: Protect) -> None:
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = files(store.root)

@@ -1,4 +1,4 @@
-"""How it ends, whoever begins it: with the agent's own status, every request answered, and no process left behind."""
+"""Whoever ends first: every request is answered, the exit status is the agent's, and no process is left."""
 
 import os
 import pty
@@ -22,25 +22,25 @@ from torture.processes import are_gone, is_gone
 SECONDS = 20.0
 SHORT_GRACE = ("--grace", "0.2")
 FAIR_GRACE = ("--grace", "2")
-"""In which an agent that hears the end of its input has ended, also on a busy machine; who does not is waited for."""
+"""Enough for an agent that ends with its input, even on a busy machine; others use up all of it."""
 ENDLESS_GRACE = ("--grace", "600")
 LAUNCHER = ("sh", "-c", '"$@"; exit $?', "launcher")
-"""Starts what follows as a child that shares its streams, and waits for it."""
+"""A program that starts its arguments as a child with the same streams, and waits for it."""
 STAYS = 300
-"""Seconds: a child that is not ended outlives the test, which then sees it."""
+"""Seconds: a child that is not ended outlives the test, which then fails."""
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
 
 
 class Watched:
-    """Processes that a test looks at; it leaves none of them behind."""
+    """Processes that a test watches, and that end with it at the latest."""
 
     def __init__(self) -> None:
         self._all: list[psutil.Process] = []
 
     def tree(self, editor: Editor) -> list[psutil.Process]:
-        """The agent, and whatever it has started, as they are now."""
+        """The agent and its current descendants."""
         return self.add(*psutil.Process(editor.pid).children(recursive=True))
 
     def add(self, *processes: psutil.Process) -> list[psutil.Process]:
@@ -80,7 +80,7 @@ def agent_says(text: str) -> dict[str, Any]:
 # --- the agent ends
 
 
-def test_every_open_request_is_answered_when_the_agent_exits_and_its_status_is_ours(proxied: Proxied) -> None:
+def test_open_requests_are_answered_when_the_agent_exits_and_its_status_is_ours(proxied: Proxied) -> None:
     hangs = {"_hang": {"before": [{"hang": True}]}, "_exit": {"before": [{"exit": 17}]}}
     with proxied.editor({"methods": hangs}) as editor:
         editor.initialize()
@@ -97,9 +97,7 @@ def test_every_open_request_is_answered_when_the_agent_exits_and_its_status_is_o
 
 @posix_only
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
-def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_number(
-    proxied: Proxied, name: str
-) -> None:
+def test_a_killed_agent_is_reported_by_its_signal(proxied: Proxied, name: str) -> None:
     with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}, {"hang": True}]]}) as editor:
         session = editor.open()
         number = editor.start_prompt(session, "go")
@@ -109,8 +107,8 @@ def test_an_agent_that_is_killed_is_told_by_the_signals_name_and_by_128_and_its_
         assert editor.wait() == 128 + signal.Signals[name]
 
 
-def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(proxied: Proxied) -> None:
-    count = 40_000  # as much as two reads bring: it exits while we look at the first
+def test_everything_that_the_agent_wrote_is_delivered_before_its_end(proxied: Proxied) -> None:
+    count = 40_000  # as much as two reads: it exits while the first is processed
     script = f"import os, sys; sys.stdin.readline(); os.write(1, b'{{}}\\n' * {count}); os._exit(3)"
     with started(proxied, [sys.executable, "-c", script]) as editor:
         editor.answer_of(editor.start_request("_go"))
@@ -125,13 +123,13 @@ def test_everything_that_the_agent_wrote_is_delivered_before_its_end_is_told(pro
     ("last", "delivered"),
     [('{"jsonrpc":"2.0","method":"_last"}', True), ('{"jsonrpc":"2.0","method":"_la', False), ("bye", False)],
 )
-def test_the_agents_last_line_without_a_newline_is_delivered_when_it_is_json_and_else_told_on_stderr(
+def test_a_last_line_without_a_newline_is_delivered_if_it_is_json_and_else_printed_on_stderr(
     proxied: Proxied, last: str, delivered: bool
 ) -> None:
     with proxied.editor({"methods": {"_go": {"before": [{"raw": last}, {"exit": 0}]}}}) as editor:
         editor.initialize()
         since = editor.mark()
-        with pytest.raises(RequestFailed):  # told on a line of its own
+        with pytest.raises(RequestFailed):  # the error has its own line
             editor.request("_go")
         editor.wait()
         editor.wait_for_end()
@@ -139,7 +137,7 @@ def test_the_agents_last_line_without_a_newline_is_delivered_when_it_is_json_and
     assert editor.stderr() == ("" if delivered else last)
 
 
-def test_an_agent_that_closes_its_stdout_is_ended_and_what_is_open_is_answered(
+def test_an_agent_that_closes_its_stdout_is_ended_and_open_requests_are_answered(
     proxied: Proxied, watched: Watched
 ) -> None:
     with proxied.editor({"turns": [[agent_says("bye"), {"close_stdout": True}, {"hang": True}]]}) as editor:
@@ -151,7 +149,7 @@ def test_an_agent_that_closes_its_stdout_is_ended_and_what_is_open_is_answered(
         assert are_gone(processes)
 
 
-def test_a_grandchild_that_holds_stdout_does_not_keep_us(proxied: Proxied, watched: Watched) -> None:
+def test_a_grandchild_that_holds_stdout_does_not_delay_the_end(proxied: Proxied, watched: Watched) -> None:
     child = {"seconds": STAYS, "holds_stdout": True, "ignore_eof": True, "pidfile": "{cwd}/child.pid"}
     with proxied.editor({"turns": [[agent_says("bye"), {"spawn": child}, {"exit": 17}]]}) as editor:
         session = editor.open()
@@ -163,7 +161,7 @@ def test_a_grandchild_that_holds_stdout_does_not_keep_us(proxied: Proxied, watch
 
 
 @posix_only
-def test_a_grandchild_that_goes_on_writing_does_not_keep_us(proxied: Proxied, watched: Watched) -> None:
+def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "child.pid"
     child = f"echo $$ >'{pidfile}'; while :; do echo '{{}}'; sleep 0.05; done"
     with started(proxied, ["sh", "-c", 'sh -c "$1" & read -r line; exit 17', "agent", child]) as editor:
@@ -185,9 +183,9 @@ def test_a_grandchild_that_goes_on_writing_does_not_keep_us(proxied: Proxied, wa
         ("#!/bin/sh\n", 0o644, 126),
         ("neither a program nor a script", 0o755, 126),
     ],
-    ids=["not there", "without its interpreter", "not executable", "no program"],
+    ids=["missing", "without its interpreter", "not executable", "not a program"],
 )
-def test_a_command_that_cannot_be_started_is_told_in_one_line(
+def test_a_command_that_cannot_start_is_reported_in_one_line(
     proxied: Proxied, content: str | None, mode: int, status: int
 ) -> None:
     command = proxied.base / "agent"
@@ -203,7 +201,7 @@ def test_a_command_that_cannot_be_started_is_told_in_one_line(
     assert line.endswith("\n")
 
 
-def test_a_command_that_is_nowhere_in_the_path_is_not_found(proxied: Proxied) -> None:
+def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
     with started(proxied, ["no-such-agent-anywhere"]) as editor:
         assert editor.wait() == 127
 
@@ -211,7 +209,7 @@ def test_a_command_that_is_nowhere_in_the_path_is_not_found(proxied: Proxied) ->
 # --- the editor ends
 
 
-def test_an_editor_that_closes_its_side_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
+def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor("conversation", options=ENDLESS_GRACE) as editor:
         editor.prompt(editor.open(), "hello")
         processes = watched.tree(editor)
@@ -219,7 +217,7 @@ def test_an_editor_that_closes_its_side_ends_the_agent_gracefully(proxied: Proxi
         assert are_gone(processes)
 
 
-def test_what_the_agent_says_when_it_hears_the_end_is_delivered(proxied: Proxied) -> None:
+def test_the_agents_last_message_after_the_end_of_its_input_is_delivered(proxied: Proxied) -> None:
     with started(
         proxied, ["sh", "-c", """cat >/dev/null; echo '{"jsonrpc":"2.0","method":"_bye"}'; exit 3"""]
     ) as editor:
@@ -228,7 +226,7 @@ def test_what_the_agent_says_when_it_hears_the_end_is_delivered(proxied: Proxied
         assert [line.raw for line in editor.lines] == [b'{"jsonrpc":"2.0","method":"_bye"}\n']
 
 
-def test_an_editor_that_closes_only_its_reading_side_ends_the_agent(proxied: Proxied, watched: Watched) -> None:
+def test_closing_the_output_ends_the_agent(proxied: Proxied, watched: Watched) -> None:
     command = proxied.command("conversation", options=ENDLESS_GRACE)
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     [ours] = watched.add(psutil.Process(process.pid))
@@ -239,17 +237,17 @@ def test_an_editor_that_closes_only_its_reading_side_ends_the_agent(proxied: Pro
     process.stdout.readline()
     processes = watched.add(*ours.children(recursive=True))
     process.stdout.close()
-    process.stdin.write(hello)  # whose answer cannot be delivered
+    process.stdin.write(hello)  # its answer cannot be delivered
     assert process.wait(SECONDS) == 0
     assert are_gone(processes)
     process.stdin.close()
 
 
 def fill(editor: Editor) -> int:
-    """Write to the proxy for as long as anybody reads; the bytes that were taken."""
+    """Write to the proxy until nothing more is taken. The number of bytes taken."""
     assert editor.process.stdin is not None
     descriptor, written = editor.process.stdin.fileno(), 0
-    both = 2 * held_by(descriptor)  # the pipes to the proxy and to the agent take that, once both have started
+    both = 2 * held_by(descriptor)  # once both have started, the pipes to the proxy and to the agent hold this
     while select.select([], [descriptor], [], SECONDS if written <= both else 0.5)[1]:
         assert written < 10_000_000, "nobody stops reading"
         written += os.write(descriptor, b"x" * (select.PIPE_BUF - 1) + b"\n")
@@ -257,9 +255,7 @@ def fill(editor: Editor) -> int:
 
 
 @posix_only
-def test_an_editor_that_closes_its_side_is_noticed_also_when_the_agent_does_not_read(
-    proxied: Proxied, watched: Watched
-) -> None:
+def test_closing_the_input_is_noticed_even_if_the_agent_does_not_read(proxied: Proxied, watched: Watched) -> None:
     with started(proxied, ["sleep", str(STAYS)], SHORT_GRACE) as editor:
         fill(editor)
         processes = watched.tree(editor)
@@ -276,11 +272,11 @@ while data := os.read(0, 4096):
     time.sleep(0.15 if heard < 100_000 else 0)
 os.write(2, b"heard %d" % heard)
 """
-"""Waits until somebody opens the FIFO that it is given, and reads for four seconds, never resting for long."""
+"""A program that waits until its FIFO is opened, and then reads for four seconds with short pauses."""
 
 
 @posix_only
-def test_an_agent_that_reads_slowly_hears_all_that_was_said_before_the_editor_closed_its_side(
+def test_a_slow_agent_gets_all_input_before_its_end(
     proxied: Proxied,
 ) -> None:
     begin = proxied.base / "begin"
@@ -293,7 +289,7 @@ def test_an_agent_that_reads_slowly_hears_all_that_was_said_before_the_editor_cl
 
 
 @posix_only
-def test_an_agent_that_ignores_the_end_of_its_input_is_told_to_end(proxied: Proxied, watched: Watched) -> None:
+def test_an_agent_that_ignores_the_end_of_its_input_gets_sigterm(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof"]) as editor:
         number = editor.start_prompt(editor.open(), "hello")
         editor.result_of(number)
@@ -303,7 +299,7 @@ def test_an_agent_that_ignores_the_end_of_its_input_is_told_to_end(proxied: Prox
 
 
 @posix_only
-def test_an_agent_that_ignores_that_too_is_killed(proxied: Proxied, watched: Watched) -> None:
+def test_an_agent_that_ignores_sigterm_is_killed(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof", "--ignore-sigterm"]) as editor:
         editor.initialize()
         processes = watched.tree(editor)
@@ -311,7 +307,7 @@ def test_an_agent_that_ignores_that_too_is_killed(proxied: Proxied, watched: Wat
         assert are_gone(processes)
 
 
-def test_a_descendant_that_the_agent_leaves_behind_is_ended_with_it(proxied: Proxied, watched: Watched) -> None:
+def test_a_descendant_left_behind_is_ended_with_the_agent(proxied: Proxied, watched: Watched) -> None:
     child = {"spawn": {"seconds": STAYS, "ignore_eof": True, "pidfile": "{cwd}/child.pid"}}
     with proxied.editor({"turns": [[child]]}, options=FAIR_GRACE) as editor:
         editor.prompt(editor.open(), "go")
@@ -322,7 +318,7 @@ def test_a_descendant_that_the_agent_leaves_behind_is_ended_with_it(proxied: Pro
 
 
 @posix_only
-def test_a_daemon_that_has_left_the_tree_belongs_to_the_user(proxied: Proxied, watched: Watched) -> None:
+def test_a_daemon_outside_the_process_tree_keeps_running(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "daemon.pid"
     daemon = f"(sleep {STAYS} </dev/null >/dev/null 2>&1 & echo $! >'{pidfile}'); "
     with started(proxied, ["sh", "-c", daemon + 'exec "$@"', "agent", *proxied.bare_agent()], ENDLESS_GRACE) as editor:
@@ -339,7 +335,7 @@ def test_a_daemon_that_has_left_the_tree_belongs_to_the_user(proxied: Proxied, w
 
 
 def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Editor:
-    """The agent behind two launchers, as ``npx -> node -> child``."""
+    """An agent behind two launchers, as in ``npx -> node -> child``."""
     return started(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
 
 
@@ -357,14 +353,12 @@ def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
 
 @posix_only
 @pytest.mark.parametrize("deaf", [["--ignore-eof"], ["--ignore-eof", "--ignore-sigterm"]])
-def test_an_agent_that_outlives_its_launchers_is_ended_all_the_same(
-    proxied: Proxied, watched: Watched, deaf: list[str]
-) -> None:
+def test_an_agent_that_outlives_its_launchers_is_ended(proxied: Proxied, watched: Watched, deaf: list[str]) -> None:
     with launched(proxied, *deaf, options=SHORT_GRACE) as editor:
         editor.initialize()
         processes = watched.tree(editor)
         assert len(processes) == 3
-        assert editor.end() == 128 + signal.SIGTERM  # the launcher's
+        assert editor.end() == 128 + signal.SIGTERM  # the launcher's status
         assert are_gone(processes)
 
 
@@ -373,7 +367,7 @@ def test_an_agent_that_outlives_its_launchers_is_ended_all_the_same(
 
 @posix_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_is_passed_on_and_everything_ends(proxied: Proxied, watched: Watched, number: signal.Signals) -> None:
+def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Watched, number: signal.Signals) -> None:
     hangs = {"turns": [[agent_says("so far"), {"hang": True}]]}
     with proxied.editor(hangs, options=ENDLESS_GRACE, agent=["--ignore-eof"]) as editor:
         open_prompt = editor.start_prompt(editor.open(), "hello")
@@ -386,9 +380,7 @@ def test_a_signal_is_passed_on_and_everything_ends(proxied: Proxied, watched: Wa
 
 
 @posix_only
-def test_a_signal_that_comes_after_the_end_of_the_editors_side_is_passed_on_too(
-    proxied: Proxied, watched: Watched
-) -> None:
+def test_a_signal_after_the_end_of_the_input_is_passed_on(proxied: Proxied, watched: Watched) -> None:
     says_when_it_hears_the_end = f"cat >/dev/null; echo '{{}}'; exec sleep {STAYS}"
     with started(proxied, ["sh", "-c", says_when_it_hears_the_end], ENDLESS_GRACE) as editor:
         editor.close_stdin()
@@ -400,7 +392,7 @@ def test_a_signal_that_comes_after_the_end_of_the_editors_side_is_passed_on_too(
 
 
 @posix_only
-def test_a_signal_ends_the_agent_behind_launchers_too(proxied: Proxied, watched: Watched) -> None:
+def test_a_signal_ends_an_agent_behind_launchers(proxied: Proxied, watched: Watched) -> None:
     with launched(proxied, "--ignore-eof", "--ignore-sigterm", options=SHORT_GRACE) as editor:
         editor.initialize()
         processes = watched.tree(editor)
@@ -410,7 +402,7 @@ def test_a_signal_ends_the_agent_behind_launchers_too(proxied: Proxied, watched:
 
 
 @posix_only
-def test_a_signal_ends_it_also_when_the_editor_does_not_read(proxied: Proxied, watched: Watched) -> None:
+def test_a_signal_ends_the_agent_even_if_the_editor_does_not_read(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor("flood") as editor:
         session = editor.open()
         processes = watched.tree(editor)
@@ -422,7 +414,7 @@ def test_a_signal_ends_it_also_when_the_editor_does_not_read(proxied: Proxied, w
 
 
 @linux_only
-def test_the_agent_dies_with_a_proxy_that_is_killed(proxied: Proxied, watched: Watched) -> None:
+def test_the_agent_dies_with_a_killed_proxy(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(agent=["--ignore-eof", "--ignore-sigterm"]) as editor:
         editor.initialize()
         processes = watched.tree(editor)
@@ -431,7 +423,7 @@ def test_the_agent_dies_with_a_proxy_that_is_killed(proxied: Proxied, watched: W
 
 
 @posix_only
-def test_an_agent_behind_launchers_hears_the_end_of_a_proxy_that_is_killed(proxied: Proxied, watched: Watched) -> None:
+def test_an_agent_behind_launchers_ends_with_a_killed_proxy(proxied: Proxied, watched: Watched) -> None:
     with launched(proxied) as editor:
         editor.initialize()
         processes = watched.tree(editor)
@@ -440,7 +432,7 @@ def test_an_agent_behind_launchers_hears_the_end_of_a_proxy_that_is_killed(proxi
         assert are_gone(processes)
 
 
-# --- what the agent is given
+# --- what the agent inherits
 
 
 @posix_only
@@ -466,7 +458,7 @@ def current_umask() -> int:
 
 
 def in_a_terminal(command: Sequence[str]) -> tuple[int, int, str]:
-    """Run it with a terminal for everything: its process id, its status, and what it shows."""
+    """Run a command with a terminal as all its streams. Its process id, its status, and its output."""
     ours, theirs = pty.openpty()
     shown = bytearray()
 
@@ -474,7 +466,7 @@ def in_a_terminal(command: Sequence[str]) -> tuple[int, int, str]:
         try:
             while data := os.read(ours, 65536):
                 shown.extend(data)
-        except OSError:  # how a terminal ends
+        except OSError:  # the end of a terminal
             pass
 
     reader = threading.Thread(target=read, daemon=True)
@@ -488,7 +480,7 @@ def in_a_terminal(command: Sequence[str]) -> tuple[int, int, str]:
 
 
 @posix_only
-def test_in_a_terminal_the_agent_takes_our_place_with_what_stands_behind_its_command(proxied: Proxied) -> None:
+def test_in_a_terminal_the_agent_replaces_the_proxy_with_all_its_arguments(proxied: Proxied) -> None:
     script = "import os, sys; print(os.getpid(), sys.argv[1:], sys.stdin.isatty()); sys.exit(5)"
     run = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script, "--acp"]
     pid, status, shown = in_a_terminal([*run, "--login", "with spaces"])
@@ -502,7 +494,7 @@ def test_in_a_terminal_the_agent_takes_our_place_with_what_stands_behind_its_com
 
 @posix_only
 @pytest.mark.parametrize(("content", "status"), [(None, 127), ("#!/bin/sh\n", 126)])
-def test_in_a_terminal_a_command_that_cannot_be_started_has_the_shells_status(
+def test_in_a_terminal_a_command_that_cannot_start_has_the_shells_status(
     proxied: Proxied, content: str | None, status: int
 ) -> None:
     command = proxied.base / "agent"

@@ -19,7 +19,7 @@ PROMPT = "please use a TOOL, and THINK"
 
 
 class RealEditor(Editor):
-    """Keeps what it said, and what the agent behind the tap heard and said."""
+    """An editor that keeps its own lines, and those of the agent behind the tap."""
 
     def __init__(self, command: list[str], log: Path, env: dict[str, str]) -> None:
         self.sent: list[bytes] = []
@@ -40,7 +40,7 @@ class RealEditor(Editor):
         return [line.raw for line in self.lines]
 
     def beyond(self, peer: str) -> list[bytes]:
-        """The lines of one side as they were between proxy and agent; both have ended."""
+        """The lines of one peer between proxy and agent; both have ended."""
         noted = [json.loads(line) for line in self._log.read_text().splitlines()]
         lines = [note["line"] + ("" if note.get("torn") else "\n") for note in noted if note.get("from") == peer]
         return [line.encode("utf-8", "surrogateescape") for line in lines]
@@ -51,7 +51,7 @@ Start = Callable[[str], RealEditor]
 
 @pytest.fixture
 def start(proxied: Proxied, stand_in_model: int, need_agent: Callable[[str], None]) -> Iterator[Start]:
-    """Starts an agent by its name, as an editor would, over what it remembers."""
+    """Start an agent by name with its earlier memory."""
     editors: list[RealEditor] = []
 
     def start_agent(name: str) -> RealEditor:
@@ -70,7 +70,7 @@ def start(proxied: Proxied, stand_in_model: int, need_agent: Callable[[str], Non
 
 
 def without_additions(line: bytes, *added: str) -> str:
-    """An answer to initialize less what the proxy adds, as text in the order of its keys."""
+    """An answer to `initialize` without what the proxy adds, as text with its keys in order."""
     message = json.loads(line)
     capabilities = message["result"]["agentCapabilities"]
     assert capabilities["_meta"].pop("acp-proxy")["serves"] == list(added)
@@ -81,7 +81,7 @@ def without_additions(line: bytes, *added: str) -> str:
         else:
             assert capabilities["sessionCapabilities"].pop(name) == {}
     for holder in ("_meta", "sessionCapabilities"):
-        if not capabilities[holder]:  # what there was not before
+        if not capabilities[holder]:  # it was absent before
             del capabilities[holder]
     return json.dumps(message)
 
@@ -90,7 +90,7 @@ def in_order(line: bytes) -> str:
     return json.dumps(json.loads(line))
 
 
-def test_an_agent_with_neither_list_nor_load_gains_both_and_delete(proxied: Proxied, start: Start) -> None:
+def test_an_agent_without_list_and_load_gains_list_load_and_delete(proxied: Proxied, start: Start) -> None:
     with start("deepagents") as editor:
         session = editor.open()
         assert editor.prompt(session, PROMPT)
@@ -113,7 +113,7 @@ def test_an_agent_with_neither_list_nor_load_gains_both_and_delete(proxied: Prox
     assert proxied.transcripts() == []
 
 
-def test_an_agent_with_everything_but_delete_gains_delete_alone(proxied: Proxied, start: Start) -> None:
+def test_an_agent_that_lacks_only_delete_gains_only_delete(proxied: Proxied, start: Start) -> None:
     with start("opencode") as editor:
         session = editor.open()
         assert editor.prompt(session, PROMPT)
@@ -141,4 +141,4 @@ def test_an_agent_with_everything_but_delete_gains_delete_alone(proxied: Proxied
         native = [json.loads(line) for line in editor.beyond("agent")[marked:]]
     assert session in [one["sessionId"] for one in before["sessions"]]
     assert after == {**before, "sessions": [one for one in before["sessions"] if one["sessionId"] != session]}
-    assert [one["result"] for one in native if "result" in one] == [before]  # the agent keeps what it has
+    assert [one["result"] for one in native if "result" in one] == [before]  # the agent still has it

@@ -1,4 +1,4 @@
-"""Real agents, offline: after they and the proxy were killed, a load behind the proxy shows what was said, once.
+"""Real agents, offline: a load after a kill of the agent and the proxy shows the history once.
 
 ``docs/agents.md`` has more of them. These are light, and no two restore alike: opencode restores all, copilot loses the
 thoughts, pydanticacp answers a load and shows nothing, deepagents cannot load.
@@ -24,7 +24,7 @@ LiveTwice = Callable[[str], tuple[Bench, Lived, Reopened]]
 def live_twice(
     tmp_path_factory: pytest.TempPathFactory, stand_in_model: int, need_agent: Callable[[str], None]
 ) -> LiveTwice:
-    """A conversation with an agent, everyone's death, and its return in new processes; once for each agent."""
+    """Hold a conversation with an agent, kill every process, and reopen it in new ones; once for each agent."""
 
     @cache
     def live(name: str) -> tuple[Bench, Lived, Reopened]:
@@ -37,7 +37,7 @@ def live_twice(
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_after_everyone_was_killed_a_load_shows_all_words_and_tool_calls(name: str, live_twice: LiveTwice) -> None:
+def test_a_load_after_a_kill_shows_all_messages_and_tool_calls(name: str, live_twice: LiveTwice) -> None:
     _, lived, found = live_twice(name)
     assert lived.shown.tools
     assert found.error is None
@@ -49,7 +49,7 @@ def test_after_everyone_was_killed_a_load_shows_all_words_and_tool_calls(name: s
 
 
 @pytest.mark.parametrize("name", ["opencode", "copilot", "deepagents"])
-def test_what_was_loaded_is_in_the_list_and_goes_on(name: str, live_twice: LiveTwice) -> None:
+def test_a_loaded_session_is_listed_and_can_be_continued(name: str, live_twice: LiveTwice) -> None:
     _, _, found = live_twice(name)
     assert found.listed
     assert found.next_turn is not None
@@ -57,16 +57,14 @@ def test_what_was_loaded_is_in_the_list_and_goes_on(name: str, live_twice: LiveT
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_after_one_more_turn_the_next_process_shows_all_of_it_once_and_so_does_the_transcript(
-    name: str, live_twice: LiveTwice
-) -> None:
+def test_a_continued_session_is_complete_without_repetition(name: str, live_twice: LiveTwice) -> None:
     bench, lived, found = live_twice(name)
     assert found.next_turn is not None, found.next_error
     before = Past(lived.session, joined(lived.shown, found.next_turn), recorded(bench.store))
     assert not wrong(loaded(bench, before, "", often=AGAIN))
 
 
-def test_a_fork_that_shows_its_history_before_it_is_answered_shows_it_once_ever_after(
+def test_a_fork_that_replays_its_history_early_shows_it_once(
     tmp_path: Path, stand_in_model: int, need_agent: Callable[[str], None]
 ) -> None:
     need_agent("opencode")

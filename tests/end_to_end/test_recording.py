@@ -1,4 +1,4 @@
-"""What is written down of real conversations, what a list and a load show of it, and what is in no file at all."""
+"""What is recorded of real conversations, what a list and a load show of it, and what is never recorded."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def listed(editor: Editor) -> dict[str, Any]:
 
 
 def word_of(entry: dict[str, Any]) -> str:
-    """What a line of a transcript is about."""
+    """What a line of a transcript is about, in one word."""
     message = entry.get("message", {})
     if "acp-transcript" in entry:
         return "header"
@@ -51,7 +51,7 @@ def word_of(entry: dict[str, Any]) -> str:
 # Updates at unusual moments.
 
 
-def test_updates_around_the_answers_of_new_and_prompt_are_kept_where_they_came(proxied: Proxied) -> None:
+def test_updates_before_and_after_answers_are_recorded_in_order(proxied: Proxied) -> None:
     with proxied.editor("early-updates") as editor:
         session = editor.open()
         editor.prompt(session, "hello")
@@ -71,7 +71,7 @@ def test_updates_around_the_answers_of_new_and_prompt_are_kept_where_they_came(p
     assert (header["origin"], header["cwd"]) == ("recorded", str(proxied.project))
 
 
-def test_words_that_came_before_the_first_and_behind_the_last_answer_are_told(proxied: Proxied) -> None:
+def test_messages_before_the_first_prompt_and_after_the_last_answer_are_replayed(proxied: Proxied) -> None:
     greeting, late = say("Good morning. "), say("One more thing.")
     script = {
         "methods": {"session/new": {"before": [greeting], "after": []}},
@@ -87,7 +87,7 @@ def test_words_that_came_before_the_first_and_behind_the_last_answer_are_told(pr
     assert told == [("agent", "Good morning. "), ("user", "hello"), ("agent", "An answer. One more thing.")]
 
 
-def test_sessions_that_nobody_opened_have_a_transcript_and_no_place_in_the_list(proxied: Proxied) -> None:
+def test_an_unopened_session_has_a_transcript_but_is_not_listed(proxied: Proxied) -> None:
     with proxied.editor("sub-agent") as editor:
         session = editor.open()
         editor.prompt(session, "hello")
@@ -105,7 +105,7 @@ def test_sessions_that_nobody_opened_have_a_transcript_and_no_place_in_the_list(
 # The user's words.
 
 
-def test_an_echoed_prompt_is_told_once_with_the_agents_message_id(proxied: Proxied) -> None:
+def test_an_echoed_prompt_is_replayed_once_with_the_agents_message_id(proxied: Proxied) -> None:
     image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
     with proxied.editor("echo") as editor:
         session = editor.open()
@@ -121,7 +121,7 @@ def test_an_echoed_prompt_is_told_once_with_the_agents_message_id(proxied: Proxi
     assert texts(updates) == ["I heard: hello there", "I heard: what is this?"]
 
 
-def test_lines_are_kept_as_the_bytes_that_came(proxied: Proxied) -> None:
+def test_recorded_lines_have_their_exact_bytes(proxied: Proxied) -> None:
     with proxied.editor("conversation") as editor:
         session = editor.open()
         since = editor.mark()
@@ -140,7 +140,7 @@ def test_lines_are_kept_as_the_bytes_that_came(proxied: Proxied) -> None:
 
 
 def raw_messages(path: Path) -> list[bytes]:
-    """The messages in a transcript, byte for byte; a line that is no plain JSON is kept as a string."""
+    """The messages of a transcript, byte for byte; a line that is not plain JSON is kept as a string."""
     found = []
     for line in path.read_bytes().split(b"\n")[1:-1]:
         _, embedded, raw = line.partition(b',"message":')
@@ -150,7 +150,7 @@ def raw_messages(path: Path) -> list[bytes]:
     return found
 
 
-def test_the_answers_of_the_user_to_a_permission_and_a_mode_are_kept(proxied: Proxied) -> None:
+def test_answers_of_the_client_to_permissions_and_of_the_agent_to_modes_are_recorded(proxied: Proxied) -> None:
     modes: dict[str, Any] = {"methods": {"session/set_mode": {"result": {}}}}
     conversation = json.loads((SCRIPTS / "conversation.json").read_text())
     with proxied.editor(conversation | modes) as editor:
@@ -169,10 +169,10 @@ def test_the_answers_of_the_user_to_a_permission_and_a_mode_are_kept(proxied: Pr
     assert kinds(loaded_anew(proxied, session).updates).count("tool_call") == 3
 
 
-# Turns that do not end well.
+# Failed and cancelled turns.
 
 
-def test_a_prompt_that_needs_a_login_is_kept_with_its_error(proxied: Proxied) -> None:
+def test_a_prompt_that_needs_a_login_is_recorded_with_its_error(proxied: Proxied) -> None:
     with proxied.editor("fails-prompt") as editor:
         session = editor.open()
         with pytest.raises(RequestFailed) as refusal:
@@ -182,11 +182,11 @@ def test_a_prompt_that_needs_a_login_is_kept_with_its_error(proxied: Proxied) ->
         editor.kill()
     loaded = loaded_anew(proxied, session)
     assert [(one.kind, one.text) for one in tell(loaded.updates)] == [("user", "before the login")]
-    answer = entries(proxied.transcript(session))[-2]["message"]  # the last is the note of the load
+    answer = entries(proxied.transcript(session))[-2]["message"]  # the last entry is the note of the load
     assert answer["error"]["code"] == AUTHENTICATION_REQUIRED
 
 
-def test_refused_and_later_prompts_are_told_behind_a_failed_one(proxied: Proxied) -> None:
+def test_refused_and_later_prompts_are_replayed_after_a_failed_one(proxied: Proxied) -> None:
     with proxied.editor("fails-prompt") as editor:
         session = editor.open()
         answers = [editor.answer_of(editor.start_prompt(session, text)) for text in ("one", "two", "three")]
@@ -198,7 +198,7 @@ def test_refused_and_later_prompts_are_told_behind_a_failed_one(proxied: Proxied
     assert told == [("user", "one"), ("user", "two"), refused, ("user", "three"), ("agent", "You said: three")]
 
 
-def test_a_refusal_and_a_cancelled_turn_are_no_errors(proxied: Proxied) -> None:
+def test_a_refusal_is_no_error(proxied: Proxied) -> None:
     refusing = {"turns": [[say("No."), {"stop": "refusal"}]]}
     with proxied.editor(refusing) as editor:
         session = editor.open()
@@ -206,7 +206,7 @@ def test_a_refusal_and_a_cancelled_turn_are_no_errors(proxied: Proxied) -> None:
         assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": False}
 
 
-def test_a_cancelled_turn_is_kept_with_its_cancel_and_what_came_behind_it(proxied: Proxied) -> None:
+def test_a_cancelled_turn_is_recorded_with_its_cancel_and_later_updates(proxied: Proxied) -> None:
     with proxied.editor("cancel") as editor:
         session = editor.open()
         turn = editor.start_prompt(session, "search")
@@ -226,7 +226,9 @@ def test_a_cancelled_turn_is_kept_with_its_cancel_and_what_came_behind_it(proxie
 
 
 @pytest.mark.parametrize(("script", "status"), [("crash", 17), ("killed", 128 + 9)])
-def test_a_turn_in_which_the_agent_dies_is_kept_as_failed(proxied: Proxied, script: str, status: int) -> None:
+def test_a_turn_interrupted_by_the_agents_crash_is_recorded_as_failed(
+    proxied: Proxied, script: str, status: int
+) -> None:
     with proxied.editor(script) as editor:
         session = editor.open()
         editor.prompt(session, "one")
@@ -240,7 +242,7 @@ def test_a_turn_in_which_the_agent_dies_is_kept_as_failed(proxied: Proxied, scri
         assert texts(editor.load(session).updates) == ["You said: one", "I am about to"]
 
 
-def test_a_turn_cut_off_by_the_end_of_the_proxy_counts_as_an_error_for_others(proxied: Proxied) -> None:
+def test_a_turn_interrupted_by_a_kill_of_the_proxy_counts_as_failed(proxied: Proxied) -> None:
     with proxied.editor("cancel") as editor:
         session = editor.open()
         editor.start_prompt(session, "search")
@@ -252,7 +254,7 @@ def test_a_turn_cut_off_by_the_end_of_the_proxy_counts_as_an_error_for_others(pr
         assert listed(editor)["_meta"] == {"messageCount": 2, "hasErrors": True}
 
 
-# What is never written down.
+# What is never recorded.
 
 PLANTED = [
     *["mcp-env", "mcp-args", "mcp-headers", "mcp-url", "later-mcp-env", "initialize-meta", "initialize-result"],
@@ -300,7 +302,7 @@ TELLTALE: dict[str, Any] = {
 
 
 def obliging(request: dict[str, Any]) -> Any:
-    """An editor that answers everything it is asked."""
+    """An editor that answers every request."""
     answers: dict[str, Any] = {
         "fs/read_text_file": {"content": secret("file-read")},
         "fs/write_text_file": {},
@@ -313,7 +315,7 @@ def obliging(request: dict[str, Any]) -> Any:
     return answers.get(request["method"]) or ({} if request["method"] in answers else first_option(request))
 
 
-def test_no_secret_is_in_any_file_of_the_store(proxied: Proxied) -> None:
+def test_no_file_of_the_store_has_a_secret(proxied: Proxied) -> None:
     local = {
         "name": "the-local-server",
         "command": "/bin/server",
@@ -341,7 +343,7 @@ def test_no_secret_is_in_any_file_of_the_store(proxied: Proxied) -> None:
         everything = b"".join(one.raw for one in editor.lines)
         editor.kill()
 
-    # What is looked for did pass, and what is kept is found: so it would be found if it were there.
+    # The secrets did pass, and recorded text is found: so a recorded secret would be found.
     assert secret("file-written").encode() in everything
     assert secret("authenticate-result").encode() in everything
     for found in (live, files(proxied.store)):
@@ -357,5 +359,5 @@ def test_no_secret_is_in_any_file_of_the_store(proxied: Proxied) -> None:
 
 
 def files(store: Path) -> dict[Path, bytes]:
-    """Every file of the store, whatever it is for."""
+    """The bytes of every file of the store."""
     return dict(contents(store))

@@ -1,4 +1,4 @@
-"""A conversation with secrets in it: on the wire as it was said, in no file of the store."""
+"""A conversation with secrets: unchanged on the wire, and in no file of the store."""
 
 import json
 import random
@@ -37,13 +37,13 @@ SPLIT = {
 
 
 def holders(store: Path, text: str) -> list[str]:
-    """The files of the store in which this text stands, in whatever JSON spelling."""
+    """The files of the store that contain this text in any JSON spelling."""
     spellings = {text.encode(), json.dumps(text)[1:-1].encode()}
     return [str(path.relative_to(store)) for path, data in contents(store) if any(one in data for one in spellings)]
 
 
 def wire(proxied: Proxied, *options: str) -> list[Any]:
-    """What the editor receives in a conversation with secrets, but for what differs from run to run."""
+    """What the editor receives in a conversation with secrets, without what differs between runs."""
     with proxied.editor(SCRIPT, options=options) as editor:
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}")
@@ -51,7 +51,7 @@ def wire(proxied: Proxied, *options: str) -> list[Any]:
         return [line.raw.replace(session.encode(), b"SESSION") for line in editor.lines]
 
 
-def test_the_wire_is_untouched_and_no_file_has_a_secret(proxied: Proxied) -> None:
+def test_redaction_does_not_change_the_wire(proxied: Proxied) -> None:
     with_secrets = wire(proxied, "--no-record", "--no-synthesize")
     told = wire(proxied, "--no-synthesize", *REDACTED)
     assert [line for line in told if b"session/update" in line] == [
@@ -62,7 +62,7 @@ def test_the_wire_is_untouched_and_no_file_has_a_secret(proxied: Proxied) -> Non
     assert holders(proxied.store, KEY) == []
 
 
-def test_while_it_runs_neither_the_log_of_the_index_nor_the_list_has_it(proxied: Proxied) -> None:
+def test_a_running_proxy_redacts_the_list_and_the_index_log(proxied: Proxied) -> None:
     with proxied.editor(SCRIPT, options=REDACTED) as editor:
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}")
@@ -71,7 +71,7 @@ def test_while_it_runs_neither_the_log_of_the_index_nor_the_list_has_it(proxied:
         assert holders(proxied.store, TOKEN) == []
 
 
-def test_a_load_tells_what_was_kept(proxied: Proxied) -> None:
+def test_a_load_replays_the_redacted_text(proxied: Proxied) -> None:
     with proxied.editor(SCRIPT, options=REDACTED) as editor:
         session = editor.open()
         editor.prompt(session, f"use {TOKEN}")
@@ -83,7 +83,7 @@ def test_a_load_tells_what_was_kept(proxied: Proxied) -> None:
     assert TOKEN not in json.dumps(told)
 
 
-def test_what_is_split_over_chunks_is_mended_while_the_proxy_runs(proxied: Proxied) -> None:
+def test_a_secret_split_over_chunks_can_be_redacted_while_the_proxy_runs(proxied: Proxied) -> None:
     with proxied.editor(SPLIT, options=REDACTED) as editor:
         session = editor.open()
         editor.prompt(session, "hello")
@@ -110,7 +110,7 @@ def redacted(proxied: Proxied) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_a_fork_has_what_the_parents_transcript_has(proxied: Proxied) -> None:
+def test_a_fork_of_a_redacted_session_is_redacted(proxied: Proxied) -> None:
     script = {**SCRIPT, "methods": {"session/fork": {}}}
     with proxied.editor(script, options=REDACTED) as editor:
         session = editor.open()
@@ -121,7 +121,7 @@ def test_a_fork_has_what_the_parents_transcript_has(proxied: Proxied) -> None:
     assert holders(proxied.store, TOKEN) == []
 
 
-def test_secrets_of_every_form_are_in_no_file(proxied: Proxied) -> None:
+def test_secrets_of_every_known_form_are_redacted(proxied: Proxied) -> None:
     secrets = [planted(rule, random.Random(rule)) for rule in RULES]
     script = {"turns": [[say(f" {one.text} ") for one in secrets]]}
     with proxied.editor(script, options=REDACTED) as editor:
@@ -132,9 +132,7 @@ def test_secrets_of_every_form_are_in_no_file(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize("words", [("--redact", "no-such-file"), ("--redact=", "--redact", "keyz")])
-def test_a_wish_that_cannot_be_met_is_a_wrong_usage_and_starts_nothing(
-    proxied: Proxied, words: tuple[str, ...]
-) -> None:
+def test_invalid_redact_options_are_wrong_usage(proxied: Proxied, words: tuple[str, ...]) -> None:
     with proxied.editor(SCRIPT, options=words) as editor:
         assert editor.wait() == 2
     assert not proxied.store.exists()

@@ -1,4 +1,4 @@
-"""What a load tells of what was streamed: few messages or all of them, and never what is no longer so."""
+"""What a load replays: few messages or every chunk, and no outdated state."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ FULL = ["--replay", "full"]
 
 
 def load_anew(proxied: Proxied, session: str, *options: str, script: Any = None) -> Loaded:
-    """The load of another process."""
+    """The load in another process."""
     with proxied.started(script, options=options) as editor:
         loaded = editor.load(session)
         assert "result" in loaded.answer
@@ -39,16 +39,16 @@ def raw(loaded: Loaded) -> list[bytes]:
 
 
 def call_of(updates: Updates) -> dict[str, Any]:
-    """The one tool call of these updates, told once."""
+    """The only tool call of these updates, which must be one update."""
     [found] = [update for update in updates if update["sessionUpdate"].startswith("tool_call")]
     assert found["sessionUpdate"] == "tool_call"
     return found
 
 
-# How much of it.
+# Compact and full replays.
 
 
-def test_a_turn_of_thousands_of_chunks_is_told_in_a_handful_of_messages(proxied: Proxied) -> None:
+def test_thousands_of_chunks_are_replayed_as_a_few_messages(proxied: Proxied) -> None:
     session = proxied.recorded("count", script=LONG)
     loaded = load_anew(proxied, session)
     assert [(one.kind, one.text) for one in tell(loaded.updates)] == [
@@ -57,7 +57,7 @@ def test_a_turn_of_thousands_of_chunks_is_told_in_a_handful_of_messages(proxied:
     assert len(loaded.updates) == 4
 
 
-def test_a_full_telling_has_every_chunk_as_it_came(proxied: Proxied) -> None:
+def test_a_full_replay_has_every_chunk_unchanged(proxied: Proxied) -> None:
     with proxied.started(LONG) as editor:
         session = editor.new_session()
         since = editor.mark()
@@ -72,21 +72,21 @@ def test_a_full_telling_has_every_chunk_as_it_came(proxied: Proxied) -> None:
 
 
 @pytest.mark.parametrize("options", [[], FULL])
-def test_the_same_session_is_the_same_bytes_in_every_load(proxied: Proxied, options: list[str]) -> None:
+def test_every_load_of_a_session_has_the_same_bytes(proxied: Proxied, options: list[str]) -> None:
     session = proxied.recorded("mend it", "and the other?")
     first = raw(load_anew(proxied, session, *options))
     assert raw(load_anew(proxied, session, *options)) == first
     with proxied.started(options=options) as editor:
         assert raw(editor.load(session)) == first
-        behind = editor.load(session)  # in the same process: between them stands the state of the first load
+        behind = editor.load(session)  # in the same process: the state after the first load comes in between
         assert [line.raw for line in behind.told if conversation([line.message["params"]["update"]])] == first
         assert editor.end() == 0
     assert raw(load_anew(proxied, session, *options)) == first
 
 
 @pytest.mark.parametrize("options", [[], FULL])
-def test_a_load_that_is_recorded_as_it_is_told_is_told_in_the_same_bytes(proxied: Proxied, options: list[str]) -> None:
-    """An agent that answers as it was told: the user's words come as an echo, the rest as its own."""
+def test_a_recorded_replay_is_replayed_with_the_same_bytes(proxied: Proxied, options: list[str]) -> None:
+    """The agent sends what was replayed: the prompt as an echo, the rest as its own."""
     session = proxied.recorded("mend it")
     first = load_anew(proxied, session, *options)
     steps = [{"update": update} for update in first.updates]
@@ -100,14 +100,14 @@ def test_a_load_that_is_recorded_as_it_is_told_is_told_in_the_same_bytes(proxied
     ]
 
 
-def test_a_mode_of_replay_that_does_not_exist_is_a_usage_error(proxied: Proxied) -> None:
+def test_an_unknown_replay_mode_is_wrong_usage(proxied: Proxied) -> None:
     for options in (["--replay", "short"], ["--replay-tool-limit", "much"], ["--replay-tool-limit", "-1"]):
         editor = proxied.editor(options=options)
         assert editor.wait() == 2
         assert options[0] in editor.stderr()
 
 
-# What is no longer so.
+# Outdated state.
 
 
 def in_a_terminal(request: dict[str, Any]) -> Any:
@@ -123,11 +123,11 @@ def in_a_terminal(request: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("options", [[], FULL])
-def test_a_terminal_is_told_as_what_it_showed(proxied: Proxied, options: list[str]) -> None:
+def test_a_terminal_is_replayed_as_its_output(proxied: Proxied, options: list[str]) -> None:
     with proxied.started("terminal", on_request=in_a_terminal) as editor:
         session = editor.new_session()
         live = editor.prompt(session, "say hello")
-        assert "term-1" in json.dumps(live)  # which the editor shows while it lives
+        assert "term-1" in json.dumps(live)  # the editor shows it while the terminal exists
         assert editor.end() == 0
     told = load_anew(proxied, session, *options).updates
     assert '"terminal"' not in json.dumps(told)
@@ -138,7 +138,7 @@ def test_a_terminal_is_told_as_what_it_showed(proxied: Proxied, options: list[st
     assert call["status"] == "completed"
 
 
-def test_a_terminal_of_which_nothing_is_known_leaves_a_line(proxied: Proxied) -> None:
+def test_an_unknown_terminal_is_replayed_as_one_line(proxied: Proxied) -> None:
     shows = {"sessionUpdate": "tool_call", "toolCallId": "run", "title": "Run", "status": "completed"}
     script = {"turns": [[{"update": {**shows, "content": [{"type": "terminal", "terminalId": "term-9"}]}}]]}
     call = call_of(load_anew(proxied, proxied.recorded("run it", script=script)).updates)
@@ -149,7 +149,7 @@ def test_a_terminal_of_which_nothing_is_known_leaves_a_line(proxied: Proxied) ->
 
 @pytest.mark.parametrize("script", ["crash", "killed"])
 @pytest.mark.parametrize("options", [[], FULL])
-def test_a_call_that_a_crash_cut_off_has_failed(proxied: Proxied, script: str, options: list[str]) -> None:
+def test_a_call_interrupted_by_a_crash_is_replayed_as_failed(proxied: Proxied, script: str, options: list[str]) -> None:
     with proxied.started(script) as editor:
         session = editor.new_session()
         editor.prompt(session, "one")
@@ -163,7 +163,7 @@ def test_a_call_that_a_crash_cut_off_has_failed(proxied: Proxied, script: str, o
 
 
 @pytest.mark.parametrize("options", [[], FULL])
-def test_a_call_of_a_proxy_that_was_killed_has_failed_and_one_of_a_live_turn_has_not(
+def test_a_call_interrupted_by_a_kill_is_replayed_as_failed_and_an_open_one_as_open(
     proxied: Proxied, options: list[str]
 ) -> None:
     open_call = {"sessionUpdate": "tool_call", "toolCallId": "open", "title": "Wait", "status": "in_progress"}
@@ -182,7 +182,7 @@ def status_of(updates: Updates, call: str) -> Any:
     return status
 
 
-# What is too much.
+# The limit for tool calls.
 
 LIMIT = 2_000
 LENGTHY: dict[str, Any] = {
@@ -197,12 +197,12 @@ LENGTHY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_a_tool_call_carries_is_cut_and_the_command_it_names_shows_it(proxied: Proxied) -> None:
+def test_a_long_tool_call_is_cut_and_names_the_command_that_shows_it(proxied: Proxied) -> None:
     session = proxied.recorded("look", script=LENGTHY)
     loaded = load_anew(proxied, session, "--replay-tool-limit", str(LIMIT))
     call = call_of(loaded.updates)
     assert len(json.dumps(call)) < LIMIT * 2
-    assert texts(loaded.updates) == ["z" * 5_000]  # what the agent says is never cut
+    assert texts(loaded.updates) == ["z" * 5_000]  # messages of the agent are never cut
     assert "BEGIN" in json.dumps(call)
     assert "END" not in json.dumps(call)
     notice = call["content"][-1]["content"]["text"]
@@ -217,7 +217,9 @@ def test_what_a_tool_call_carries_is_cut_and_the_command_it_names_shows_it(proxi
 
 
 @pytest.mark.parametrize("options", [[], ["--replay-tool-limit", "0"], ["--replay-tool-limit", str(LIMIT), *FULL]])
-def test_nothing_is_cut_below_the_limit_without_one_and_in_full(proxied: Proxied, options: list[str]) -> None:
+def test_a_tool_call_is_not_cut_within_the_limit_without_a_limit_or_in_a_full_replay(
+    proxied: Proxied, options: list[str]
+) -> None:
     session = proxied.recorded("look", script=LENGTHY)
     call = call_of(load_anew(proxied, session, *options).updates)
     [step, _] = LENGTHY["turns"][0]
@@ -227,7 +229,7 @@ def test_nothing_is_cut_below_the_limit_without_one_and_in_full(proxied: Proxied
 # Damage.
 
 
-def test_what_is_good_is_told_of_a_transcript_with_damage(proxied: Proxied) -> None:
+def test_intact_entries_of_a_damaged_transcript_are_replayed(proxied: Proxied) -> None:
     session = proxied.recorded("mend it", "and the other?")
     before = tell(load_anew(proxied, session).updates)
     path = proxied.transcript(session)
@@ -249,7 +251,7 @@ def test_what_is_good_is_told_of_a_transcript_with_damage(proxied: Proxied) -> N
     assert tell(load_anew(proxied, session).updates) == before
 
 
-def test_what_a_compact_load_tells_is_what_was_told_live(proxied: Proxied) -> None:
+def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
     with proxied.started("conversation") as editor:
         session = editor.new_session()
         turns = [editor.prompt(session, text) for text in ("one", "two", "three")]

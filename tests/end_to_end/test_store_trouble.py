@@ -1,4 +1,4 @@
-"""Whatever happens to the store, the conversation goes on, one warning says so, and what is intact is served."""
+"""Whatever happens to the store, the conversation continues, with one warning, and intact data is served."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ USUAL = 0o700
 
 
 def warnings(editor: Editor) -> list[str]:
-    """What we said on stderr; the editor has ended."""
+    """The proxy's lines on stderr; the editor has ended."""
     editor.close()
     return [line for line in editor.stderr().splitlines() if line.startswith("acp-proxy:")]
 
@@ -51,14 +51,14 @@ def is_complete(proxied: Proxied, session: str) -> bool:
 
 
 def unprivileged(proxied: Proxied, script: str = "echo") -> Editor:
-    """An editor whose proxy has to obey the modes of files, also where the tests run as root."""
+    """An editor whose proxy must obey file modes, even if the tests run as root."""
     editor = Editor([*UNPRIVILEGED, *proxied.command(script)])
     editor.project = proxied.project
     return editor
 
 
 def recorded_session(proxied: Proxied, *prompts: str, script: str = "echo") -> str:
-    """A session of a proxy that has ended."""
+    """Record a session with a proxy that then ends. The session's id."""
     with proxied.editor(script) as editor:
         session = editor.open()
         for text in prompts or ("one",):
@@ -73,7 +73,7 @@ def initialized(proxied: Proxied, script: str = "echo") -> Editor:
     return editor
 
 
-# A store that is refused.
+# A refused store.
 
 
 def group_writable(proxied: Proxied) -> None:
@@ -99,22 +99,22 @@ def a_link_to_nowhere(proxied: Proxied) -> None:
     proxied.store.symlink_to(proxied.base / "nowhere")
 
 
-def a_place_that_cannot_be_made(proxied: Proxied) -> None:
+def a_place_that_cannot_be_created(proxied: Proxied) -> None:
     proxied.store = Path("/sys/kernel/acp-proxy/store")
 
 
-def a_place_of_the_system(proxied: Proxied) -> None:
+def a_system_directory(proxied: Proxied) -> None:
     proxied.store = Path("/sys/kernel")
 
 
-def with_a_link_out_of_it(proxied: Proxied) -> None:
+def containing_a_link_to_the_outside(proxied: Proxied) -> None:
     Store(proxied.store)
     (proxied.base / "elsewhere").mkdir()
     (proxied.store / "transcripts").rmdir()
     (proxied.store / "transcripts").symlink_to(proxied.base / "elsewhere")
 
 
-def one_of_a_newer_version(proxied: Proxied) -> None:
+def of_a_newer_version(proxied: Proxied) -> None:
     Store(proxied.store)
     (proxied.store / "format").write_text("99\n")
 
@@ -125,15 +125,15 @@ REFUSED = [
     a_file,
     below_a_file,
     a_link_to_nowhere,
-    pytest.param(a_place_that_cannot_be_made, marks=LINUX_ONLY),
-    pytest.param(a_place_of_the_system, marks=LINUX_ONLY),
-    with_a_link_out_of_it,
-    one_of_a_newer_version,
+    pytest.param(a_place_that_cannot_be_created, marks=LINUX_ONLY),
+    pytest.param(a_system_directory, marks=LINUX_ONLY),
+    containing_a_link_to_the_outside,
+    of_a_newer_version,
 ]
 
 
 @pytest.mark.parametrize("spoil", REFUSED)
-def test_a_store_that_is_refused_costs_one_warning_and_nothing_is_added(
+def test_a_refused_store_gives_one_warning_and_nothing_is_added(
     proxied: Proxied, spoil: Callable[[Proxied], None]
 ) -> None:
     spoil(proxied)
@@ -141,7 +141,7 @@ def test_a_store_that_is_refused_costs_one_warning_and_nothing_is_added(
 
 
 @LINUX_ONLY
-def test_a_store_that_is_read_only_costs_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
+def test_a_read_only_store_gives_one_warning_and_nothing_is_added(proxied: Proxied) -> None:
     recorded_session(proxied)
     proxied.store.chmod(READ_ONLY)
     assert "chmod 700" in check_passes_without_recording(proxied, unprivileged(proxied))
@@ -149,7 +149,7 @@ def test_a_store_that_is_read_only_costs_one_warning_and_nothing_is_added(proxie
 
 
 @LINUX_ONLY
-def test_of_a_read_only_file_system_the_warning_says_that_it_is_one(proxied: Proxied) -> None:
+def test_the_warning_names_a_read_only_file_system(proxied: Proxied) -> None:
     recorded_session(proxied)
     editor = Editor([*without_writing(proxied.store), *proxied.command("echo")])
     editor.project = proxied.project
@@ -159,7 +159,7 @@ def test_of_a_read_only_file_system_the_warning_says_that_it_is_one(proxied: Pro
 
 
 def check_passes_without_recording(proxied: Proxied, editor: Editor) -> str:
-    """The one warning."""
+    """Check that a turn passes unrecorded with one warning, and return the warning."""
     before = [path.stat() for path in proxied.transcripts()]
     params = {"protocolVersion": 1, "clientCapabilities": {}}
     with Editor(proxied.bare_agent("echo")) as direct:
@@ -178,7 +178,7 @@ def check_passes_without_recording(proxied: Proxied, editor: Editor) -> str:
     return warning
 
 
-def test_a_store_that_is_missing_is_made(proxied: Proxied) -> None:
+def test_a_missing_store_is_created(proxied: Proxied) -> None:
     proxied.store = proxied.base / "not" / "yet" / "there"
     session = recorded_session(proxied)
     with initialized(proxied) as editor:
@@ -194,13 +194,13 @@ def under_an_open_umask(command: list[str]) -> Editor:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes mean nothing on Windows")
-def test_whatever_is_made_in_the_life_of_a_store_is_for_us_alone_under_an_open_umask(proxied: Proxied) -> None:
+def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) -> None:
     seen: set[str] = set()
 
     def check() -> None:
         found = {}
         for path in [proxied.store, *proxied.store.rglob("*")]:
-            with suppress(FileNotFoundError):  # a mark, or what a write to the index needs, goes when it is done
+            with suppress(FileNotFoundError):  # marks and the index's temporary files disappear
                 found[path] = path.lstat().st_mode
         wrong = {path: oct(mode) for path, mode in found.items() if mode & 0o777 != (0o700 if S_ISDIR(mode) else 0o600)}
         assert wrong == {}
@@ -237,7 +237,7 @@ def test_whatever_is_made_in_the_life_of_a_store_is_for_us_alone_under_an_open_u
     assert seen >= {"format", "index.sqlite3", "index.sqlite3-wal", "index.sqlite3-shm", "state.jsonl", "unindexed"}
 
 
-# A disk that is full.
+# A full disk.
 
 
 @contextmanager
@@ -252,7 +252,7 @@ def full_disk(editor: Editor) -> Iterator[None]:
 
 
 def prompt_until(editor: Editor, session: str, done: Callable[[], bool]) -> None:
-    """Talk on; a store in trouble is tried again every now and then."""
+    """Prompt until it is done; the proxy retries a store in trouble now and then."""
     deadline = time.monotonic() + TIMEOUT
     while not done():
         assert time.monotonic() < deadline
@@ -260,7 +260,7 @@ def prompt_until(editor: Editor, session: str, done: Callable[[], bool]) -> None
 
 
 @LINUX_ONLY
-def test_a_full_disk_does_not_stop_the_conversation_and_space_ends_the_gap(proxied: Proxied) -> None:
+def test_a_full_disk_does_not_stop_the_conversation_and_leaves_a_gap(proxied: Proxied) -> None:
     with proxied.editor("echo") as editor:
         session = editor.open()
         editor.prompt(session, "one")
@@ -291,7 +291,7 @@ def test_a_full_disk_does_not_stop_the_conversation_and_space_ends_the_gap(proxi
 
 
 @LINUX_ONLY
-def test_a_session_that_began_on_a_full_disk_is_kept_from_where_there_was_space(proxied: Proxied) -> None:
+def test_a_session_begun_on_a_full_disk_is_recorded_once_there_is_space(proxied: Proxied) -> None:
     with proxied.editor("echo") as editor:
         editor.initialize()
         with full_disk(editor):
@@ -308,7 +308,7 @@ def test_a_session_that_began_on_a_full_disk_is_kept_from_where_there_was_space(
 
 
 @LINUX_ONLY
-def test_a_delete_that_could_not_be_kept_is_refused(proxied: Proxied) -> None:
+def test_a_delete_that_cannot_be_recorded_is_refused(proxied: Proxied) -> None:
     session = recorded_session(proxied)
     with initialized(proxied) as editor:
         with full_disk(editor):
@@ -323,7 +323,7 @@ def test_a_delete_that_could_not_be_kept_is_refused(proxied: Proxied) -> None:
 
 
 @LINUX_ONLY
-def test_a_store_that_becomes_read_only_under_a_running_proxy_is_gone_on_without(proxied: Proxied) -> None:
+def test_a_store_that_becomes_read_only_gives_one_warning_and_a_gap(proxied: Proxied) -> None:
     first = recorded_session(proxied)
     with unprivileged(proxied) as editor:
         editor.initialize()
@@ -349,7 +349,7 @@ def deleted(index: Path) -> None:
     index.unlink()
 
 
-def deleted_with_all_that_belongs_to_it(index: Path) -> None:
+def deleted_with_its_log(index: Path) -> None:
     for path in index.parent.glob("index.sqlite3*"):
         path.unlink()
 
@@ -370,7 +370,7 @@ def replaced_by_text(index: Path) -> None:
 
 
 def replaced_by_a_directory(index: Path) -> None:
-    deleted_with_all_that_belongs_to_it(index)
+    deleted_with_its_log(index)
     index.mkdir()
 
 
@@ -382,7 +382,7 @@ def made_by_another_version(index: Path) -> None:
 
 INDEX_DAMAGE = [
     deleted,
-    deleted_with_all_that_belongs_to_it,
+    deleted_with_its_log,
     overwritten,
     emptied,
     replaced_by_text,
@@ -392,7 +392,7 @@ INDEX_DAMAGE = [
 
 
 @pytest.mark.parametrize("damage", INDEX_DAMAGE)
-def test_an_index_that_is_lost_between_runs_is_made_again_and_what_was_deleted_stays_so(
+def test_a_lost_index_is_rebuilt_by_the_next_proxy_and_deleted_sessions_stay_deleted(
     proxied: Proxied, damage: Callable[[Path], None]
 ) -> None:
     with proxied.editor("echo") as editor:
@@ -412,7 +412,7 @@ def test_an_index_that_is_lost_between_runs_is_made_again_and_what_was_deleted_s
 
 
 @pytest.mark.parametrize("damage", INDEX_DAMAGE)
-def test_an_index_that_is_lost_under_a_running_proxy_is_made_again_and_what_was_deleted_stays_so(
+def test_a_lost_index_is_rebuilt_by_a_running_proxy_and_deleted_sessions_stay_deleted(
     proxied: Proxied, damage: Callable[[Path], None]
 ) -> None:
     with proxied.editor("echo") as editor:
@@ -430,7 +430,7 @@ def test_an_index_that_is_lost_under_a_running_proxy_is_made_again_and_what_was_
         assert listed(editor) == [new, kept]
         assert editor.end() == 0
     assert warnings(editor) == []
-    # A connection that has all of it in its memory and its log may go on over a broken file: the next mends that.
+    # A connection with everything in memory and in the log may continue with a broken file; the next one repairs it.
     with initialized(proxied) as later:
         assert listed(later) == [new, kept]
         assert later.end() == 0
@@ -438,7 +438,7 @@ def test_an_index_that_is_lost_under_a_running_proxy_is_made_again_and_what_was_
 
 
 def check_index(index: Path, damage: Callable[[Path], None]) -> None:
-    """There is a sound one on the disk again, where one can be."""
+    """Check that the index on the disk is intact again, if it can be."""
     if damage is not replaced_by_a_directory:
         assert index.is_file()
         database = sqlite3.connect(index)
@@ -447,10 +447,10 @@ def check_index(index: Path, damage: Callable[[Path], None]) -> None:
         database.close()
 
 
-# Crashes, and transcripts that are damaged.
+# Crashes and damaged transcripts.
 
 
-def test_a_session_whose_first_turn_ended_with_a_kill_is_listed_with_its_error(proxied: Proxied) -> None:
+def test_a_session_killed_in_its_first_turn_is_listed_with_an_error(proxied: Proxied) -> None:
     with proxied.editor("cancel") as editor:
         session = editor.open()
         editor.start_prompt(session, "one")
@@ -464,7 +464,7 @@ def test_a_session_whose_first_turn_ended_with_a_kill_is_listed_with_its_error(p
             assert texts(later.load(session).updates, "user_message_chunk") == ["one"]
 
 
-def test_a_turn_under_way_here_is_no_error(proxied: Proxied) -> None:
+def test_a_turn_in_progress_is_no_error(proxied: Proxied) -> None:
     editor = proxied.editor("cancel")
     session = editor.open()
     number = editor.start_prompt(session, "one")
@@ -497,7 +497,7 @@ def with_garbage_in_the_middle(data: bytes) -> bytes:
         (with_garbage_in_the_middle, ["I heard: one", "I heard: two 🦦"]),
     ],
 )
-def test_every_intact_entry_of_a_damaged_transcript_is_served_and_the_next_is_whole(
+def test_a_damaged_transcript_is_replayed_as_far_as_intact_and_continued(
     proxied: Proxied, damage: Callable[[bytes], bytes], told: list[str]
 ) -> None:
     session = recorded_session(proxied, "one", "two 🦦", script="echo")
@@ -516,7 +516,7 @@ def test_every_intact_entry_of_a_damaged_transcript_is_served_and_the_next_is_wh
 
 
 def without_the_last_answer(data: bytes) -> bytes:
-    """Up to the agent's last update; the answer behind it is not needed to see damage."""
+    """The data up to the agent's last update."""
     at = data.rindex(b'"session/update"')
     return data[: data.index(b"\n", at) + 1]
 
@@ -573,7 +573,7 @@ UNREADABLE = {
 
 
 @LINUX_ONLY
-def test_a_transcript_that_cannot_be_read_is_said_so_and_the_others_are_served(proxied: Proxied) -> None:
+def test_an_unreadable_transcript_is_reported_and_other_sessions_are_served(proxied: Proxied) -> None:
     with proxied.editor("echo") as editor:
         other = editor.open()
         sessions = {name: editor.new_session() for name in UNREADABLE}
@@ -594,7 +594,7 @@ def test_a_transcript_that_cannot_be_read_is_said_so_and_the_others_are_served(p
         assert texts(editor.prompt(other, "more")) == ["I heard: more"]
 
 
-def test_a_store_that_is_removed_under_a_running_proxy_is_made_again_at_the_next_prompt(proxied: Proxied) -> None:
+def test_a_store_removed_from_a_running_proxy_is_created_again_at_the_next_prompt(proxied: Proxied) -> None:
     with proxied.editor("echo") as editor:
         session = editor.open()
         editor.prompt(session, "one")
@@ -613,7 +613,7 @@ def test_a_store_that_is_removed_under_a_running_proxy_is_made_again_at_the_next
     assert proxied.store.stat().st_mode & 0o777 == USUAL
 
 
-def test_the_doctor_names_what_cannot_be_read(proxied: Proxied) -> None:
+def test_doctor_names_an_unreadable_transcript(proxied: Proxied) -> None:
     session = recorded_session(proxied)
     path = proxied.transcript(session)
     made_by_a_newer_version(path)

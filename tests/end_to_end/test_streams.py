@@ -1,4 +1,4 @@
-"""Whatever an editor gives the proxy as stdin and stdout, what passes through the process is what came."""
+"""Bytes pass unchanged through any kind of stdin and stdout."""
 
 import json
 import os
@@ -22,11 +22,11 @@ SECONDS = 20.0
 CLIENT_SAYS = MESSAGES / "talk.lines"
 AGENT_SAYS = MESSAGES / "stray.lines"
 
-# Says what it has to say, then repeats what it hears, and keeps it.
+# Writes its own lines, then repeats and saves what it reads.
 ECHO = ("sh", "-c", 'cat "$1"; exec tee "$2"', "agent")
 
 
-# --- what may be stdin: a descriptor, and what can be read from it
+# --- kinds of stdin: a descriptor, and the bytes to read from it
 
 
 def a_pipe_in() -> tuple[int, bytes]:
@@ -49,7 +49,7 @@ def dev_null_in() -> tuple[int, bytes]:
     return os.open(os.devnull, os.O_RDONLY), b""
 
 
-# --- what may be stdout: a descriptor, and what has arrived there once the process has ended
+# --- kinds of stdout: a descriptor, and the bytes that arrived there by the end of the process
 
 
 class Listener:
@@ -71,7 +71,7 @@ class Listener:
         try:
             while data := os.read(self._descriptor, 65536):
                 self._heard += data
-        except OSError:  # how a pty ends
+        except OSError:  # the end of a pty
             pass
 
 
@@ -94,13 +94,14 @@ def dev_null_out(_: Path) -> Out:
 
 def a_pty_out(_: Path) -> Out:
     reading, writing = pty.openpty()
-    tty.setraw(writing)  # a terminal would make \r\n of every newline
+    tty.setraw(writing)  # a terminal would turn every newline into \r
+
     return writing, Listener(reading).all
 
 
 @pytest.mark.parametrize("given_out", [a_pipe_out, a_file_out, dev_null_out, a_pty_out])
 @pytest.mark.parametrize("given_in", [a_pipe_in, a_file_in, dev_null_in])
-def test_what_passes_is_what_came(
+def test_bytes_pass_unchanged_through_any_stdin_and_stdout(
     given_in: Callable[[], tuple[int, bytes]], given_out: Callable[[Path], Out], tmp_path: Path
 ) -> None:
     heard = tmp_path / "heard"
@@ -122,7 +123,7 @@ def test_what_passes_is_what_came(
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
-def test_a_stdin_or_stdout_that_is_closed_is_like_dev_null(closed: str, tmp_path: Path) -> None:
+def test_a_closed_stdin_or_stdout_acts_like_dev_null(closed: str, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     proxy = [*PROXY, "run", "--store", str(tmp_path / "store"), *ECHO, str(AGENT_SAYS), str(heard)]
     with CLIENT_SAYS.open("rb") as stdin:
@@ -143,7 +144,7 @@ ASKED = (
     b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
     b'{"jsonrpc":"2.0","id":1.0,"method":"session/new","params":{"cwd":"/project","mcpServers":[]}}\n'
 )
-# In the agent's order; what is added to them stands between angle quotes, what it replaces between section signs.
+# In the agent's order. Additions are in angle quotes, and what they replace in section signs.
 ANSWERED = (
     '{"jsonrpc":"2.0","id":1.0,"result":{"sessionId":"second", "models":1e2}}\n'
     '{"result":{"agentCapabilities":{"loadSession" : §false§«true»,"big":18446744073709551616,"big":1.0'
@@ -167,9 +168,7 @@ def out_of_order(tmp_path: Path) -> Iterator[Client]:
         yield client
 
 
-def test_pipelined_requests_are_answered_out_of_order_and_only_the_answers_to_initialize_are_amended(
-    out_of_order: Client, tmp_path: Path
-) -> None:
+def test_answers_out_of_order_pass_and_only_those_to_initialize_change(out_of_order: Client, tmp_path: Path) -> None:
     out_of_order.send_bytes(ASKED)
     out_of_order.close_stdin()
     out_of_order.wait_for_end()
@@ -179,7 +178,7 @@ def test_pipelined_requests_are_answered_out_of_order_and_only_the_answers_to_in
     assert [line.raw for line in out_of_order.lines] == lines(amended.encode())
 
 
-def test_what_stands_behind_a_load_of_a_session_that_nobody_knows_does_not_overtake_it(tmp_path: Path) -> None:
+def test_a_prompt_does_not_overtake_the_load_before_it(tmp_path: Path) -> None:
     able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
     (tmp_path / "able").write_text(json.dumps({"jsonrpc": "2.0", "id": 0, "result": able}) + "\n")
     script = f"cd '{tmp_path}' && read -r first && cat able && cat >asked"

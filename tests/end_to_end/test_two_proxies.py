@@ -1,4 +1,4 @@
-"""Two editors, each with a proxy of its own, on one session of one agent, over one store."""
+"""Two editors, each with its own proxy, use one session of one agent and one store."""
 
 import re
 from typing import Any
@@ -22,12 +22,12 @@ from tests.end_to_end.proxied import (
 MANY = 2_000
 COUNTS: dict[str, Any] = {"flood": {"count": MANY, "text": "{prompt} {i}"}}
 COUNTING: dict[str, Any] = {"turns": [[COUNTS, ASK, COUNTS]]}
-"""Each update is a write of its own, so that there is much to come between; and both wait for each other half-way."""
+"""Each update is a write of its own, so that they interleave, and each turn waits for the other half-way."""
 
 
 @pytest.fixture
 def two(proxied: Proxied) -> tuple[str, Editor, Editor]:
-    """A session that was recorded before, and two editors that have loaded it."""
+    """A recorded session, and two editors that have loaded it."""
     session = proxied.recorded("long ago", script="early-updates")
     one, other = proxied.started(), proxied.started()
     assert one.load(session).answer["result"] == other.load(session).answer["result"] == {}
@@ -35,7 +35,7 @@ def two(proxied: Proxied) -> tuple[str, Editor, Editor]:
 
 
 def both_counted(proxied: Proxied) -> tuple[str, Editor, Editor]:
-    """A session in which two editors have each had a long turn, at the same time."""
+    """A session in which two editors have each had a long turn at the same time."""
     session = proxied.recorded("long ago", script="early-updates")
     permission = Permission()
     one, other = (proxied.started(COUNTING, on_request=permission) for _ in range(2))
@@ -55,10 +55,10 @@ def counted(text: str) -> list[str]:
     return [f"{text} {number}" for number in range(MANY)] * 2
 
 
-def test_two_turns_at_once_are_both_in_the_transcript_line_by_line(proxied: Proxied) -> None:
+def test_simultaneous_turns_are_both_recorded_line_by_line(proxied: Proxied) -> None:
     session, one, other = both_counted(proxied)
     assert one.end() == other.end() == 0
-    header, *lines = entries(proxied.transcript(session))  # every line is whole, and parses
+    header, *lines = entries(proxied.transcript(session))  # every line is whole
     assert header["acp-transcript"] == 1
     assert [line for line in lines if "acp-transcript" in line] == []
     first, *runs = dict.fromkeys(line["run"] for line in lines)
@@ -74,7 +74,7 @@ def test_two_turns_at_once_are_both_in_the_transcript_line_by_line(proxied: Prox
     assert (lines[0]["run"], lines[0]["note"]["method"]) == (first, "session/new")
 
 
-def test_two_turns_at_once_are_both_listed_and_told(proxied: Proxied) -> None:
+def test_simultaneous_turns_are_both_listed_and_replayed(proxied: Proxied) -> None:
     session, one, other = both_counted(proxied)
     for editor in (one, other, proxied.started()):
         [listed] = editor.sessions()
@@ -86,7 +86,7 @@ def test_two_turns_at_once_are_both_listed_and_told(proxied: Proxied) -> None:
         assert [word for word in words if word.startswith("other ")] == counted("other")
 
 
-def test_what_one_says_the_other_tells_in_its_next_load(two: tuple[str, Editor, Editor]) -> None:
+def test_a_turn_in_one_editor_is_in_the_others_next_load(two: tuple[str, Editor, Editor]) -> None:
     session, one, other = two
     live = one.prompt(session, "one")
     told = other.load(session).updates
@@ -95,7 +95,7 @@ def test_what_one_says_the_other_tells_in_its_next_load(two: tuple[str, Editor, 
     assert listed["_meta"]["messageCount"] == 4
 
 
-def test_a_prompt_to_what_the_other_deleted_begins_a_partial_transcript(
+def test_a_prompt_to_a_session_deleted_by_the_other_begins_a_partial_transcript(
     proxied: Proxied, two: tuple[str, Editor, Editor]
 ) -> None:
     session, one, other = two
@@ -115,7 +115,7 @@ def test_a_prompt_to_what_the_other_deleted_begins_a_partial_transcript(
         assert texts(told, "user_message_chunk") == ["I am still here"]
 
 
-def test_a_turn_that_the_other_deletes_goes_on_live_and_leaves_no_file(proxied: Proxied) -> None:
+def test_a_turn_whose_session_the_other_deletes_continues_live_and_leaves_no_file(proxied: Proxied) -> None:
     permission = Permission()
     talking = {"turns": [[say("before the delete"), ASK, say("behind the delete")], [say("a new beginning")]]}
     one, other = proxied.started(talking, on_request=permission), proxied.started(talking)
@@ -136,9 +136,7 @@ def test_a_turn_that_the_other_deletes_goes_on_live_and_leaves_no_file(proxied: 
     assert entries(proxied.transcript(session))[0]["origin"] == "partial"
 
 
-def test_a_delete_while_the_other_is_silent_is_not_undone_by_its_end(
-    proxied: Proxied, two: tuple[str, Editor, Editor]
-) -> None:
+def test_the_end_of_a_proxy_does_not_undo_the_others_delete(proxied: Proxied, two: tuple[str, Editor, Editor]) -> None:
     session, one, other = two
     one.prompt(session, "one")
     other.request("session/delete", {"sessionId": session})
@@ -147,7 +145,7 @@ def test_a_delete_while_the_other_is_silent_is_not_undone_by_its_end(
     assert proxied.started().sessions() == []
 
 
-def test_new_sessions_of_one_are_listed_by_the_other_at_once(proxied: Proxied) -> None:
+def test_new_sessions_of_one_editor_are_listed_by_the_other(proxied: Proxied) -> None:
     one, other = proxied.started(), proxied.started()
     for number in range(3):
         session = one.new_session()

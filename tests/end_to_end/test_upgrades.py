@@ -1,4 +1,4 @@
-"""An upgrade under a running proxy: its files go, and those of what it depends on, and the conversation goes on."""
+"""A conversation continues after an upgrade removed the files of the running proxy and its dependencies."""
 
 import os
 import shutil
@@ -16,8 +16,8 @@ from tests.scripted.agent import NAME
 from tests.stored import Both, chunk, store_session
 
 SUPERVISED = "it is supervised"
-# The command line of this copy of the package, of which only Python's own can be imported once a file is there; before
-# that, all but the named. It says when everything has been loaded: the loop's socket is made behind that.
+# The command line of this copy of the package. Once a certain file exists, only the standard library can be imported;
+# before that, everything except the named modules. It reports when everything is loaded: the loop's socket comes last.
 COPIED = """
 import os, sys
 copy, gone, *names = sys.argv.pop(1).split(os.pathsep)
@@ -38,7 +38,7 @@ main()
 
 
 class Copy:
-    """A proxy that runs from a copy of the package; ``lacks``: modules that it does not find from the beginning on."""
+    """A proxy that runs from a copy of the package; ``lacks``: modules that it never finds."""
 
     def __init__(self, proxied: Proxied) -> None:
         self._proxied = proxied
@@ -64,14 +64,14 @@ def copy(proxied: Proxied) -> Copy:
 
 
 def compressed_session(proxied: Proxied, session: str) -> None:
-    """A session that is stored compressed."""
+    """Store a compressed session."""
     store = Both(proxied.store)
     path = store_session(store, session, ("long ago", [chunk(f"said in {session}")]), agent=NAME)
-    assert store.sessions()  # what the index has not seen is not compressed
+    assert store.sessions()  # only indexed sessions are compressed
     assert store.compress(path.parent.name, path.stem, Terms(min_size=0, older_than=0)) is not None
 
 
-def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Proxied, copy: Copy) -> None:
+def test_a_conversation_continues_after_the_proxys_files_were_removed(proxied: Proxied, copy: Copy) -> None:
     compressed_session(proxied, "compressed")
     compressed_session(proxied, "also-compressed")
     damaged = store_session(Both(proxied.store), "damaged", ("long ago", [chunk("intact")]), agent=NAME)
@@ -89,7 +89,7 @@ def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Pr
         assert "I heard: one" in texts(conversation(editor.load(session).updates))
         for name in ("compressed", "damaged"):
             assert editor.load(name).updates, name
-        [answer] = texts(editor.prompt("compressed", "again"))  # it is handed over, and its transcript is plain again
+        [answer] = texts(editor.prompt("compressed", "again"))  # it is handed over, and its transcript is decompressed
         assert "said in compressed" in answer
         editor.request("session/delete", {"sessionId": "also-compressed"})
         assert "also-compressed" not in [each["sessionId"] for each in editor.sessions()]
@@ -101,7 +101,7 @@ def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Pr
         assert set(editor.stderr().splitlines()) == {SUPERVISED}
 
 
-def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_agent_along(copy: Copy) -> None:
+def test_a_proxy_upgraded_during_its_start_says_what_to_do_and_ends_its_agent(copy: Copy) -> None:
     with copy.editor(lacks=("anyio",)) as editor:
         assert editor.wait() == 1
         assert editor.stderr() == "acp-proxy: acp-proxy was upgraded or removed while it started. Restart the agent.\n"
@@ -109,7 +109,7 @@ def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_
 
 
 @pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.listing.keeping", "acp_proxy.transcripts.listing.catalog"])
-def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
+def test_a_list_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()
         editor.prompt(session, "one")
@@ -121,7 +121,7 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
 
 
 @pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.packed", "acp_proxy.shell.replaying"])
-def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
+def test_a_load_that_fails_after_an_upgrade_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:
         session = editor.open()

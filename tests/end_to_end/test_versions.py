@@ -1,4 +1,4 @@
-"""Agents that speak another version of the protocol, or none: they pass, nothing is recorded, and that is said."""
+"""Agents with another protocol version, or none: messages pass, nothing is recorded, and a line says so."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from tests.agents import python
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY, Proxied, entries, prompt
 
-# Each initialize is answered with the next of the results that it is given.
+# Answers each initialize with the next of the given results.
 AGENT = """
 import json, sys
 results, about = json.loads(sys.argv[1]), {"name": "versions", "version": "1"}
@@ -31,7 +31,7 @@ def in_front_of(proxied: Proxied, *results: dict[str, Any]) -> Client:
 
 
 def talked(proxied: Proxied, client: Client, version: object = 1) -> list[str]:
-    """What the client is offered, after a turn."""
+    """Take a turn. The methods that the client is offered."""
     offered = client.request("initialize", {"protocolVersion": version, "clientCapabilities": {}})
     client.request("session/new", {"cwd": str(proxied.project), "mcpServers": []})
     assert client.request("session/prompt", prompt("s", "mend it")) == {"stopReason": "end_turn"}
@@ -48,7 +48,7 @@ def talked(proxied: Proxied, client: Client, version: object = 1) -> list[str]:
         ({"protocolVersion": 7}, "7"),
     ],
 )
-def test_a_version_that_is_not_ours_is_recorded_nowhere_and_one_line_says_so(
+def test_with_another_protocol_version_nothing_is_recorded_and_one_line_says_so(
     proxied: Proxied, result: dict[str, Any], said: str
 ) -> None:
     with in_front_of(proxied, result) as client:
@@ -61,7 +61,7 @@ def test_a_version_that_is_not_ours_is_recorded_nowhere_and_one_line_says_so(
     assert proxied.transcripts() == []
 
 
-def test_what_follows_a_second_initialize_that_is_answered_with_our_version_is_recorded(proxied: Proxied) -> None:
+def test_recording_begins_after_an_initialize_with_our_version(proxied: Proxied) -> None:
     with in_front_of(proxied, {"protocolVersion": 2}, {"protocolVersion": 1}) as client:
         assert talked(proxied, client, 2) == []
         assert talked(proxied, client) == ["list", "delete", "load"]

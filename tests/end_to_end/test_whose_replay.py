@@ -1,4 +1,4 @@
-"""Agents that load by themselves: their replay is shown as it came, unless the transcript has all of it and more."""
+"""An agent's own replay passes unchanged, unless the transcript has all of it and more."""
 
 import json
 from typing import Any
@@ -65,7 +65,7 @@ EVERYTHING = [*turn(1), *turn(2)]
 
 
 def telling(steps: Steps, **answer: Any) -> dict[str, Any]:
-    """An agent that tells this when it loads."""
+    """An agent that replays these steps for a load."""
     return {**LIVE, "methods": {"session/load": {"before": steps, "result": {}} | answer}}
 
 
@@ -79,7 +79,7 @@ def recorded(proxied: Proxied) -> str:
 
 
 def raw_load(editor: Editor, session: str) -> list[bytes]:
-    """Every line of a load, the answer last, under an id that is the same for everybody."""
+    """Every line of a load, the answer last, with a fixed id."""
     since = editor.mark()
     editor.send({"jsonrpc": "2.0", "id": "load", "method": "session/load", "params": editor.place(session)})
     editor.wait_for(lambda one: one.get("id") == "load", since=since)
@@ -119,22 +119,22 @@ LOSSY: dict[str, Steps] = {
     "without the thoughts": [step for step in EVERYTHING if step != THOUGHT],
     "without one call": [step for step in EVERYTHING if step != call(1)],
     "nothing": [],
-    "nothing but how things stand": [COMMANDS],
-    "cut into pieces, with other white space": [
+    "only state updates": [COMMANDS],
+    "other chunks and white space": [
         user("mend"), user("it"), user("and  the\nother?"), say("I have"), say("mended it. All "), say("is\twell.")
     ],
-    "calls under other ids": [user(WORDS[0]), call(1, "another-id"), say("I have mended it.")],
+    "other ids of calls": [user(WORDS[0]), call(1, "another-id"), say("I have mended it.")],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("lossy", LOSSY)
-def test_a_load_that_loses_something_comes_out_as_it_was_recorded(proxied: Proxied, lossy: str) -> None:
+def test_a_replay_that_lacks_something_is_replaced_by_the_transcript(proxied: Proxied, lossy: str) -> None:
     session = recorded(proxied)
     before = proxied.transcript(session).read_bytes()
     editor = proxied.started(telling(LOSSY[lossy], result={"modes": None, "x": [1.0]}), agent=LOADS)
     loaded = editor.load(session)
     assert shown(loaded.updates) == ALL_OF_IT
-    assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's, either way
+    assert loaded.answer["result"] == {"modes": None, "x": [1.0]}  # the agent's result in both cases
     editor.prompt(session, "go on")
     if COMMANDS in LOSSY[lossy]:
         assert COMMANDS["update"] in editor.updates(session)
@@ -150,20 +150,22 @@ def is_prompt(entry: dict[str, Any]) -> bool:
 
 ELSEWHERE = [user("elsewhere"), say("Done there.")]
 AS_GOOD: dict[str, Steps] = {
-    "all that ours has": EVERYTHING,
-    "all of it, joined for each turn": [
+    "everything": EVERYTHING,
+    "one message per turn": [
         user(WORDS[0]), THOUGHT, call(1), say("I have mended it. All is well."),
         user(WORDS[1]), call(2), say("I have mended it."), say("All is well."),
     ],
-    "a turn that was made elsewhere": [*EVERYTHING, *ELSEWHERE],
-    "a turn made elsewhere, and one of ours lost": [*turn(2), *ELSEWHERE],
-    "a call that is not among ours": [*turn(1), call(3), *turn(2)],
-    "words that are not among ours": [*turn(1)[:-1], say("Said otherwise."), *turn(2)],
+    "a turn made elsewhere": [*EVERYTHING, *ELSEWHERE],
+    "a turn made elsewhere instead of ours": [*turn(2), *ELSEWHERE],
+    "an unknown call": [*turn(1), call(3), *turn(2)],
+    "unknown text": [*turn(1)[:-1], say("Said otherwise."), *turn(2)],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("replay", AS_GOOD)
-def test_a_replay_that_ours_cannot_better_passes_byte_for_byte_and_again_so(proxied: Proxied, replay: str) -> None:
+def test_a_replay_that_the_transcript_cannot_replace_passes_byte_for_byte_every_time(
+    proxied: Proxied, replay: str
+) -> None:
     session = recorded(proxied)
     script = telling([*AS_GOOD[replay], COMMANDS], result={"x": [1.0]})
     *conversation, commands, answer = direct_load(proxied, script, session)
@@ -184,13 +186,13 @@ def test_a_replay_that_ours_cannot_better_passes_byte_for_byte_and_again_so(prox
     assert after.count(b"agent_message_chunk") == chunks + added
 
 
-def test_what_is_new_in_a_replay_that_lacks_something_passes_behind_ours(proxied: Proxied) -> None:
+def test_new_parts_of_an_incomplete_replay_follow_the_transcripts(proxied: Proxied) -> None:
     session = recorded(proxied)
     with proxied.started(telling([*turn(2), call(3)]), agent=LOADS) as editor:
         assert shown(editor.load(session).updates) == [*ALL_OF_IT, ("tool call", "Mend number 3 (completed)")]
 
 
-def test_a_load_that_fails_comes_with_what_was_told_before_and_its_error(proxied: Proxied) -> None:
+def test_a_failed_load_passes_with_its_updates_and_its_error(proxied: Proxied) -> None:
     session = recorded(proxied)
     script = {**LIVE, "methods": {"session/load": {"before": turn(1), "error": {"code": -32603, "message": "no"}}}}
     before = proxied.transcript(session).read_bytes()
@@ -202,7 +204,7 @@ def test_a_load_that_fails_comes_with_what_was_told_before_and_its_error(proxied
     assert proxied.transcript(session).read_bytes() == before
 
 
-def test_an_agent_that_dies_while_it_loads_is_heard_to_the_end(proxied: Proxied) -> None:
+def test_the_updates_of_an_agent_that_dies_during_a_load_pass(proxied: Proxied) -> None:
     session = recorded(proxied)
     script = {**LIVE, "methods": {"session/load": {"before": [*turn(1), {"exit": 17}]}}}
     editor = proxied.started(script, agent=LOADS)
@@ -213,7 +215,7 @@ def test_an_agent_that_dies_while_it_loads_is_heard_to_the_end(proxied: Proxied)
     assert editor.wait() == 17
 
 
-def test_a_transcript_that_began_in_the_middle_is_shown_where_it_has_all_that_the_agent_tells(proxied: Proxied) -> None:
+def test_a_partial_transcript_that_has_more_than_the_agents_replay_is_shown(proxied: Proxied) -> None:
     session = recorded(proxied)
     path = proxied.transcript(session)
     path.write_bytes(path.read_bytes().replace(b'"origin":"recorded"', b'"origin":"partial"'))
@@ -221,9 +223,9 @@ def test_a_transcript_that_began_in_the_middle_is_shown_where_it_has_all_that_th
         assert shown(editor.load(session).updates) == ALL_OF_IT
 
 
-def test_a_cancelled_load_of_the_agents_own_is_answered_at_once_and_told_nothing(proxied: Proxied) -> None:
+def test_a_cancelled_load_of_the_agent_is_answered_at_once_and_shows_nothing(proxied: Proxied) -> None:
     session = recorded(proxied)
-    of_another = {**say("of another session"), "session": "another"}  # which does not wait
+    of_another = {**say("of another session"), "session": "another"}  # an update of another session does not wait
     editor = proxied.started(telling([*turn(1), of_another, {"wait_cancel": True}]), agent=LOADS)
     pending = editor.start_load(session)
     editor.wait_for_text("of another session")
@@ -234,11 +236,11 @@ def test_a_cancelled_load_of_the_agents_own_is_answered_at_once_and_told_nothing
     assert texts(editor.updates(session), "user_message_chunk") == []
 
 
-def test_an_agent_that_asks_something_before_it_answers_a_load_is_heard_as_without_us(proxied: Proxied) -> None:
+def test_a_request_of_the_agent_during_its_load_passes(proxied: Proxied) -> None:
     session = recorded(proxied)
     editor = proxied.started(telling([*turn(1), ASK, *turn(2)], result={"x": 1}), agent=LOADS)
     since, pending = editor.mark(), editor.start_load(session)
-    editor.wait_for_method("session/request_permission")  # which comes behind what it tells
+    editor.wait_for_method("session/request_permission")  # the request comes after its updates
     assert texts(editor.updates(session, since), "user_message_chunk") == WORDS[:1]
     loaded = editor.loaded(session, pending, since)
     assert shown(loaded.updates) == ALL_OF_IT
@@ -246,22 +248,22 @@ def test_an_agent_that_asks_something_before_it_answers_a_load_is_heard_as_witho
     assert len(editor.answers_to(pending)) == 1
 
 
-def test_a_native_load_is_not_claimed_as_ours(proxied: Proxied) -> None:
+def test_the_agents_load_is_not_reported_as_ours(proxied: Proxied) -> None:
     editor = proxied.editor(LIVE, agent=LOADS)
     capabilities = editor.initialize()["agentCapabilities"]
     assert capabilities["loadSession"] is True
     assert capabilities["_meta"]["acp-proxy"]["serves"] == ["list", "delete"]
 
 
-def test_a_turn_told_live_is_told_whole_by_a_load_in_the_same_process(proxied: Proxied) -> None:
+def test_a_live_turn_is_replayed_by_a_load_in_the_same_process(proxied: Proxied) -> None:
     editor = proxied.started(telling([]), agent=LOADS)
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
     assert tell(editor.load(session).updates) == [Told("user", "mend it"), *tell(live)]
 
 
-def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Proxied) -> None:
-    """What it tells in a turn is the turn's."""
+def test_a_load_during_a_turn_is_left_to_the_agent(proxied: Proxied) -> None:
+    """Updates during the turn belong to the turn."""
     waits: dict[str, Any] = {**telling([say("told again")]), "turns": [[say("before"), {"wait_cancel": True}]]}
     editor = proxied.started(waits, agent=LOADS)
     session = editor.new_session()
@@ -272,7 +274,7 @@ def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Pr
     assert editor.result_of(pending)["stopReason"] == "cancelled"
 
 
-def test_the_doctor_tells_whose_replay_was_shown_last_and_which_rule_decided(proxied: Proxied) -> None:
+def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxied) -> None:
     session = recorded(proxied)
     for steps, said in [
         (turn(1), "the transcript was shown (rule 4: the agent's replay lacks something)"),

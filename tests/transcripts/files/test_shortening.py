@@ -80,16 +80,16 @@ def test_a_long_line_of_short_values_ends_after_a_whole_member(whole: Any) -> No
 
 BROKEN = {
     "torn in a string": b'{"a":"' + b"x" * 900,
-    "torn behind one": b'{"a":"' + b"x" * 900 + b'"',
+    "torn after a string": b'{"a":"' + b"x" * 900 + b'"',
     "NUL bytes in a string": b'{"a":"' + b"x" * 900 + b"\0" * 9 + b'"}',
     "NUL bytes between": b'{"a":[' + b"1," * 900 + b"\0" * 9 + b'"x"]}',
-    "a newline's escape that is none": b'{"a":"' + b"x" * 900 + b'\\x"}',
-    "no UTF-8": b'{"a":"' + b"x" * 900 + b'\xff"}',
+    "an invalid escape": b'{"a":"' + b"x" * 900 + b'\\x"}',
+    "invalid UTF-8": b'{"a":"' + b"x" * 900 + b'\xff"}',
     "half a character at the end": b'{"a":"' + b"x" * 900 + b'\xc3"}',
-    "another behind it": b'{"a":"' + b"x" * 900 + b'"}{"a":1}',
-    "another behind what is full": b'{"a":["' + b'",["' * 900 + b'"' + b"]" * 901 + b'}{"a":1}',
-    "more closed than opened": b'{"a":"' + b"x" * 900 + b'"}}',
-    "no object": b'"' + b"x" * 900 + b'"',
+    "a second object": b'{"a":"' + b"x" * 900 + b'"}{"a":1}',
+    "a second object after a full one": b'{"a":["' + b'",["' * 900 + b'"' + b"]" * 901 + b'}{"a":1}',
+    "one bracket too many": b'{"a":"' + b"x" * 900 + b'"}}',
+    "not an object": b'"' + b"x" * 900 + b'"',
     "words": b"x" * 900,
 }
 

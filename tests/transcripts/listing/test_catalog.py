@@ -361,7 +361,7 @@ def missing(index: Path) -> None:
         path.unlink()
 
 
-def missing_but_for_its_log(index: Path) -> None:
+def missing_except_its_log(index: Path) -> None:
     index.unlink()
 
 
@@ -387,22 +387,22 @@ def newer(index: Path) -> None:
     edit(index, "PRAGMA user_version = 99")
 
 
-def somebody_elses(index: Path) -> None:
+def foreign(index: Path) -> None:
     missing(index)
     edit(index, "CREATE TABLE transcripts(x); INSERT INTO transcripts VALUES (1)")
 
 
-def somebody_elses_of_our_version(index: Path) -> None:
+def foreign_of_our_version(index: Path) -> None:
     missing(index)
     edit(index, "CREATE TABLE transcripts(x); PRAGMA user_version = 1")
 
 
-def nothing_in_it_but_our_version(index: Path) -> None:
+def empty_of_our_version(index: Path) -> None:
     missing(index)
     edit(index, "CREATE TABLE other(x); PRAGMA user_version = 1")
 
 
-def a_column_less(index: Path) -> None:
+def without_a_column(index: Path) -> None:
     whole(index)
     edit(
         index,
@@ -410,7 +410,7 @@ def a_column_less(index: Path) -> None:
     )
 
 
-def a_row_that_is_no_json(index: Path) -> None:
+def row_of_invalid_json(index: Path) -> None:
     whole(index)
     edit(index, "UPDATE transcripts SET info = 'no json', state = '[]', open = 'x'")
 
@@ -429,16 +429,16 @@ def edit(index: Path, script: str) -> None:
 
 BROKEN = [
     missing,
-    missing_but_for_its_log,
+    missing_except_its_log,
     empty,
     garbage,
     garbage_inside,
     newer,
-    somebody_elses,
-    somebody_elses_of_our_version,
-    nothing_in_it_but_our_version,
-    a_column_less,
-    a_row_that_is_no_json,
+    foreign,
+    foreign_of_our_version,
+    empty_of_our_version,
+    without_a_column,
+    row_of_invalid_json,
 ]
 
 

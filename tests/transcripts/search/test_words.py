@@ -52,13 +52,13 @@ def removed_by_hand(store: Both) -> None:
     store.sessions()
 
 
-def deleted_by_another_process_that_died(store: Both) -> None:
+def deleted_by_a_process_that_then_died(store: Both) -> None:
     known = store._layout.journal(AGENT)
     known.append("deleted", "s", talk.time(0))
     Both(store.root).sessions()
 
 
-@pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_another_process_that_died])
+@pytest.mark.parametrize("delete", [deleted, removed, removed_by_hand, deleted_by_a_process_that_then_died])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_deleted_word_is_in_no_file(
     store: Both, root: Path, delete: Callable[[Both], None], compressed: bool
