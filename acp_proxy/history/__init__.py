@@ -1,1 +1,1 @@
-"""What was said in a session before, and whether the agent tells it again. Pure."""
+"""Compares what an agent tells of a session with the session's transcript. Does no I/O."""

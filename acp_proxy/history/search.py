@@ -1,27 +1,31 @@
-"""Letters looked for in a transcript, as far as a budget goes: whatever the text, a comparison takes a fraction of a
-second."""
+"""Finds letters in a transcript within a budget, so that every comparison takes a fraction of a second."""
 
 from acp_proxy.history.messages import Span
 from acp_proxy.history.past import Past
 
 _BUDGET = 32 * 1024 * 1024
-"""Letters that are searched in one comparison, a fraction of a second. What takes more is not decided."""
+"""The most letters that are searched in one comparison. One that needs more is left undecided."""
 _LOOK = 256
-"""Letters that one look costs, however near the place is."""
+"""The least that one search costs, in letters, however near its result is."""
 SHORT = 16
-"""Letters of a message that may stand anywhere by chance: one that is shorter has to be a whole message."""
+"""A text with fewer letters may be found anywhere by chance, so it counts only at the beginning of a message."""
 
 
 class Search:
+    """The searches of one comparison, with their budget."""
+
     def __init__(self, past: Past) -> None:
         self.is_exhausted = False
-        """Something was not looked for to the end."""
+        """Whether the budget ended before a search did."""
         self._past = past
         self._budget = self._thought_budget = _BUDGET
         self._thought_at = 0
 
     def words(self, said: str, at: int) -> Span | None:
-        """Where these letters stand, from one on. A short message must be a whole one, or go on there."""
+        """The first place of these letters from the offset ``at`` on, or None.
+
+        A short text must stand exactly at the offset, or at the beginning of a message.
+        """
         words = self._past.words
         if words.startswith(said, at):
             return at, at + len(said)
@@ -37,7 +41,7 @@ class Search:
         return None
 
     def thought(self, said: str) -> bool:
-        """Whether these thoughts stand behind those that were known before, as far as that is searched."""
+        """Whether the transcript has these thoughts after the last known ones. False if the budget is spent."""
         if self._thought_budget <= 0:
             return False
         thoughts, at = self._past.thoughts, self._thought_at
@@ -47,11 +51,11 @@ class Search:
         return found >= 0
 
     def begin_thoughts(self) -> None:
-        """Thoughts are told from the first one again."""
+        """Search for thoughts from the first one again, since another replay begins."""
         self._thought_at = 0
 
     def stands(self, said: str) -> bool:
-        """Whether these letters stand anywhere."""
+        """Whether the transcript has these letters anywhere. False if the budget is spent."""
         if self._budget <= 0:
             self.is_exhausted = True
             return False

@@ -159,7 +159,7 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
     assert loaded(tmp_path, store, []).shown == (
-        Shown("new", "agent", "rule 2: the agent tells what the transcript lacks"),
+        Shown("new", "agent", "rule 2: the agent's replay has something that the transcript lacks"),
         Shown("old", "transcript", "rule 4: the agent's replay lacks something"),
     )
 
