@@ -1,6 +1,6 @@
-"""How a request to open a session is served: one table, from what the agent offers, what we have and what is wished.
+"""Decides how a request to open a session is served, from the agent's capabilities, the store and the options.
 
-Pure. docs/transparency.md says who answers what.
+docs/transparency.md says who answers what.
 """
 
 import enum
@@ -13,18 +13,24 @@ from acp_proxy.wire.value import Value
 
 
 class Refused(enum.Enum):
-    NOT_FOUND = "neither the agent nor we have anything of it"
-    TOO_MANY = "very many are being opened at once"
+    """Why a request is refused."""
+
+    NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
+    TOO_MANY = "too many sessions are being opened at once"
 
 
 class Plan(Value):
-    """``sends``: the method that goes to the agent.
+    """How a request is served.
 
-    ``passes``: what the agent tells goes to the client as it comes; else it waits until it is decided whose replay the
-    client sees. ``rule``: that is decided already. ``shows``: the client wants to see a replay at all. ``imports``:
-    what the agent tells begins a transcript. ``renames``: the client keeps its id where the agent answers with another.
-    ``hands_over``: when the agent refuses, the session goes on in a new one:
-    ``auto`` (where the agent does not know it), ``always`` (unless it wants a login) or ``never``.
+    ``sends``: the method that goes to the agent.
+    ``passes``: what the agent tells goes to the client at once; otherwise it waits until a rule decides whose replay
+    the client sees.
+    ``rule``: the rule, if it is decided already.
+    ``shows``: False if the client gets no replay.
+    ``imports``: what the agent tells begins a transcript.
+    ``renames``: if the agent answers with another session id, the client keeps its own.
+    ``hands_over``: whether the session goes on in a new one if the agent refuses: ``auto`` (if the agent does not know
+    it), ``always`` (unless the agent wants a login) or ``never``.
     """
 
     sends: str
@@ -37,9 +43,10 @@ class Plan(Value):
 
 
 def plan(method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool) -> Plan | Refused | None:
-    """What is done about a request to open a session. None: it is not served.
+    """The plan for a request to open a session. None: acp-proxy does not serve it.
 
-    ``live``: a turn of it is under way.
+    ``method``: ``session/load`` or ``session/resume``. ``native``: what the agent serves itself. ``live``: a turn of
+    the session is under way.
     """
     hands_over = modes.handover if found.held else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
