@@ -1,13 +1,14 @@
-"""All that a turn says of one tool call, folded into one line.
+"""Folds everything that a turn says about a tool call into one line.
 
-The last value of every field counts; ``content`` and ``locations`` are replaced, as any other field. A ``tool_call``
-of a known id states the call anew: title, kind, status, content and locations that it leaves out are gone. Clients
-disagree on its other fields (some keep the earlier value, some do not), so where it leaves one out, two lines are told.
-Holds no more than about ``limit`` bytes and, until ``cut`` or the next update, one line.
-What was let go is gone, also where a later update would have left room for it.
+The last value of every field counts, also of ``content`` and ``locations``. A second ``tool_call`` with the same id
+restarts the call: title, kind, status, content and locations that it leaves out are cleared. Clients disagree on its
+other fields (some keep the earlier value, some do not), so if it leaves one out, the result is two lines.
 
-Of a call whose terminal is the agent's own, the output is in the ``_meta`` of its updates: up to the limit, none of
-them is folded.
+A fold holds about ``limit`` bytes and, until ``cut`` or the next update, one more line. What was cut stays cut, even if
+a later update would have made room for it.
+
+If the call's terminal is the agent's own, the output is in the ``_meta`` of its updates, so they are kept one by one,
+up to the limit.
 """
 
 from collections.abc import Mapping
@@ -20,16 +21,17 @@ from acp_proxy.wire import jsonrpc
 
 _STATED = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE = ("rawOutput", "rawInput")
-_BESIDE = ""  # what stood beside the update, among the names of fields
+_BESIDE = ""  # stands for the members beside the update, among the names of fields
 _NAMES = 1000
-"""Far more fields than any agent's call has; all of them are weighed at each update."""
+"""The most fields of a call, far more than any agent sends. All of them are measured at each update."""
 
 
 class Fold:
-    """One call in one turn. ``is_whole``: it is told as a start, not as an update of what an earlier turn told."""
+    """One tool call in one turn."""
 
     def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
-        """``is_own``: terminals that are not noted are the agent's own."""
+        """``limit``: the most bytes of the call; 0 for no limit. ``is_whole``: write a ``tool_call``, not an update of
+        what an earlier turn told. ``is_own``: terminals without a note are the agent's own."""
         self._session = session
         self.id = id
         self._limit = limit
@@ -41,11 +43,11 @@ class Fold:
         self._is_own = is_own
         self._is_empty = True
         self._behind: _OneByOne | None = None
-        self._run: str | None = None  # where the terminals are that the content refers to, if it does
+        self._run: str | None = None  # the run of the terminals that the content refers to
 
     @property
     def shown(self) -> Shown | None:
-        """The content, if it refers to terminals of the client's."""
+        """The content, if it refers to terminals of the client."""
         return self._shown if not self._is_own else None
 
     @property
@@ -55,7 +57,7 @@ class Fold:
         return Shown(self._run, self._fields["content"])
 
     def take(self, call: Call, *, one_by_one: bool) -> None:
-        """``one_by_one``: from here on nothing is folded."""
+        """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         if one_by_one and self._behind is None:
             self._is_own = True
             self._behind = _OneByOne(self._session, self.id, self._limit, is_new=self._is_new and self._is_empty)
@@ -65,13 +67,14 @@ class Fold:
             self.add(call)
 
     def add(self, call: Call) -> None:
+        """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
             self._state_anew(call.fields)
         for name in call.fields:
             self._left_out.pop(name, None)
             if name in self._fields:
-                self._fields[name] = b""  # keeps its place, and is not cut for naught
+                self._fields[name] = b""  # keeps the field's place; the old value need not be cut
         self.cut()
         self._take(call.fields)
         self._around |= call.around
@@ -79,7 +82,7 @@ class Fold:
             self._run = call.run if call.shows_terminal else None
 
     def cut(self) -> None:
-        """Let go of what is over the limit; until then the last line is held as it came."""
+        """Cut the fields to the limit. Until this is called, the last line is held uncut."""
         if not self._limit or self._finds_room():
             return
         self._left_behind.clear()
@@ -106,7 +109,7 @@ class Fold:
         return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
     def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
-        """``failed``: nobody will finish it."""
+        """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
         if self._behind is None:
             return self._folded(terminals, failed=failed)
         before = self._folded(terminals, failed=False) if not self._is_empty else []
@@ -134,7 +137,7 @@ class Fold:
         self._fields, self._left_out, self._is_whole = {}, {}, True
 
     def _shown_fields(self, terminals: Terminals) -> tuple[Members, int]:
-        """The fields as they are told, and how many bytes are not among them."""
+        """The fields to send, and how many bytes are left out of them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
         if (shown := self._shown) is not None:
             fields["content"], missing = terminals.resolved(shown, own=self._is_own)
@@ -144,7 +147,8 @@ class Fold:
         return fields, left_out
 
     def _say(self, fields: Members, notice: str) -> None:
-        """In the content; where that would replace what an earlier turn told, in place of a value that is left out."""
+        """Add the notice to the content; or, if that would replace what an earlier turn told, put it in place of a
+        value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
             said = lines.items(fields.get("content", b"[]"))
             fields["content"] = lines.array([*said, lines.text_item(notice)])
@@ -155,10 +159,10 @@ class Fold:
 
 
 class _OneByOne:
-    """Updates as they came. Of what goes beyond the limit, the last values and how much is left out are told."""
+    """A call's updates, unfolded. What goes beyond the limit is folded and cut, and a notice says how much is lost."""
 
     def __init__(self, session: str, id: str, limit: int, *, is_new: bool) -> None:
-        """``is_new``: the first begins the call."""
+        """``is_new``: the first update begins the call."""
         self._session = session
         self._id = id
         self._limit = limit

@@ -1,7 +1,7 @@
-"""The lines of updates: taken apart into the bytes of their members, and put together again.
+"""Takes lines of updates apart into the bytes of their members, and puts such lines together.
 
-Values keep the JSON text that they had: ``1.0``, integers of any size, unknown members. Functions that take a line
-apart raise ValueError or KeyError on what is no update, or is nested too deeply to tell.
+Values keep their JSON text, also ``1.0``, integers of any size and unknown members. Functions that take a line
+(``raw``) raise ValueError or KeyError if it is not an update or is nested too deeply.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,17 +11,17 @@ from acp_proxy.wire import acp, jsonrpc, splice
 
 T = TypeVar("T")
 Members = dict[str, bytes]
-"""An object's members, each value as its JSON text."""
+"""An object's members: each name with the JSON text of its value."""
 
 _HEAD = acp.UPDATE_PREFIX[:-1]
-_USUAL = b',"update":'  # what official SDKs write behind the session's id
-_TAIL = 3  # the braces behind the last member of an update: its own, those of params and of the message
+_USUAL = b',"update":'  # what official SDKs write after the session's id
+_TAIL = 3  # the braces after the last member of an update: of the update, the parameters and the message
 
 
 def taken_apart(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[Members, Members]:
-    """An update's members, and the members of ``params`` beside it (session id left out).
+    """The members of an update, and the members of ``params`` beside it, without the session id.
 
-    ``message``: its value, if that is known: most lines are written as we would, so that nothing has to be looked for.
+    ``message``: the parsed line, if known. It saves time, since most lines are exactly what ``jsonrpc.dump`` writes.
     """
     if message is not None and jsonrpc.is_dumped(raw, message):
         params = message["params"]
@@ -36,31 +36,32 @@ def taken_apart(raw: bytes, message: Mapping[str, Any] | None = None) -> tuple[M
 
 
 def asked_about(raw: bytes) -> Members:
-    """The members of the tool call that a permission request is about."""
+    """The members of the ``toolCall`` in a permission request."""
     text = splice.decode(raw)
     return _owned(text, splice.members(text, _params(text)["toolCall"][0]))
 
 
 def retold(raw: bytes, session: str) -> bytes:
-    """A line under another session id; every other byte stays."""
+    """A line with another session id; every other byte stays."""
     text = splice.decode(raw)
     span = _params(text)["sessionId"]
     return splice.encode(splice.replaced(text, [(span, splice.decode(jsonrpc.dump(session)))]))
 
 
 def with_content(raw: bytes, content: bytes) -> bytes:
-    """An update with another value for ``content``."""
+    """An update with another value of ``content``, given as JSON text; every other byte stays."""
     text = splice.decode(raw)
     span = splice.members(text, _params(text)["update"][0])["content"]
     return splice.encode(splice.replaced(text, [(span, splice.decode(content))]))
 
 
 def content_of(raw: bytes) -> bytes:
+    """The JSON text of an update's ``content``."""
     return taken_apart(raw)[0]["content"]
 
 
 def update(session: str, kind: str, members: Mapping[str, bytes], around: Mapping[str, bytes] | None = None) -> bytes:
-    """A line of ours. ``around`` stands beside the update."""
+    """The line of an update. ``members``: beside its kind. ``around``: members of ``params`` beside the update."""
     body = b"".join(_written(members.items()))
     beside = b"".join(_written((around or {}).items()))
     named = jsonrpc.dump(kind)
@@ -68,7 +69,7 @@ def update(session: str, kind: str, members: Mapping[str, bytes], around: Mappin
 
 
 def items(array: bytes) -> list[bytes]:
-    """An array's items; none where they are nested too deeply to tell."""
+    """The JSON texts of an array's items; empty if they are nested too deeply. Never raises ValueError."""
     text = splice.decode(array)
     try:
         return [splice.encode(text[start:end]) for start, end in splice.elements(text)]
@@ -77,7 +78,7 @@ def items(array: bytes) -> list[bytes]:
 
 
 def value(raw: bytes) -> object:
-    """What a piece says; None where it is nested too deeply to tell."""
+    """The value of a JSON text; None if it is nested too deeply. Never raises."""
     try:
         return jsonrpc.parse(raw)
     except (ValueError, RecursionError):
@@ -85,11 +86,12 @@ def value(raw: bytes) -> object:
 
 
 def array(items: Iterable[bytes]) -> bytes:
+    """The JSON text of an array of these items."""
     return b"[" + b",".join(items) + b"]"
 
 
 def text_item(text: str) -> bytes:
-    """An item of a tool call's content that is nothing but a text."""
+    """The JSON text of an item of a tool call's content with only this text."""
     return b'{"type":"content","content":{"type":"text","text":%b}}' % jsonrpc.dump(text)
 
 
@@ -99,7 +101,7 @@ def _written(members: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
 
 
 def _usual_place(raw: bytes) -> int | None:
-    """Where the update begins (in characters), in a line as official SDKs write it."""
+    """The offset, in characters, of the update in a line written as official SDKs write it; else None."""
     id = acp.plain_update_session(raw)
     if id is None:
         return None

@@ -1,10 +1,11 @@
-"""Terminals that tool calls refer to: they exist no longer, so what they had written is told in their place.
+"""Replaces the terminals in tool calls by their output, because they do not exist any more.
 
-A terminal that the client made is noted in the transcript, and is known by the run that it was in: clients count from
-the beginning in each. Its output is noted when its turn ends, seldom later; a call that was told without it is told
-again then. What is carried from one turn to the next is bounded; beyond that there is the placeholder.
-One that is not noted, of a call that keeps its output itself, is the agent's own: the client has the output from there,
-so what refers to it stays.
+The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
+turn ends, seldom later; a call that was told without it is then told again. The bytes kept from one turn to the next
+are bounded; what is lost is replaced by a placeholder.
+
+A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
+since the client has the output.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,17 +16,17 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
 
 CARRIED = 1024 * 1024
-"""Bytes of outputs, and of contents that wait for one, that are kept from one turn to the next."""
+"""The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
 PLACEHOLDER = "[the output of this terminal was not recorded]"
 
-_NO_LONGER_AWAITED = 1000  # terminals that are remembered though no call waits for them any more
+_NO_LONGER_AWAITED = 1000  # terminals that are remembered although no call waits for them
 _FENCE = "```"
-_AROUND = 512  # room for what is said beside an output, so that how it ended is not what is cut
-_Id = tuple[str, str]  # run, terminal
+_AROUND = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
+_Id = tuple[str, str]  # run, terminal id
 
 
 class Shown(Value):
-    """A content that refers to terminals, and the run in which they were."""
+    """A tool call's content that refers to terminals (JSON text), and their run."""
 
     run: str
     content: bytes
@@ -37,16 +38,21 @@ class _Noted(Value):
 
 
 class Terminals:
+    """The noted outputs of a conversation, and the calls that wait for one."""
+
     def __init__(self, limit: int) -> None:
-        """``limit``: bytes of one output that are kept at most; 0 for all."""
+        """``limit``: the most bytes of one output; 0 for no limit."""
         self._limit = limit
         self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
         self._waiting: Newest[str, Shown] = Newest(CARRIED)
         self._awaited: dict[_Id, dict[str, None]] = {}
-        """The calls that wait for an output, or did."""
+        """By terminal: the ids of the calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, Shown]:
-        """What was recorded of one. Returns the calls that were told without it, with their contents."""
+        """Take a note of a terminal. Returns the calls that were told without its output, by id, with their contents.
+
+        ``run``: the note's run.
+        """
         id = acp.text(note, "terminalId")
         if id is None:
             return {}
@@ -56,9 +62,9 @@ class Terminals:
         return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
     def resolved(self, shown: Shown, *, own: bool = False) -> tuple[bytes, int]:
-        """The content with outputs in place of terminals, and how many bytes of them are not there.
+        """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
 
-        ``own``: its call keeps the output of terminals itself.
+        ``own``: terminals without a note are the agent's own, and stay.
         """
         told, left_out = [], 0
         for raw in lines.items(shown.content):
@@ -71,7 +77,7 @@ class Terminals:
         return lines.array(told), left_out
 
     def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
-        """An update's line with outputs in place of terminals; every other byte stays."""
+        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolved``."""
         raw = line.removesuffix(b"\n")
         try:
             content = lines.content_of(raw)
@@ -81,11 +87,14 @@ class Terminals:
             return line
 
     def changed(self, call: str) -> None:
-        """Its content is no longer what was told."""
+        """A call's content has changed, so it no longer waits for an output."""
         self._waiting.pop(call)
 
     def end_of_turn(self, told: Mapping[str, Shown]) -> None:
-        """``told``: the contents, by call, that refer to terminals. Remember which still lack an output."""
+        """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
+
+        ``told``: the contents that refer to terminals, by call id.
+        """
         waiting = [(call, shown) for call, shown in told.items() if self._lacks(shown)]
         for call, shown in waiting:
             self._waiting.put(call, shown, len(shown.content))
@@ -106,19 +115,19 @@ class Terminals:
 
 
 def _shown_in(shown: Shown) -> set[str]:
-    """The terminals that a content refers to."""
+    """The ids of the terminals that a content refers to."""
     values = [lines.value(raw) for raw in lines.items(shown.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 
 
 def _refers(shown: Shown, run: str, id: str) -> bool:
-    """What a call shows may have changed since it was awaited."""
+    """Whether a content refers to this terminal. It may have changed since the call began to wait."""
     return shown.run == run and id in _shown_in(shown)
 
 
 def _told(note: Mapping[str, object], limit: int) -> _Noted:
-    """The output, fenced so that editors show it as it was, and how the command ended."""
+    """The text for a noted terminal: its output in a Markdown code fence, and how the command ended."""
     output, ending = acp.text(note, "output"), _ending(note.get("exitStatus"))
     if output is None:
         return _Noted("\n".join(filter(None, (PLACEHOLDER, ending))), 0)
