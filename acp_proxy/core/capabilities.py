@@ -28,7 +28,7 @@ class Modes(Value):
 
 
 class Offer(Value):
-    """What the agent's answer to ``initialize`` says.
+    """The contents of the agent's answer to ``initialize``.
 
     ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
     ``name``, ``release``: its name and version. ``directories``: it supports additional directories.

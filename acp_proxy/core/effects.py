@@ -165,7 +165,7 @@ class DecideNext(Value):
 
 
 class ReadPast(Value):
-    """Compare what the agent told of a session with its transcript. The event ``PastRead`` follows.
+    """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
     ``told``: lines of updates, each with whether it came after the agent's answer.
     """
@@ -176,16 +176,16 @@ class ReadPast(Value):
 
 
 class StartReplay(Value):
-    """Compare what the agent told with the transcript that was looked up, and replay the transcript if it is shown.
+    """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
 
     The event ``ReplayEnded`` follows.
 
     ``told``: lines of conversation updates, each with whether it came after an answer of the agent.
     ``compares``: compare them with the transcript, even if there are none.
-    ``rule``: the rule, if it is decided already; otherwise, and without a comparison, the transcript is shown.
+    ``rule``: the rule, if it is decided already. If it is not, and nothing is compared, the transcript is shown.
     ``shows``: False if the client gets no replay at all.
     ``record``: make the record of a handover, of everything up to the prompt ``before``.
-    ``titles``: also tell the title made from the prompts.
+    ``titles``: also send the title made from the prompts.
     ``kinds``: the optional kinds of updates that the client understands.
     """
 

@@ -1,4 +1,4 @@
-"""What the shell tells the core."""
+"""What the shell reports to the core."""
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule

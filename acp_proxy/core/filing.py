@@ -1,4 +1,4 @@
-"""Holds recording effects until the agent has said its name, because the name chooses its folder in the store.
+"""Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
 
 Holds at most about ``WAITING_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of effects for
 the transcript.

@@ -1,4 +1,4 @@
-"""Makes the lines of a handover, in which a session that the agent cannot restore goes on in a new one of the agent.
+"""Makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
 
 ``handovers`` decides when they are sent. docs/transparency.md has the rules.
 """

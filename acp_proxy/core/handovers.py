@@ -105,7 +105,7 @@ class Handovers:
     # --- the record
 
     def is_undelivered(self, session: str) -> bool:
-        """Whether the session goes on in a new one that has not got its record yet."""
+        """Whether the session continues in a new one that has not got its record yet."""
         return session in self._opened
 
     def keep(self, session: str, record: str) -> None:

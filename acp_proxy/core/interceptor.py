@@ -38,7 +38,7 @@ _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 _LINE_END = b"}}}\n"
 """The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
 _SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
-"""Client requests that settle what the agent told of their session before them."""
+"""Client requests that settle what the agent sent about their session before them."""
 
 
 class Settings(Value):
@@ -186,7 +186,7 @@ class Interceptor:
         return effects
 
     def _unread(self, message: Message) -> list[Effect]:
-        """The comparison that a request must wait for, if what the agent told of its session may be new."""
+        """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request) or message.method not in _SETTLING:
             return []
         return self._loads.life.unread(acp.session_id(message.params))
@@ -203,7 +203,7 @@ class Interceptor:
         return effects
 
     def _settled(self, message: Message) -> list[Effect]:
-        """Settle what the agent told of a session before the client's prompt or close."""
+        """Settle what the agent sent about a session before the client's prompt or close."""
         session = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session is None:
             return []

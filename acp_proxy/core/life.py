@@ -104,7 +104,7 @@ class Life:
         return [self.reads(load)]
 
     def closed(self, session: str | None) -> list[Effect]:
-        """The session is closed or opened again: settle what the agent told of it until now."""
+        """The session is closed or opened again: settle what the agent sent about it until now."""
         load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
         return self.happens(load, Happens.CLOSED) if load is not None else []
 
@@ -169,7 +169,7 @@ class Life:
         return effects
 
     def _told(self, load: Load) -> list[Effect]:
-        """Have the shell compare and replay; without a transcript, end with what the agent told."""
+        """Have the shell compare and replay; without a transcript, end with what the agent sent."""
         if not load.held_here:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
@@ -210,7 +210,7 @@ class Life:
         return [*effects, Forward(Peer.CLIENT, b"".join(told)), Forward(Peer.AGENT, again)]
 
     def _settled(self, load: Load) -> list[Effect]:
-        """Record what is new of what the agent told, and send what waits unless the client has it."""
+        """Record the new part of what the agent sent, and send what waits unless the client has it."""
         effects = self.rest(load)
         comparison = load.comparison
         if comparison is None:
@@ -261,7 +261,7 @@ class Life:
         return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
 
     def reads(self, load: Load) -> Effect:
-        """Have the shell compare what the agent told with the transcript."""
+        """Have the shell compare what the agent sent with the transcript."""
         return ReadPast(load.request.id, load.session, tuple(load.told))
 
     def remembered(self, load: Load, line: bytes, *, late: bool) -> list[Effect]:
@@ -269,7 +269,7 @@ class Life:
         load.size += len(line)
         if load.size <= HELD_LIMIT and not self.under_way.is_full:
             load.told.append((line, late))
-        else:  # a part of it cannot be compared
+        else:  # too much to hold, so nothing of it is compared
             load.told.clear()
             load.plan = load.plan.but(imports=False)
         return []
@@ -292,14 +292,14 @@ class Life:
         load.size += len(line)
         if load.state is not State.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
             return []
-        if load.plan.rule is not None and load.told:  # the transcript is shown whatever the agent tells
+        if load.plan.rule is not None and load.told:  # the transcript is shown whatever the agent sends
             load.size -= sum(len(told) for told, _ in load.told)
             load.told.clear()
             return []
         return self.happens(load, Happens.FLOODED)
 
     def _bounded(self) -> list[Effect]:
-        """Settle the oldest session in question, if there are too many."""
+        """Settle the oldest opened session, if too many are not settled."""
         if len(self.under_way.in_question) <= IN_QUESTION:
             return []
         oldest = next(iter(self.under_way.in_question))

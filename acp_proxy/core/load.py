@@ -1,6 +1,6 @@
 """The states of a request to open a session (load, resume or fork), and the table of its transitions, ``LIFE``.
 
-A load usually begins as ``ASKED``: what the agent tells waits for its answer. The client may cancel at any time; the
+A load usually begins as ``ASKED``: what the agent sends waits for its answer. The client may cancel at any time; the
 answer to that is sent only after the client's output is reserved, so that nothing overtakes it. An event that the table
 does not have for a state changes nothing.
 """
@@ -15,16 +15,16 @@ from acp_proxy.wire.jsonrpc import Request
 
 
 class State(enum.Enum):
-    """Where a load stands."""
+    """The state of a load."""
 
-    ASKED = "the agent was asked; what it tells waits"
-    PASSING = "the agent was asked; what it tells goes to the client at once"
+    ASKED = "the agent was asked; what it sends waits"
+    PASSING = "the agent was asked; what it sends goes to the client at once"
     GIVEN_UP = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
-    CANCELLED = "the agent was asked; the client has its answer, and what the agent tells is not sent"
+    CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     QUEUED = "the agent has agreed; another replay of this session goes first"
     TELLING = "the agent has agreed; the shell compares, and replays the transcript if that is shown"
     STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
-    OPEN = "the client has its answer; what the agent tells until the next prompt is compared"
+    OPEN = "the client has its answer; what the agent sends until the next prompt is compared"
     TURN = "a later turn is under way; everything is new except a replay that is still running"
     OVER = "everything is settled"
 
@@ -34,7 +34,7 @@ class Happens(enum.Enum):
 
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error"
-    UNKNOWN = "the agent does not know the session, which can go on in a new one"
+    UNKNOWN = "the agent does not know the session, which can continue in a new one"
     FLOODED = "too much waits"
     GAVE_UP = "the client has cancelled its request"
     RELEASED = "the client's output is reserved"
@@ -55,8 +55,8 @@ class Do(enum.Enum):
     FORGET = "close the transcript that was looked up"
     STOP = "stop the replay"
     TAKE_OUTPUT = "reserve the client's output"
-    LET_GO = "send the client what the agent told"
-    DROP = "drop what the agent told"
+    LET_GO = "send the client what the agent sent"
+    DROP = "drop what the agent sent"
     HAND_BACK = "send the client the other lines that wait, or let them wait for an earlier request"
     ANSWER = "send the client the agent's answer"
     ANSWER_TOLD = "send the client the end of the replay: the tail, the answer and the states"
@@ -129,7 +129,7 @@ TELLS = frozenset({State.QUEUED, State.TELLING, State.STOPPING})
 
 
 class Load:
-    """A request to open a session, and what the agent tells of the session until everything is settled."""
+    """A request to open a session, and what the agent sends about the session until everything is settled."""
 
     def __init__(self, request: Request, session: str, plan: Plan, *, held_here: bool) -> None:
         self.request = request
@@ -147,7 +147,7 @@ class Load:
         self.response = b""
         """The line of the answer for the client."""
         self.told: list[tuple[bytes, bool]] = []
-        """Lines of the conversation that the agent told and that were not compared yet, each with whether it came after
+        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
         the agent's answer."""
         self.held: list[tuple[bytes, object]] = []
         """Lines that wait for the answer to the client, each with its update if it must be compared first."""
@@ -159,12 +159,12 @@ class Load:
         self.was_cancelled = False
         """Whether the client cancelled a request in ``PASSING``, which the agent may still answer."""
         self.is_past = False
-        """Whether the agent tells nothing for this request any more: the client has cancelled it, and then a later
+        """Whether the agent sends nothing for this request any more: the client has cancelled it, and then a later
         request was answered or a whole turn has passed."""
         self.is_imported = False
-        """Whether a new transcript began with what the agent told before its answer."""
+        """Whether a new transcript began with what the agent sent before its answer."""
         self.is_handed_over = False
-        """Whether the session goes on in a new one of the agent."""
+        """Whether the session continues in a new one."""
         self.is_ours = False
         """Whether the client has seen the transcript's replay rather than the agent's."""
         self.alias: str | None = None

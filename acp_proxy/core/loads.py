@@ -1,6 +1,6 @@
 """Follows requests to open sessions (load, resume, fork), from the question to the agent until everything is settled.
 
-``Loads`` turns what the agent tells, what the client does and what the shell finds into events of each ``Load``;
+``Loads`` turns what the agent sends, what the client does and what the shell finds into events of each ``Load``;
 ``Life`` acts on them. Only the interceptor and ``Opening`` call this.
 """
 
@@ -67,7 +67,7 @@ class Loads:
                 ]
             case State.GIVEN_UP:
                 return []
-            case State.CANCELLED:  # the agent may never answer it, and tell this for the next request
+            case State.CANCELLED:  # the agent may never answer it, and send this for the next request
                 return self.life.remembered(load, line, late=self.under_way.follows(load))
             case State.QUEUED | State.TELLING | State.STOPPING:
                 load.held.append((line, update))
@@ -80,7 +80,7 @@ class Loads:
                 assert_never(load.state)
 
     def to_client(self, session: str | None, line: bytes) -> list[Effect]:
-        """A line that tells nothing of the past. It waits where its session's updates wait, to keep its place."""
+        """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
         holder = self.under_way.holder(session) if session is not None else None
         if holder is not None:
             holder.held.append((line, None))
@@ -128,7 +128,7 @@ class Loads:
         return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
 
     def prompted(self, session: str, prompt: Request | None) -> list[Effect]:
-        """The client prompts: settle what the agent told until now. ``prompt``: None if it passes in pieces."""
+        """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
         for load in self.under_way.of_session(session):
             _sent(load, prompt)
@@ -248,7 +248,7 @@ class Loads:
         return self.life.happens(load, Happens.TOLD, ended)
 
     def past_read(self, read: PastRead) -> list[Effect]:
-        """The shell has compared what the agent told of a session."""
+        """The shell has compared what the agent sent about a session."""
         for load in [*self.under_way.in_question.values(), *self.under_way.all()]:
             is_its = (load.request.id, load.session) == (read.request, read.session)
             if is_its and load.comparison is None:
@@ -268,7 +268,7 @@ class Loads:
         return self.life.happens(load, Happens.RELEASED) if load is not None else []
 
     def failed(self, how: str) -> list[Effect]:
-        """The agent has ended: answer every load with an error, after what it told. ``how``: the error's text."""
+        """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
         self.life.is_over = True
         effects: list[Effect] = []
         for load in self.under_way.all():

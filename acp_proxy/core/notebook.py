@@ -118,7 +118,7 @@ class Notebook:
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
-        """The session goes on in a new one of the agent, which has got the record. ``new``: the agent's id."""
+        """The session continues in a new one, whose agent has got the record. ``new``: the agent's id of it."""
         return self._noted(session, {"type": record.HANDOVER, "to": new})
 
     def renamed(self, session: str, new: str) -> list[Recording]:

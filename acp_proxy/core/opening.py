@@ -43,7 +43,7 @@ class Opening:
         return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours)]
 
     def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
-        """A load or a resume for which acp-proxy serves nothing. What the agent tells is compared anyway.
+        """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
 
         None: it passes unchanged and unnoticed.
         """

@@ -23,14 +23,14 @@ class Plan(Value):
     """How a request is served.
 
     ``sends``: the method that goes to the agent.
-    ``passes``: what the agent tells goes to the client at once; otherwise it waits until a rule decides whose replay
+    ``passes``: what the agent sends goes to the client at once; otherwise it waits until a rule decides whose replay
     the client sees.
     ``rule``: the rule, if it is decided already.
     ``shows``: False if the client gets no replay.
-    ``imports``: what the agent tells begins a transcript.
+    ``imports``: what the agent sends begins a transcript.
     ``renames``: if the agent answers with another session id, the client keeps its own.
-    ``hands_over``: whether the session goes on in a new one if the agent refuses: ``auto`` (if the agent does not know
-    it), ``always`` (unless the agent wants a login) or ``never``.
+    ``hands_over``: whether the session continues in a new one if the agent refuses: ``auto`` (if the agent does not
+    know it), ``always`` (unless the agent wants a login) or ``never``.
     """
 
     sends: str

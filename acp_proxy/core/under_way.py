@@ -1,8 +1,8 @@
 """Knows the requests to open sessions that are open or not settled, and the lines that wait for their answers.
 
-What the agent tells of a session belongs to the session's oldest open request, else to the last one that was answered.
-A line for the client waits behind the session's latest request that the client has no answer to, so that nothing
-overtakes a replay.
+What the agent sends about a session belongs to the session's oldest open request, or else to the last one that was
+answered. A line for the client waits for the answer to the session's latest open request, so that nothing overtakes a
+replay.
 """
 
 from acp_proxy.core.load import AWAITING, Load, State
@@ -27,7 +27,7 @@ class UnderWay:
 
     def __init__(self) -> None:
         self.in_question: dict[str, Load] = {}
-        """By session: the last load that was answered, until everything that the agent told is settled."""
+        """By session: the last load that was answered, until everything that the agent sent is settled."""
         self._open: dict[RequestId, Load] = {}
         self._number = 0
 
@@ -83,7 +83,7 @@ class UnderWay:
             del self._open[load.request.id]
 
     def follows(self, load: Load) -> bool:
-        """Whether an earlier request for its session was answered since this one was sent, so that what the agent tells
+        """Whether an earlier request for its session was answered since this one was sent, so that what the agent sends
         may follow that answer."""
         earlier = (other for other in self.of_session(load.session) if other.number < load.number)
         return load.follows or any(other.state not in AWAITING for other in earlier)
@@ -91,7 +91,7 @@ class UnderWay:
     def overtakes(self, load: Load) -> list[tuple[bytes, bool]]:
         """The agent answers this load, so it will not answer earlier ones that were cancelled.
 
-        Removes and returns what it told for those, which belongs to this load.
+        Removes and returns what it sent for those, which belongs to this load.
         """
         told: list[tuple[bytes, bool]] = []
         for other in self.of_session(load.session):
@@ -100,7 +100,7 @@ class UnderWay:
         return told
 
     def forget_given_up(self, session: str) -> None:
-        """A whole turn has passed: drop what was told for cancelled requests of this session."""
+        """A whole turn has passed: drop what the agent sent for cancelled requests of this session."""
         for other in self.of_session(session):
             if other.state is State.CANCELLED:
                 self._past(other)
@@ -112,13 +112,13 @@ class UnderWay:
         return told
 
     def answered(self, load: Load) -> None:
-        """The client has its answer. What the agent tells from here on may belong to this load, or to later ones."""
+        """The client has its answer. What the agent sends from here on may belong to this load, or to later ones."""
         self.leave(load)
         for other in self.of_session(load.session):
             other.follows = other.follows or other.number > load.number
 
     def settled(self, load: Load) -> None:
-        """Forget an answered load, since everything that the agent told is settled."""
+        """Forget an answered load, since everything that the agent sent is settled."""
         if self.in_question.get(load.session) is load:
             del self.in_question[load.session]
 

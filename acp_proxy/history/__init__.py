@@ -1,1 +1,1 @@
-"""Compares what an agent tells of a session with the session's transcript. Does no I/O."""
+"""Compares what an agent sends about a session with the session's transcript. Does no I/O."""

@@ -1,9 +1,9 @@
-"""Compares what an agent tells of a session with its transcript, and finds what is known, new or missing.
+"""Compares what an agent sends about a session with its transcript, and finds what is known, new or missing.
 
 The input is every conversation update that the agent sends between a request to open the session and the next prompt,
 in order, before and after its answer. The agent's words are known if the transcript contains their letters after the
 last known place; a tool call is known by its id, or else as the next call with the same title; an update of any other
-kind is known if the transcript has an equal one. User messages and thoughts do not count, but a user message in the
+kind is known if the transcript has an equal one. User messages and thoughts are neutral, but a user message in the
 transcript marks the agent's position there. What follows the last known message is the tail; only the tail can be new.
 
 Never raises on what an agent sends. Texts are compared without white space. docs/transparency.md has the rules.
@@ -20,7 +20,7 @@ from acp_proxy.wire import acp
 TAIL_LIMIT = 1024 * 1024
 """The most bytes of a tail that can be recorded."""
 _HALF_SHORT = SHORT // 2
-"""A user message counts as the start of a told message only if it has at least this many letters."""
+"""A user message counts as the start of a longer one only if it has at least this many letters."""
 _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 _NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
 
@@ -38,13 +38,13 @@ class Comparison:
         """The known letters of the current replay, in order; ``_earlier``: those of replays before it."""
         self._earlier: list[Span] = []
         self.called: set[int] = set()
-        """The indexes in ``past.calls`` of the tool calls that were told."""
+        """The indexes in ``past.calls`` of the tool calls that were sent again."""
         self.users = 0
-        """How many user messages were told before the tail."""
+        """How many user messages came before the tail."""
         self.told_thoughts = self.told_anything = False
         self.lacks = self.is_odd = self.continues = self.repeats = False
         """``lacks``: the transcript lacks words or calls from before the tail. ``is_odd``: it lacks an update of
-        another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was told
+        another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was sent
         twice."""
         self.tail: list[Told] = []
         self._tail_size = 0
@@ -88,7 +88,7 @@ class Comparison:
         return None
 
     def end_message(self) -> bool:
-        """End the message that is being told in chunks. Returns whether the transcript has it."""
+        """End the message that is coming in chunks. Returns whether the transcript has it."""
         run, self._run = self._run, None
         if run is None or not run.size:
             return False
@@ -109,7 +109,7 @@ class Comparison:
 
     @property
     def run(self) -> Run | None:
-        """The message that is being told in chunks, if any."""
+        """The message that is coming in chunks, if any."""
         return self._run
 
     @property
@@ -130,7 +130,7 @@ class Comparison:
 
     def tail_lines(self) -> tuple[list[bytes], list[bytes]]:
         """The lines that the transcript may lack, in two parts: up to the last of the agent's words, calls and other
-        updates, and the user messages, thoughts and plans after it, which depend on what the agent says next."""
+        updates, and the user messages, thoughts and plans after it, which depend on what the agent sends next."""
         self.end_message()
         tail = [*self._first, *self.tail]
         end = max((number for number, told in enumerate(tail, 1) if told.kind not in _NEUTRAL), default=0)
@@ -139,9 +139,9 @@ class Comparison:
     def new(self) -> list[bytes]:
         """The lines to record.
 
-        These are the tail from an answered user message on, since the session went on elsewhere; before it, the end
-        of a turn that has no answer in the transcript, or else what came after the agent's answer and stands nowhere
-        in the transcript. If the transcript is empty, everything.
+        From an answered user message in the tail on, these are all lines, since the session continued elsewhere.
+        Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
+        answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
         """
         self.end_message()
         if self.is_undecided:
@@ -311,7 +311,7 @@ class Comparison:
 
     def _begins_again(self, said: str) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that
-        the agent told."""
+        the agent sent."""
         for number in (0, self._anchor) if self.past.users else ():
             if number is not None and self._is_placed and said in self.past.users[number].forms:
                 return number
@@ -361,11 +361,11 @@ class Comparison:
 
     @property
     def covered(self) -> list[Span]:
-        """The spans of all letters that were told, in order."""
+        """The spans of all letters that were sent, in order."""
         return merged([*self._earlier, *self.spans]) if self._earlier else self.spans
 
     def was_told(self, span: Span) -> bool:
-        """Whether an earlier replay told these letters."""
+        """Whether an earlier replay had these letters."""
         place = bisect_right(self._earlier, (span[0], len(self.past.words))) - 1
         return place >= 0 and self._earlier[place][1] >= span[1]
 

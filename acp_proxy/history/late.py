@@ -1,4 +1,4 @@
-"""Sorts what an agent tells of a session after its answer: what the client has seen already, and what is new.
+"""Sorts what an agent sends about a session after its answer: what the client has seen already, and what is new.
 
 ``Sieve`` works between the answer and the next prompt. ``InTurn`` works in the turn after that, in which everything is
 new except a replay that is still running. Lines keep their order, and wait only while they equal what the client has
@@ -11,7 +11,7 @@ from acp_proxy.history.past import CALLS, PLAN, block_letters, digest, shown_by
 from acp_proxy.wire import acp
 
 WAITING_LIMIT = 1024 * 1024
-"""The most bytes that wait for what the agent says next."""
+"""The most bytes that wait for what the agent sends next."""
 _CERTAIN = 16
 """So many equal letters are no coincidence, even if nothing else shows that a replay is running."""
 
@@ -20,7 +20,7 @@ class Sieve:
     """Drops repetitions that come after the agent's answer and before the next prompt."""
 
     def __init__(self, comparison: Comparison, *, ours: bool) -> None:
-        """``ours``: the client has seen the whole transcript; else what the agent told."""
+        """``ours``: the client has seen the whole transcript; else what the agent sent."""
         self._comparison = comparison
         self._ours = ours
         self._waiting: list[bytes] = comparison.tail_lines()[1] if ours else []
@@ -63,7 +63,7 @@ class Sieve:
         return self._ours or self._comparison.was_told(span)
 
     def _was_shown_call(self, number: int) -> bool:
-        """Whether the client has seen what is told of a known call. The end of an unfinished call is new."""
+        """Whether the client has seen what is sent about a known call. The end of an unfinished call is new."""
         return (self._ours or self._comparison.repeats) and not self._comparison.completes
 
     def _drop(self) -> list[bytes]:
@@ -87,7 +87,7 @@ class InTurn:
         is_at_end = self._at >= len(self._past.words) and self._user >= len(self._past.users)
         self.is_running = comparison.told_anything and not is_at_end
         self._is_certain = comparison.awaits_answer
-        """Whether the last thing told is a user message that the transcript has."""
+        """Whether the last thing that the agent sent is a user message that the transcript has."""
         self._calls: set[str] = set()
         self._held: list[bytes] = []
         self._said = ""
@@ -138,7 +138,7 @@ class InTurn:
             self._at, self._user = self._past.users[number].start, number + 1
             return self._let_go(is_new=False)
         if self._is_certain:
-            return []  # perhaps a known message within context: what the agent says next will show
+            return []  # perhaps a known message within context: what the agent sends next will show
         following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]
         if any(form.startswith(self._said) for user in following for form in user.forms):
             return []
@@ -164,12 +164,12 @@ class InTurn:
         return out + self._let_go(is_new=True)
 
     def _is_whole(self) -> bool:
-        """Whether a message in the transcript ends where the told words end."""
+        """Whether a message in the transcript ends where the words of the current message end."""
         place = self._place()
         return place is not None and self._past.ends_message(place + len(self._said))
 
     def _place(self) -> int | None:
-        """The offset in ``past.words`` of the words told so far: the expected one, or a later one in its turn."""
+        """The offset in ``past.words`` of the current message's words: the expected one, or a later one in its turn."""
         words = self._past.words
         if words.startswith(self._said, self._at):
             return self._at

@@ -1,4 +1,4 @@
-"""The pieces of what an agent tells: updates, messages made of chunks, and spans of letters."""
+"""The pieces of what an agent sends: updates, messages made of chunks, and spans of letters."""
 
 from itertools import accumulate
 

@@ -81,6 +81,7 @@ class Past:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing was said and no tool was called."""
         return not (self.words or self.users or self.calls)
 
     def next_user(self, letters: str, start: int) -> int | None:
@@ -137,8 +138,8 @@ class Laying:
         self._thoughts: list[str] = []
         self._size = self._thought_size = 0
         self._run: tuple[str, str | None] | None = None
-        self._said: list[str] = []  # letters of the user message that the agent is telling
-        self._spoke = True  # the agent has said something since the last prompt
+        self._said: list[str] = []  # letters of the user message that the agent is sending
+        self._spoke = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
         self._left: list[User] = []  # prompts that will never be answered
 
@@ -248,7 +249,7 @@ class Laying:
         return user
 
     def _end_user(self) -> None:
-        """End a user message that the agent told: an echo of a prompt, or a message from another client."""
+        """End a user message that the agent sent: an echo of a prompt, or a message from another client."""
         if not self._said:
             return
         said, self._said = "".join(self._said), []

@@ -38,6 +38,8 @@ class _Said:
 
 
 class _Turn:
+    """The messages and calls of one turn."""
+
     def __init__(self) -> None:
         self.said: list[_Said] = []
         self.size = 0
@@ -91,6 +93,7 @@ class Brief:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no message or call was added."""
         return not self._turns
 
     def _call(self, id: str, title: str | None, status: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Reads what an update or a permission request says about a tool call, and writes a call's updates.
+"""Reads what an update or a permission request states about a tool call, and writes a call's updates.
 
 Fields keep their JSON text. A field that is null or of the wrong type counts as absent, as it does for clients.
 """

@@ -1,10 +1,10 @@
 """Follows the prompts without an answer, and finds which of the agent's user messages are echoes of them.
 
-An echo has the text of its prompt, apart from white space; or it comes before everything else that the agent tells in
-the turn, and does not begin the conversation again (some agents write mentions out, or tell the past late). It belongs
-to the first prompt with its text, else to the first prompt without an echo. A prompt has one echo; every other user
-message stands for itself. Chunks with the same ``messageId`` are one message; a message without one ends with the text
-of a prompt. User chunks wait until something else is told.
+An echo has the text of its prompt, apart from white space; or it comes before everything else that the agent sends in
+the turn, and does not begin the conversation again (some agents write mentions out, or replay the past late). An echo
+belongs to the first prompt with its text, or else to the first prompt without an echo. A prompt has one echo; every
+other user message stands for itself. Chunks with the same ``messageId`` are one message; a message without one ends
+with the text of a prompt. User chunks wait until something else comes.
 
 Prompts and messages are matched only within one run. The time depends only on the amount of text, not on what it says.
 """
@@ -34,7 +34,7 @@ class Echoes:
         self._open: list[Prompt] = []
         self._heard: list[Update] = []
         self._quiet: set[str] = set()
-        """The runs in whose turn nothing was told yet except user messages."""
+        """The runs in whose turn nothing has come yet except user messages."""
         self._first: str | None = None
 
     def runs(self) -> frozenset[str]:
@@ -56,14 +56,14 @@ class Echoes:
         return told
 
     def hear(self, update: Update) -> bool:
-        """The agent has told a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
+        """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
         if update.run not in self.runs() and not self._heard:
             return False
         self._heard.append(update)
         return True
 
     def told(self, run: str) -> list[Update]:
-        """The agent has told something else, so an echo can no longer give the current prompt its id."""
+        """The agent has sent something else, so an echo can no longer give the current prompt its id."""
         if not self._open and not self._heard:
             return []
         told = self.settle()
@@ -96,7 +96,7 @@ class Echoes:
         return told
 
     def certain(self) -> None:
-        """Stop waiting for echoes: all prompts are told as they are known now."""
+        """Stop waiting for echoes: all prompts are replayed as they are known now."""
         for prompt in self._open:
             prompt.is_certain = True
 

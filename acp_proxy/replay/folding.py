@@ -31,7 +31,7 @@ class Fold:
 
     def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
         """``limit``: the most bytes of the call; 0 for no limit. ``is_whole``: write a ``tool_call``, not an update of
-        what an earlier turn told. ``is_own``: terminals without a note are the agent's own."""
+        what an earlier turn sent. ``is_own``: terminals without a note are the agent's own."""
         self._session = session
         self.id = id
         self._limit = limit
@@ -147,7 +147,7 @@ class Fold:
         return fields, left_out
 
     def _say(self, fields: Members, notice: str) -> None:
-        """Add the notice to the content; or, if that would replace what an earlier turn told, put it in place of a
+        """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
             said = lines.items(fields.get("content", b"[]"))

@@ -1,8 +1,8 @@
-"""Tells a segment, that is a prompt's turn and everything up to the next prompt, in one of two ways.
+"""Replays a segment, which is a prompt's turn and everything up to the next prompt, in one of two ways.
 
-``Streamed`` (full) tells every update as it comes. ``Folded`` (compact) tells the same state in fewer lines when the
+``Streamed`` (full) sends every update as it comes. ``Folded`` (compact) sends the same state in fewer lines when the
 segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission request counts as an update
-of its call if that is told, that terminals are replaced by their output, and that what was never finished has failed.
+of its call if that is sent, that terminals are replaced by their output, and that what was never finished has failed.
 """
 
 from collections import deque
@@ -31,7 +31,8 @@ class Segment(Protocol):
     def go_on(self, stream: Stream) -> list[bytes] | None:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
 
-    def call(self, call: Call) -> list[bytes]: ...
+    def call(self, call: Call) -> list[bytes]:
+        """Add a statement about a tool call."""
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
         """End the segment. ``failed``: the calls and compactions that were never finished."""
@@ -50,7 +51,7 @@ class _Held(Value, frozen=False):
 
 
 class Streamed:
-    """Tells every update as it comes."""
+    """Sends every update as it comes."""
 
     def __init__(self, session: str, standing: Standing, terminals: Terminals) -> None:
         self._session = session
@@ -127,7 +128,7 @@ class Streamed:
 
 
 class Folded:
-    """Tells everything when the segment ends, in as few lines as possible."""
+    """Sends everything when the segment ends, in as few lines as possible."""
 
     def __init__(self, session: str, standing: Standing, terminals: Terminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""

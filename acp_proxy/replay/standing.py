@@ -1,6 +1,6 @@
 """Follows the tool calls and compactions of a conversation from one segment to the next.
 
-A call that is known only from a permission request is not told; what the request said counts when the call itself
+A call that is known only from a permission request is not replayed; what the request stated counts when the call itself
 comes. The bytes kept for such requests are bounded; ids are kept without a limit.
 """
 
@@ -20,22 +20,22 @@ Key = tuple[str, str]
 
 
 class Standing:
-    """Which calls and compactions of a conversation were told, and which are unfinished."""
+    """Which calls and compactions of a conversation were replayed, and which are unfinished."""
 
     def __init__(self) -> None:
         self.known: set[str] = set()
-        """The ids of calls that were told."""
+        """The ids of calls that were replayed."""
         self.own: set[str] = set()
         """The ids of calls whose terminals are the agent's own."""
         self.compactions: set[str] = set()
-        """The ids of compactions that were told."""
+        """The ids of compactions that were replayed."""
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
         self._asked: Newest[str, Call] = Newest(CARRIED)
 
     def take(self, call: Call) -> list[Call]:
-        """The statements about a call to tell now: this one, after what was asked before the call came.
+        """The statements about a call to replay now: this one, after what was asked before the call came.
 
         Empty for a permission request whose call has not come.
         """

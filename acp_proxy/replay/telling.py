@@ -54,8 +54,8 @@ class Telling:
         """``run``: the connection that asks for the replay; its own turn may still be under way.
 
         ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
-        ``also``: ids of other sessions whose entries belong to this one; they are told under its id.
-        ``page``: a segment longer than this many bytes is told as several segments; 0 for never.
+        ``also``: ids of other sessions whose entries belong to this one; they are replayed with its id.
+        ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
         ``kinds``: the optional kinds of updates that the client announced.
         ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
@@ -75,7 +75,7 @@ class Telling:
         self._held_size = 0
         self._prompts: list[Prompt] = []  # the prompt that is being added; it follows what it makes certain
         self._latest: dict[str, bytes] = {}
-        self._may_go_on = False  # the last entry was told with its exact bytes, and more of its message would be
+        self._may_go_on = False  # the last entry was replayed with its exact bytes, and more of its message would be
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
         """Add the next entry. ``number``: its line in the transcript."""
@@ -121,7 +121,7 @@ class Telling:
         told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
         told += self._segment.end([] if live else self._standing.given_up(under_way))
-        self._standing.given_up(())  # forget what is unfinished, since nothing more is told
+        self._standing.given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.certain()
         told = self._out(told)
         self._segment, self._echoes = self._begun(), Echoes()
@@ -132,7 +132,7 @@ class Telling:
         return [self._latest[kind] for kind in _LATEST if kind in self._latest]
 
     def _out(self, told: list[bytes]) -> list[bytes]:
-        """Remove and return what is certain of everything told until now."""
+        """Remove and return the lines that are certain now."""
         if not self._held:
             return told
         self._held += told
@@ -225,5 +225,5 @@ class Telling:
         return self._heard(self._echoes.told(call.run)) + self._segment.call(call) if call is not None else []
 
     def _heard(self, own: list[Update]) -> list[bytes]:
-        """Tell user messages that are not echoes."""
+        """Replay user messages that are not echoes."""
         return [line for update in own for line in self._segment.add(update)]

@@ -1,8 +1,8 @@
 """Replaces the terminals in tool calls by their output, because they do not exist any more.
 
 The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
-turn ends, seldom later; a call that was told without it is then told again. The bytes kept from one turn to the next
-are bounded; what is lost is replaced by a placeholder.
+turn ends, seldom later; a call that was replayed without it is then sent again. The bytes kept from one turn to the
+next are bounded; what is lost is replaced by a placeholder.
 
 A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
 since the client has the output.
@@ -33,6 +33,8 @@ class Shown(Value):
 
 
 class _Noted(Value):
+    """The text for a terminal. ``left_out``: how many bytes of its output are not in it."""
+
     text: str
     left_out: int
 
@@ -49,9 +51,9 @@ class Terminals:
         """By terminal: the ids of the calls that wait for its output, or did."""
 
     def note(self, run: str, note: Mapping[str, object]) -> dict[str, Shown]:
-        """Take a note of a terminal. Returns the calls that were told without its output, by id, with their contents.
+        """Take a note of a terminal. ``run``: the note's run.
 
-        ``run``: the note's run.
+        Returns the contents of the calls that were replayed without its output, by call id.
         """
         id = acp.text(note, "terminalId")
         if id is None:

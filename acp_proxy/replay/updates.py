@@ -22,7 +22,7 @@ CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 class Update(Value):
     """An update. ``value``: the parsed ``params.update``. ``message``: the parsed line.
 
-    ``raw``: the line without its newline, with the id of the session that is told. ``run``: the entry's run.
+    ``raw``: the line without its newline, with the id of the replayed session. ``run``: the entry's run.
     """
 
     kind: str
@@ -33,13 +33,14 @@ class Update(Value):
 
     @property
     def line(self) -> bytes:
+        """The line with its newline."""
         return self.raw + b"\n"
 
 
 def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
     """The update in an entry; None if it is invalid, or belongs to none of the sessions in ``ids``.
 
-    ``session``: the session that is told.
+    ``session``: the id of the replayed session.
     """
     message = entry.value
     if not isinstance(message, dict) or message.get("id") is not None:

@@ -244,7 +244,7 @@ def with_chunk_text(raw: bytes, new: str) -> bytes:
 
 
 def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
-    """An update line that tells the client a block of a prompt. ``block``: the block's JSON text."""
+    """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
     return b"".join(
         (
             UPDATE_PREFIX[:-1],

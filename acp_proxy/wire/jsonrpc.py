@@ -39,6 +39,7 @@ class Peer(enum.Enum):
 
     @property
     def other(self) -> "Peer":
+        """The peer on the other side."""
         return Peer.AGENT if self is Peer.CLIENT else Peer.CLIENT
 
 

@@ -48,6 +48,7 @@ class Stream:
 
     @property
     def count(self) -> int:
+        """The number of lines."""
         return len(self.lines)
 
     @property
