@@ -56,7 +56,7 @@ class Handovers:
     def __init__(self) -> None:
         self.unnamed = Unnamed()
         self.unwanted: set[str] = set()
-        """The agent's ids of sessions that it opened for loads that were given up. The client never hears of them."""
+        """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._records: dict[str, str] = {}
         """By session: the record that its next prompt carries."""
         self._carried: dict[RequestId, str] = {}

@@ -118,7 +118,7 @@ class Notebook:
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
-        """The session continues in a new one, whose agent has got the record. ``new``: the agent's id of it."""
+        """The session continues in a new one, for which the agent has got the record. ``new``: the agent's id of it."""
         return self._noted(session, {"type": record.HANDOVER, "to": new})
 
     def renamed(self, session: str, new: str) -> list[Recording]:

@@ -1,8 +1,8 @@
 """Knows the requests to open sessions that are open or not settled, and the lines that wait for their answers.
 
 What the agent sends about a session belongs to the session's oldest open request, or else to the last one that was
-answered. A line for the client waits for the answer to the session's latest open request, so that nothing overtakes a
-replay.
+answered. A line for the client waits for the answer to the session's latest request that holds lines, so that nothing
+overtakes a replay.
 """
 
 from acp_proxy.core.load import AWAITING, Load, State
