@@ -1,9 +1,9 @@
-"""Takes a transcript that somebody exported into the store, byte for byte.
+"""Imports an exported transcript into the store, byte for byte.
 
-What it is not sure of is refused: a file that is no transcript, of a later version, damaged, or of a session that is
-here already and says something else. The file gets its name when it is whole and on the disk; nothing that is there is
-ever replaced. Where it lies is made of names, never taken from the header's text. A stream is read once, into a file
-without a name in the store.
+Refuses whatever is doubtful: a file that is not a transcript, is damaged or of a later version, or is of a session that
+already exists with other content. The file gets its name once it is complete and on disk, and never replaces another.
+Its path is made from generated names, never from text in the header. A stream is read once, into an unnamed temporary
+file in the store.
 """
 
 import errno
@@ -31,19 +31,22 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 _FRAME = b"\x28\xb5\x2f\xfd"
-"""How zstd begins."""
+"""The first bytes of a zstd frame."""
 _LONGEST_HEADER = 1024 * 1024
-"""Bytes: a few ids, paths and names. What has no line end before that is something else."""
+"""Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
 _LONGEST_NAME = 100
-"""Of a folder: more than any that is made here."""
+"""Characters of a folder's name: more than any name made here has."""
 _AT_ONCE = _LONGEST_HEADER
-"""Bytes of a stream: the header lies in the first of them."""
+"""Bytes read from a stream at a time; the first read contains the header."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The session of a file. ``prompts``: its turns, as a list counts them. ``is_new``: it was not here before."""
+    """An imported session.
+
+    ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
+    """
 
     agent: str
     session: str
@@ -55,9 +58,9 @@ class Source:
     """An open file that may be a transcript, plain or compressed."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises NotImported, OSError."""
+        """Raises NotImported if it is not a regular file; OSError."""
         fd = file.fileno()
-        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may have no end
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
             raise NotImported("it is neither a file nor a pipe. Write what it gives to a file, and import that")
         self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
@@ -66,15 +69,17 @@ class Source:
 
     @property
     def is_damaged(self) -> bool:
-        """Its compression, as far as it was read."""
+        """Whether its compressed data is damaged, as far as it was read."""
         return self._compressed is not None and self._compressed.is_damaged
 
 
 def take_in(
     layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool = False
 ) -> Taken:
-    """``given``: a file's name, or a stream. ``prepare``: makes a folder. ``damaged``: take it although something in it
-    cannot be read.
+    """Import a transcript.
+
+    ``given``: a path, or a stream. ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
+    ``damaged``: accept it even if some of its lines cannot be read.
 
     Raises NotImported, NewerFormat, OSError.
     """
@@ -85,12 +90,12 @@ def take_in(
         agent, name = folder(header), file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
-        with access.alone_in(into.parent, wait=True):  # nobody clears away what is not finished, or compresses it
+        with access.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             known = layout.journal(agent)
             if header.session in known.deleted():
                 with known.alone():
                     if header.session in known.deleted():
-                        deleting.finish(layout, agent, header.session)  # what a crash in the middle of it left
+                        deleting.finish(layout, agent, header.session)  # a crash may have interrupted the delete
             elif layout.exists(agent, name):
                 _compare(source, into, header)
                 return Taken(agent, header.session, prompts, is_new=False)
@@ -99,18 +104,19 @@ def take_in(
 
 
 def folder(header: Header) -> str:
-    """The agent's folder: the one that it had, if that is a name of ours, else one that is made of what is said."""
+    """The agent's folder: the one the session came from, if acp-proxy made that name, else one named after the
+    agent."""
     told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
     return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
 
 
 @contextmanager
 def _opened(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
-    """A file, which is read more than once, and where it is wanted. Raises NotImported, NewerFormat, OSError."""
+    """Yields a file that can be read more than once: a stream is copied. Raises NotImported, NewerFormat, OSError."""
     with ExitStack() as stack:
         file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
         if file is given or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # gone with us, however we end
+            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # removed even if we are killed
             _copy(file, copy)
             file = copy
         yield file
@@ -121,7 +127,7 @@ def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
     while data := stream.read(_AT_ONCE):
         access.write_at(into.fileno(), data, at)
         if not at:
-            _header(Source(into))  # what is something else may have no end
+            _header(Source(into))  # refuse early: another stream may never end
         at += len(data)
 
 
@@ -137,7 +143,7 @@ def _header(source: Source) -> Header:
 
 
 def _checked(source: Source, header: Header, *, damaged: bool) -> int:
-    """How many turns it has. Raises NotImported."""
+    """The number of turns. Raises NotImported if the compression is damaged, or a line unless ``damaged``."""
     summary = Summary.begun(header)
     for number, line in enumerate(cut_short(source.read, source.size), 1):
         entry = record.decode_entry(line, header.version) if number > 1 and line is not None else None
@@ -151,7 +157,7 @@ def _checked(source: Source, header: Header, *, damaged: bool) -> int:
 
 
 def _compare(source: Source, into: Path, header: Header) -> None:
-    """That what is here is the same, or goes on behind it. Raises NotImported, OSError."""
+    """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     here = Reading(into)
     try:
         if not all(_same(source, here.bytes_from(0))):
@@ -164,11 +170,12 @@ def _compare(source: Source, into: Path, header: Header) -> None:
 
 
 def _typed(session: str) -> str:
-    """What names it on a command line, whatever its id is."""
+    """The session as a command-line argument, whatever its id contains."""
     return shlex.quote(session if session.isprintable() and not session.startswith("-") else file_name(session))
 
 
 def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
+    """Compares piece by piece; the source may end first."""
     at = 0
     for data in here:
         other = source.read(min(len(data), source.size - at), at)
@@ -180,7 +187,7 @@ def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
 
 
 def _write(layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str) -> None:
-    """Raises NotImported, OSError."""
+    """Write the file and give it its name. Raises NotImported, OSError."""
     new = unfinished(into)
     with ExitStack() as stack:
         fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -197,7 +204,10 @@ def _write(layout: Layout, agent: str, into: Path, header: Header, source: Sourc
 
 
 def _name(new: Path, into: Path) -> None:
-    """Only if nobody else has the name; where files have one name each, that is looked at just before."""
+    """Give the file its name if that is free. Raises NotImported, OSError.
+
+    Without hard links, another process may still take the name between the check and the rename.
+    """
     try:
         os.link(new, into)
     except FileExistsError as problem:

@@ -1,7 +1,7 @@
-"""Everything in a store's directory looked at: what is wrong, where, and what mends it. Changes nothing.
+"""Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing.
 
-Safe while proxies run: what a living one is just writing is waited for, and what the index has not seen of a turn under
-way is no damage. Memory is bounded by the longest line and by the names in one directory.
+Safe while proxies run: a line that one is writing is waited for, and an index that lacks an unfinished turn is not
+damaged. Memory is bounded by the longest line and by the names in one directory.
 """
 
 import os
@@ -27,7 +27,7 @@ from acp_proxy.transcripts.upkeep.mending import fitting, remade
 T = TypeVar("T")
 
 REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
-"""What there is to do about it."""
+"""What to do about a finding: run ``sessions repair``, act by hand, or nothing."""
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
@@ -43,7 +43,11 @@ _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: ``text`` says what that means. ``name`` is a transcript's."""
+    """One thing that is not as it should be.
+
+    ``kind``: one of the kinds above, or a stretch's. ``text``: what that means, for the user. ``todo``: what to do.
+    ``name``: of the transcript, if it is about one. ``stretch``: the damaged bytes.
+    """
 
     path: Path
     kind: str
@@ -55,11 +59,12 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
+        """Whether something has to be done about it."""
         return self.todo != NOTHING
 
 
 def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Those transcripts that cannot be opened, and why."""
+    """The transcripts that cannot be opened, and why."""
     for path in paths:
         try:
             Reading(path).close()
@@ -70,22 +75,25 @@ def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
 
 
 class Advancing(Protocol):
-    """Hands the items on, one after the other, and may tell somebody how far it has come."""
+    """Passes the items on one by one, and may report progress; ``what``: a label."""
 
     def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
 
 
 def untold(items: Sequence[T], what: str) -> Iterable[T]:
+    """An ``Advancing`` that reports nothing."""
     return items
 
 
 class Inspection:
+    """Checks one store."""
+
     def __init__(self, layout: Layout, advancing: Advancing = untold) -> None:
         self._layout = layout
         self._advancing = advancing
 
     def all(self) -> Iterator[Finding]:
-        """Raises OSError where the store's own directories cannot be read."""
+        """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
         if not self._layout.is_made:
             return
         yield from self._root()
@@ -103,7 +111,7 @@ class Inspection:
         yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-        """Only these transcripts, and what the index says of them."""
+        """Findings in these transcripts, and in the index and search tables about them."""
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.compressed(path))
@@ -138,12 +146,12 @@ class Inspection:
             gone = {names.file_name(session) for session in self._layout.journal(agent).deleted()}
         except OSError:
             gone = set()
-        for name in self._layout.marked(agent):  # that of a deleted session waits for the index to forget it
+        for name in self._layout.marked(agent):  # a deleted session's mark waits for the index to forget it
             if name not in gone and not self._layout.exists(agent, name):
                 yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
 
     def _kept(self, agent: str) -> Iterator[Finding]:
-        """What was deleted softly: it may be restored."""
+        """Checks soft-deleted transcripts, which may be restored."""
         folder = self._layout.deleted / agent
         if folder.is_dir():
             yield from _mode(folder)
@@ -168,7 +176,7 @@ class Inspection:
             yield from _mode(path)
             yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
         except FileNotFoundError:
-            return  # deleted meanwhile
+            return  # deleted in the meantime
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
@@ -213,7 +221,7 @@ class Inspection:
             os.close(fd)
 
     def _unseen(self) -> Iterator[Finding]:
-        """SQLite opens its files to write, if only beside them."""
+        """Reports what cannot be checked in a read-only store: SQLite needs to write, at least side files."""
         for path in (self._layout.index, self._layout.search):
             if os.path.lexists(path):
                 yield Finding(path, UNSEEN, _UNUSED, NOTHING)
@@ -221,7 +229,7 @@ class Inspection:
     # --- the index
 
     def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-        """What is marked it may not have seen yet."""
+        """Checks the index. It may lack marked transcripts."""
         path = self._layout.index
         try:
             if not os.path.lexists(path):
@@ -251,7 +259,7 @@ class Inspection:
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except (OSError, NewerFormat):
-            return True  # said where the file is looked at
+            return True  # checking the file reports this
         try:
             return agrees(index, agent, name, reading) or self._layout.is_marked(agent, name)
         except OSError:
@@ -280,7 +288,7 @@ class Inspection:
                 yield _foreign(path)
 
     def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
-        """What a search says of these transcripts, or of all in this table."""
+        """Checks a search table, for the chosen transcripts or for all in it."""
         from acp_proxy.transcripts.search.words import Words, agrees
 
         try:
@@ -298,7 +306,7 @@ class Inspection:
         except sqlite3.DatabaseError as problem:
             yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
         except FileNotFoundError:
-            return  # it was removed meanwhile
+            return  # removed in the meantime
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
 
@@ -318,7 +326,7 @@ _PARTIAL = "the session is read without it, as one that is only partly known"
 
 
 def _unfinished(agent: str, path: Path) -> Finding:
-    """What is no transcript: it may become one, or was to become another form of one."""
+    """A finding about a file that is not a transcript, but may become one or a form of one."""
     if names.transcript_in(path.name.removesuffix(names.UNFINISHED)) is not None:
         return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
     if path.name.endswith(names.FORKED_SUFFIX) and names.is_ours(path.name.removesuffix(names.FORKED_SUFFIX)):
