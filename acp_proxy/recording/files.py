@@ -56,7 +56,7 @@ class Files:
                     self._warn(f"{self._store.root} was removed, and all that was kept there. It is made again.")
                 known.transcript = self._begun(known)
                 known.identity = known.transcript.identity
-                known.exists, known.fresh, known.parent = True, False, None  # if it begins anew later, it is not a copy
+                known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
                 if known.transcript.beginning is not None:
                     self.copies.add(known.transcript.path, known.transcript.beginning)
             self._open[session] = known

@@ -81,7 +81,7 @@ class Recorder:
         """Add an entry. Call it only while holding the core's lock."""
         self._backlog.pending.append((time.time(), effect))
 
-    # --- by any thread
+    # --- from any thread
 
     @property
     def is_recording(self) -> bool:
@@ -104,8 +104,7 @@ class Recorder:
             self._leave()
 
     def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
-        """Run an action on the store once everything added before is written. Raises Stalled, and the action's
-        exceptions.
+        """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
         ``patience``: seconds that the store may be busy while making progress. If the action needs a fork that is still
         being copied, it runs again when that is complete; other threads can use the store in the meantime.
@@ -175,8 +174,7 @@ class Recorder:
             self._put_away(batch)
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
-        """Write the most frequent case quickly: updates of one session and nothing else. Returns False in other
-        cases."""
+        """Write the usual case quickly: updates of one session and nothing else. Returns False in other cases."""
         if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)

@@ -78,8 +78,7 @@ def tie(platform: str) -> str:
 
 
 def start(command: list[str]) -> Agent:
-    """Fork the agent. If its command cannot run, the child says so on stderr and exits with 127 or 126, as in a
-    shell."""
+    """Fork the agent. If its command cannot run, the child says so on stderr and exits with 127 or 126 like a shell."""
     parent = os.getpid()
     agent_in, stdin = os.pipe()
     stdout, agent_out = os.pipe()
@@ -154,8 +153,7 @@ def tree(pid: int) -> "list[psutil.Process]":
 
 
 def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
-    """The steps of an end: the signal for what is left of the tree (None: end of input), and the seconds to wait
-    then."""
+    """The steps of an end: the signal for what is left of the tree (None: end of input), and seconds to wait."""
     import signal
 
     if platform == "win32":  # every signal ends a process at once on Windows

@@ -1,5 +1,4 @@
-"""Writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to stderr, never blocking on
-it.
+"""Writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to stderr, without blocking.
 
 A write blocks while the peer does not read. Nothing is buffered, except our own messages that no thread may wait for
 (``post``). Once the peer is gone, writes do nothing.
@@ -70,7 +69,7 @@ class Output:
             self.write_locked(data, own=own)
 
     def post(self, data: bytes, most: float = POSTED) -> None:
-        """Queue a message of ours, to be written after those posted before, once the peer reads and no other writer is
+        """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
         busy.
 
         That writer may be in a long line that never ends. A thread that reads from this peer must use this instead of

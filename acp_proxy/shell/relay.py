@@ -79,8 +79,8 @@ class Relay:
         replay: ReplayOptions,
         idle_seconds: float | None = None,
     ) -> None:
-        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: shows a
-        warning.
+        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: warns the
+        user.
 
         ``idle_seconds``: compress the store after this time without a line in either direction; None: never.
         """

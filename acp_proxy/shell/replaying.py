@@ -110,8 +110,7 @@ class Replay:
         self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, is_unread=is_unread))
 
     def _ends(self, ended: ReplayEnded) -> None:
-        """Report the result. The agent seldom sends updates after its answer: only then is the transcript read
-        again."""
+        """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client.lock:
             self._take_locked()
             is_over = self._end(ended)

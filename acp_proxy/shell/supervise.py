@@ -143,8 +143,7 @@ class _Watch:
                 await sleep(_SHORT_TICK)
 
     async def _delivered(self) -> None:
-        """Wait until the editor has the agent's output; if another process keeps it open, for ``HELD_SECONDS`` at
-        most."""
+        """Wait until the editor has the agent's output; ``HELD_SECONDS`` at most if another process has it open."""
         pump = self._relay.agent
         listened = 0.0
         while not pump.ended.is_set() and listened < HELD_SECONDS:

@@ -64,8 +64,7 @@ def end_with_us(process: int, kernel: Any) -> None:
 
 
 def limits() -> bytes:
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: closing the job ends all processes in it; a process may be started
-    outside."""
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: closing the job ends its processes; some may be started outside it."""
     information = bytearray(_INFORMATION_SIZE)
     flags = _KILL_ON_JOB_CLOSE | _BREAKAWAY_OK
     information[_LIMIT_FLAGS_OFFSET : _LIMIT_FLAGS_OFFSET + 4] = flags.to_bytes(4, "little")

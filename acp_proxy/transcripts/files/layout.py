@@ -117,6 +117,7 @@ class Layout:
             return []
 
     def has_agent(self, agent: str) -> bool:
+        """Whether an agent has a folder."""
         return os.path.isdir(self.transcripts / agent)  # unlike Path.is_dir, raises nothing if access is denied
 
     def names(self, agent: str) -> list[str]:
@@ -128,7 +129,7 @@ class Layout:
         return [(agent, name) for agent in self.agents() for name in self.names(agent)]
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
-        """Every file with content of these transcripts (names by agent), or of all if None: transcripts, journals and
+        """Every file with content of these transcripts (names by agent), or of all if None; including journals and
         backups.
 
         Each path is that of the plain file, even where only its compressed form exists.
@@ -160,6 +161,7 @@ class Layout:
         return forms
 
     def transcript(self, agent: str, name: str) -> Path:
+        """The path of a transcript's plain file."""
         return self.transcripts / agent / (name + SUFFIX)
 
     def kept(self, agent: str, name: str) -> Path:
@@ -178,6 +180,7 @@ class Layout:
         return [each for each in self.kept_names(agent) if names.kept_name(each) == name]
 
     def journal(self, agent: str) -> Journal:
+        """An agent's journal, the same object each time."""
         return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> None:
@@ -197,6 +200,7 @@ class Layout:
         return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
 
     def is_marked(self, agent: str, name: str) -> bool:
+        """Whether a transcript is marked, and the mark is not being removed."""
         return (self.unindexed / agent / name).exists()
 
     def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
@@ -256,6 +260,7 @@ class Layout:
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
     def journal_backups(self, agent: str) -> list[Path]:
+        """The copies of an agent's journal made by repairs."""
         return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
 
     def move_backups(self, agent: str, name: str, after: str) -> None:

@@ -42,7 +42,7 @@ class Compressed:
         except zstd.ZstdError:
             self.is_damaged = True
             return
-        self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # its stub is too sure
+        self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
 
     def read(self, size: int, at: int) -> bytes:
         """Bytes at an offset of the transcript: fewer only at its end or where it is damaged. Raises OSError."""

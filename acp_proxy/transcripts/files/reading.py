@@ -20,7 +20,7 @@ from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
-if TYPE_CHECKING:  # loaded where something is told again, and where a compressed file is met
+if TYPE_CHECKING:  # imported only for replays, and for compressed files
     from acp_proxy.transcripts.files.packed import Compressed
     from acp_proxy.wire.streams import Stream
 

@@ -45,7 +45,7 @@ class Summary(Value, frozen=False):
     agent_updated: str | None = None
     agent_title: str | None = None
     meta_room: int = _META_LIMIT
-    """Bytes that ``_meta`` may surely still grow by. Measured anew when used up, but only once until it changes."""
+    """Bytes that ``_meta`` may surely still grow by. Once used up, it is measured, but only once until it changes."""
     meta_is_measured: bool = False
     spoke: bool = False
     gaps: int = 0
@@ -144,10 +144,9 @@ class Summary(Value, frozen=False):
                 self.replies += 1
 
     def _told(self, kind: str | None, update: Mapping[str, object]) -> None:
-        """Count turns in what an agent told of a session that was opened here but prompted elsewhere.
+        """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
 
-        A user message begins a turn. An imported session may contain only the agent's messages; those count as a turn
-        too.
+        A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
         """
         is_users = kind == acp.USER_CHUNK
         if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):

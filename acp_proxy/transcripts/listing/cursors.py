@@ -1,5 +1,4 @@
-"""Cursors: where a page of a list ends, as text that is opaque to clients. A cursor made for another list is
-refused."""
+"""Cursors: where a page of a list ends, as text that is opaque to clients. Those of another list are refused."""
 
 import base64
 import json

@@ -231,8 +231,7 @@ class Index:
         return found.fetchone() is not None
 
     def take_over(self, path: Path) -> None:
-        """Copy the rows of a complete index at ``path`` into this one. Only reads that file, so it waits for no
-        writer."""
+        """Copy the rows of a complete index at ``path`` into this one. Only reads that file: waits for no writer."""
         with (
             suppress(sqlite3.Error),
             closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other,
@@ -322,8 +321,7 @@ class Index:
         )
 
     def places_of(self, agent: str, cwd: str) -> list[bytes]:
-        """The canonical directories that a filter matches: where it leads now, and where it led for sessions spelled
-        like it."""
+        """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
             (agent, blob(places.spelled(cwd))),

@@ -90,8 +90,7 @@ def restore(layout: Layout, kept: Kept) -> Listed:
 
 
 def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
-    """The rows, with the user's titles in place of the index's. If a journal cannot be read, its rows stay as they
-    are."""
+    """The rows, with the user's titles in place of the index's. If a journal cannot be read, its rows stay."""
     titles: dict[str, Mapping[str, str]] = {}
 
     def title_of(row: Listed) -> str | None:

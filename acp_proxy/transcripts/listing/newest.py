@@ -32,8 +32,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A filter: sessions of these agents; in the directory ``cwd``, if given; active since a time in transcript
-    format."""
+    """A filter: these agents; the directory ``cwd``, if given; active since a time in transcript format."""
 
     agents: Sequence[str]
     cwd: str | None = None
@@ -61,8 +60,8 @@ def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) 
 
     A session whose id belongs to a newer one now is found only by its id with the number in its transcript's name
     (``id~1``). An id that exists, or existed (``gone``: ids of deleted sessions), is never taken as the start of
-    another one: so deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only
-    one session.
+    another one: deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only one
+    session.
     """
     older = _OLDER.fullmatch(given)
     pairs = [(given, ""), *([(older[1], older[2])] if older else [])]

@@ -58,7 +58,7 @@ def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused
             if not is_full or not (is_unused or stack.enter_context(unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
-                os.truncate(path, 0)  # whoever keeps others from opening it has it open: without a name it takes room
+                os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
             layout.remove(agent, name)
             known.append(journal.DELETED, session, at)
 

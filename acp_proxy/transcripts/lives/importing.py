@@ -104,8 +104,7 @@ def take_in(
 
 
 def folder(header: Header) -> str:
-    """The agent's folder: the one the session came from, if acp-proxy made that name, else one named after the
-    agent."""
+    """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
     told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
     return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
 

@@ -1,4 +1,4 @@
-"""Compresses transcripts that nobody uses any more, and decompresses one when somebody writes to it.
+"""Compresses transcripts that are no longer in use, and decompresses one that is written to again.
 
 Locks: a process that renames, removes, compresses or decompresses a transcript holds the journal's lock; one that
 overwrites bytes in a file holds its folder's. Compressing takes both, and for the final switch also the file's own

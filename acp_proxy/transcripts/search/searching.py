@@ -52,8 +52,7 @@ class Sought:
 class Hit:
     """A session that matches.
 
-    ``at``: when its last matching turn began. ``turns``: numbers of all matching turns; empty if only the title
-    matches.
+    ``at``: when its last matching turn began. ``turns``: the matching turns' numbers; empty if only the title matches.
     ``excerpts``: of the first matching turns, or of the title.
     """
 

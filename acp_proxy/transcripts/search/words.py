@@ -227,8 +227,7 @@ class Words:
         )
 
     def _add(self, transcript: int, turns: list[Told]) -> None:
-        """Add turns. Their numbers order them by time, so that a query finds the newest first without reading other
-        data."""
+        """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
             doc = (_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript

@@ -74,8 +74,10 @@ class Scan:
     _open: Stretch | None = field(default=None, init=False)
 
     def stretches(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[Stretch]:
-        """The stretches in these lines (number from 0, offset, bytes). Damaged lines with nothing intact between them
-        are one."""
+        """The stretches in these lines (number from 0, offset, bytes).
+
+        Damaged lines with nothing intact between them form one.
+        """
         for number, offset, line in lines:
             yield from self._line(number, offset, line)
         if self._open is not None:

@@ -192,7 +192,7 @@ def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict
                 used = read(reading)
             finally:
                 reading.close()
-        except FileNotFoundError:  # deleted meanwhile
+        except FileNotFoundError:  # deleted in the meantime
             continue
         except (OSError, NewerFormat) as problem:
             failed.append(f"{agent}/{name}: {errno_name(problem)}")
