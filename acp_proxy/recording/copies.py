@@ -1,7 +1,7 @@
 """Copies the parents' entries into forks' transcripts while the conversation continues.
 
 One copy at a time, on a thread that lives as long as there is something to copy. If the store fails or the process
-ends, the copy is completed when somebody next reads the fork.
+ends, the copy is completed the next time the fork is read.
 """
 
 import errno
@@ -76,7 +76,7 @@ class Copies:
             self._warn_once(errno_name(problem))
             return problem
         except Exception as bug:  # noqa: BLE001 - other threads must not wait forever
-            self._warn(f"internal error while a fork was copied: {type(bug).__name__}: {bug}")
+            self._warn(f"internal error while copying a fork: {type(bug).__name__}: {bug}")
             return OSError(errno.EIO, str(bug))
         finally:
             if beginning is not None:
@@ -86,4 +86,4 @@ class Copies:
     def _warn_once(self, what: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(f"the past of a fork could not be copied yet: {self._store.root}: {what}. It is tried again.")
+            self._warn(f"the past of a fork could not be copied: {self._store.root}: {what}. acp-proxy will try again.")

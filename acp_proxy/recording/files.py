@@ -53,7 +53,7 @@ class Files:
                 known.transcript = self._store.reopen(known.agent, session, known.identity)
             else:
                 if not self._store.is_there:
-                    self._warn(f"{self._store.root} was removed, and all that was kept there. It is made again.")
+                    self._warn(f"{self._store.root} was removed, with all sessions in it. It is created again.")
                 known.transcript = self._begun(known)
                 known.identity = known.transcript.identity
                 known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
@@ -71,8 +71,10 @@ class Files:
         return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
     def has_its_name(self, known: Known) -> bool:
-        """Whether readers find a session's file. It may have been set aside, since another window's session got its id:
-        then it is opened there."""
+        """Whether readers find a session's file.
+
+        It may have been set aside, because another window's session got its id: then it is opened there.
+        """
         try:
             if not self.transcript(known).has_its_name():
                 self.close(known)

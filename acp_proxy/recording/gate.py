@@ -28,8 +28,10 @@ class Gate:
 
     def __init__(self, backlog: Backlog) -> None:
         self.busy_since: float | None = None
-        """Monotonic time at which the store's thread began its current operation. None: it is free. Infinity: it is
-        busy with work that is not the store's."""
+        """Monotonic time at which the store's thread began its current operation; None: the store is free.
+
+        Infinity: the thread is busy, which does not count as a hang.
+        """
         self.busy_thread = 0
         self.is_stalled = False
         self._backlog = backlog

@@ -26,7 +26,7 @@ _RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
 class Gap(Value, frozen=False):
     """Something is missing in a transcript.
 
-    ``since``: the time from which on. ``reason``: an errno's name. ``retry_at``: when to try again, monotonic time.
+    ``since``: when that began. ``reason``: an errno's name. ``retry_at``: when to try again, monotonic time.
     """
 
     since: str
@@ -189,7 +189,7 @@ class Sessions(dict[str, Known]):
 
     def warn_suspended(self, what: str) -> None:
         """Warn, once per process, that recording is suspended. From any thread."""
-        self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation goes on without it.")
+        self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
     def _note_gap(self, known: Known, at: str) -> None:
         session = known.header.session

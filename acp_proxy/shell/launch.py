@@ -17,7 +17,7 @@ LATER = ("inspect", "ipaddress", "copy")
 
 _ALONE = (
     b"acp-proxy: in a terminal the agent runs by itself, and nothing is recorded. "
-    b"To put acp-proxy in front of it in an editor: acp-proxy editor EDITOR AGENT\n"
+    b"To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT\n"
 )
 
 

@@ -173,7 +173,7 @@ class Relay:
                 if not self._interceptor.means_nothing(lines):
                     return False
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, the lines are decided on one by one: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
                 return False
         self._to_agent.write(lines)
         if self._watch is not None:
@@ -198,7 +198,7 @@ class Relay:
             try:
                 effects = self._interceptor.opens_long_line(peer, data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, a long line is held: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error, a long line waits for its end: {type(bug).__name__}: {bug}")
                 return None
             return self._acting(effects) if effects is not None else None
 
@@ -308,7 +308,7 @@ class Relay:
         try:
             effects = self._interceptor.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-            self._warn(f"internal error, the lines pass as they are: {type(bug).__name__}: {bug}")
+            self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
             return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
@@ -378,7 +378,7 @@ class Relay:
                 reading.close()
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
-                self._warn(f"what the agent told is not recorded: {errno_name(problem)}")
+                self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
         return self._decide(PastRead(wanted.request, wanted.session, comparison))
 
     def _end_replay(self, ended: ReplayEnded) -> bool:

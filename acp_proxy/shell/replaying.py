@@ -119,7 +119,7 @@ class Replay:
             try:
                 comparison = self._compared()
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
-                self._warn(f"what the agent told is not compared: {type(problem).__name__}: {problem}")
+                self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
                 self._end(ended.but(comparison=comparison, is_unread=False))
         self._reading.close()

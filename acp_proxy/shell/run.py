@@ -68,7 +68,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     except Exception:  # noqa: BLE001 - an upgrade is replacing the files
         with contextlib.suppress(OSError):
             os.kill(agent.pid, SIGTERM)
-        warn(f"{REPLACED} while it started. Restart the agent.")
+        warn(f"{REPLACED} while it was starting. Restart the agent.")
         return _LOST
     if recorder is not None and not is_ending.is_set():
         lasting.load_stores()

@@ -102,7 +102,7 @@ class Serving:
                         recorder.store.sync_deletes(agent)
                 recorder.store.forget(agent, session)
             except Unreadable as problem:
-                self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
+                self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
             return deleted
 
         self._answer(forget, deleted)

@@ -31,9 +31,9 @@ from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 
 HELD_SECONDS = 1.0
 _TICK = 0.05
-"""Seconds between looks during an end, and without SIGCHLD."""
+"""Seconds between checks during an end, and without SIGCHLD."""
 _SHORT_TICK = 0.01
-"""Seconds between looks while the last lines are delivered."""
+"""Seconds between checks while the last lines are delivered."""
 _WORK_SECONDS = 1.0
 """For the store's remaining work at the end; marks tell the next process what was left."""
 
@@ -131,7 +131,7 @@ class _Watch:
                 processes.send(processes.alive(family), number)
             with move_on_after(seconds):
                 while not self._agent.poll() or processes.alive(family):
-                    if self._signal is not None and self._signal != passed_on:  # or one during this wait
+                    if self._signal is not None and self._signal != passed_on:  # or a later signal
                         passed_on = self._signal
                         processes.send(family[:1], passed_on)
                     await sleep(_TICK)

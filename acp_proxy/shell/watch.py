@@ -11,7 +11,7 @@ from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 
 _WATCH_SECONDS = 0.2
-"""Interval between looks at a busy store; there are none while nothing is recorded."""
+"""Between checks of a busy store; there are none while nothing is recorded."""
 
 
 class Watch:
@@ -81,7 +81,7 @@ class Watch:
             except ImportError:  # an upgrade has replaced it: the next proxy will do this
                 return
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
-                self._warn(f"internal error while nothing was said: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
 
         if not self._is_replaying() and (self._idling is None or not self._idling.is_alive()):
             self._idling = threading.Thread(target=use, name="idle", daemon=True)

@@ -22,7 +22,7 @@ PRIVATE_UMASK = 0o077
 
 
 def prepare(root: Path) -> None:
-    """Create the store's directory if it is missing, and check that only this user can write to it.
+    """Create the store's directory if it is missing, and check that this user, and no other, can write to it.
 
     Raises StoreRefused.
     """
@@ -56,9 +56,7 @@ def only_read(root: Path) -> StoreRefused | None:
     except OSError as problem:  # it was removed in the meantime
         return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}")
     if is_mounted_so:
-        advice = (
-            "Mount that writable, or choose another place with --store. What is kept there can be read, and exported."
-        )
+        advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
         return StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
@@ -87,7 +85,7 @@ def check_inside(directory: Path) -> None:
 def check_link(path: Path) -> None:
     """Check that a path is not a symbolic link. Raises StoreRefused."""
     if path.is_symlink():
-        raise StoreRefused(f"{path} is a link. Put what it leads to in its place; to do without it, run: rm {path}")
+        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: rm {path}")
 
 
 def make_inner_directory(path: Path) -> None:
@@ -106,7 +104,7 @@ def check_owner(root: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
     if found.st_mode & 0o022:
-        raise StoreRefused(f"{root} can be written to by others. Run: chmod 700 {root}")
+        raise StoreRefused(f"other users can write to {root}. Run: chmod 700 {root}")
 
 
 def make_directory(path: Path) -> None:

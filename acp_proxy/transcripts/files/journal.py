@@ -32,8 +32,7 @@ _TITLE = b'"titled"'
 class Event(Value):
     """One line.
 
-    ``transcript``: for a title, the transcript's name if it is not the session's own; for a soft delete, the name under
-    which the transcript is kept.
+    ``transcript``: of a title: its transcript's name, if that is not the session's own; of a soft delete: the new name.
     ``title``: None removes the user's title.
     """
 

@@ -73,7 +73,7 @@ class Layout:
         except OSError as problem:
             what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
             raise StoreRefused(
-                f"{what} cannot be used: {reason}. Mend that, or choose another place with --store."
+                f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
             ) from problem
 
     def _make(self) -> None:
@@ -118,7 +118,7 @@ class Layout:
 
     def has_agent(self, agent: str) -> bool:
         """Whether an agent has a folder."""
-        return os.path.isdir(self.transcripts / agent)  # unlike Path.is_dir, raises nothing if access is denied
+        return os.path.isdir(self.transcripts / agent)  # raises nothing if access is denied
 
     def names(self, agent: str) -> list[str]:
         """The names of an agent's transcripts, including those set aside. Other files are left out."""
@@ -129,8 +129,7 @@ class Layout:
         return [(agent, name) for agent in self.agents() for name in self.names(agent)]
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
-        """Every file with content of these transcripts (names by agent), or of all if None; including journals and
-        backups.
+        """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
 
         Each path is that of the plain file, even where only its compressed form exists.
         """
@@ -146,8 +145,7 @@ class Layout:
         return sorted(found)
 
     def forms(self, agent: str) -> dict[str, os.stat_result | None]:
-        """The names of an agent's transcripts, each with the stat of its plain file; None where it is only
-        compressed."""
+        """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
         forms: dict[str, os.stat_result | None] = {}
         with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
             for file in found:
@@ -204,10 +202,10 @@ class Layout:
         return (self.unindexed / agent / name).exists()
 
     def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
-        """Remove a mark, then call ``is_needed`` and set the mark again if it returns True.
+        """Remove a mark, then call ``is_needed`` and set the mark again if it returns True. Raises OSError.
 
-        Whoever marks the transcript meanwhile creates a new mark, which stays. If this is interrupted, a mark remains.
-        Raises OSError.
+        A process that marks the transcript in the meantime creates a new mark, which stays. If this is interrupted, a
+        mark remains.
         """
         mark = self.unindexed / agent / name
         taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")

@@ -124,7 +124,7 @@ class Catalog:
                 finished = index.add(agent, name, reading) and not _is_being_told(reading)
                 finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.exists(agent, name):
-                    raise FileNotFoundError(errno.ENOENT, "it was taken away", name)
+                    raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if finished and index.lasts:
                 self._layout.unmark(agent, name, lambda: _is_another(reading))
         except FileNotFoundError:

@@ -30,7 +30,7 @@ ORDER BY updated DESC, session DESC LIMIT ?3
 
 
 class Seen(Value):
-    """A session: ``named``: its id as commands accept it. ``title``: may be empty."""
+    """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
 
     named: str
     title: str

@@ -155,8 +155,10 @@ class Index:
         return tuple(found) if found is not None else ("", 0)
 
     def remember(self, agent: str, seen: str, removals: int) -> None:
-        """Store a folder's state, unless rows were removed since. If the index is locked or full, this does nothing: a
-        list that changes nothing must neither wait nor need space."""
+        """Store a folder's state, unless rows were removed since.
+
+        If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
+        """
         self._database.execute("PRAGMA busy_timeout = 0")
         try:
             self._database.execute(
@@ -170,8 +172,7 @@ class Index:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
     def move(self, agent: str, name: str, before: int, inode: int) -> bool:
-        """Assign a row to a new file with the same content. Returns whether there was a row for the inode
-        ``before``."""
+        """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
         with self._transaction():
             done = self._database.execute(
                 "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",

@@ -61,7 +61,7 @@ class Source:
         """Raises NotImported if it is not a regular file; OSError."""
         fd = file.fileno()
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
-            raise NotImported("it is neither a file nor a pipe. Write what it gives to a file, and import that")
+            raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
         self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
         self.read = self._compressed.read if self._compressed is not None else partial(access.read_at, fd)
@@ -136,7 +136,7 @@ def _header(source: Source) -> Header:
     header = record.decode_header(line)
     if header is None or not newline:
         raise NotImported(
-            "it is no transcript: its first line is no header. Only jsonl comes back (export --format jsonl)"
+            "it is not a transcript: its first line is not a header. Only exports with --format jsonl can be imported"
         )
     return header
 
@@ -147,11 +147,11 @@ def _checked(source: Source, header: Header, *, damaged: bool) -> int:
     for number, line in enumerate(cut_short(source.read, source.size), 1):
         entry = record.decode_entry(line, header.version) if number > 1 and line is not None else None
         if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
-            raise NotImported(f"line {number} is no entry of a transcript. To take it as it is: --damaged")
+            raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
     if source.is_damaged:
-        raise NotImported("its compression is damaged. Take a copy that is whole")
+        raise NotImported("its compressed data is damaged. Import an intact copy")
     return summary.prompts
 
 
@@ -161,8 +161,8 @@ def _compare(source: Source, into: Path, header: Header) -> None:
     try:
         if not all(_same(source, here.bytes_from(0))):
             raise NotImported(
-                f"session {header.session} is here already, and says something else. "
-                f"To take this one in its place, delete that first: acp-proxy sessions delete {_typed(header.session)}"
+                f"session {header.session} already exists, with other content. "
+                f"To replace it, delete it first: acp-proxy sessions delete {_typed(header.session)}"
             )
     finally:
         here.close()
@@ -193,7 +193,7 @@ def _write(layout: Layout, agent: str, into: Path, header: Header, source: Sourc
         stack.callback(os.close, fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         if written(fd, pieces(source.read, source.size)) != source.size:
-            raise NotImported("it became shorter while it was read. Try again")
+            raise NotImported("it became shorter while it was being read. Try again")
         known = layout.journal(agent)
         with known.alone():
             if header.session in known.deleted():
@@ -210,9 +210,9 @@ def _name(new: Path, into: Path) -> None:
     try:
         os.link(new, into)
     except FileExistsError as problem:
-        raise NotImported("the session has just begun here. Try again") from problem
+        raise NotImported("the session has just been started here. Try again") from problem
     except FileNotFoundError as problem:
-        raise NotImported("somebody deleted the session meanwhile. Try again") from problem
+        raise NotImported("the session was deleted in the meantime. Try again") from problem
     except OSError as problem:
         if problem.errno not in _NO_LINKS or os.path.lexists(into):
             raise

@@ -50,7 +50,7 @@ def question(words: Iterable[str]) -> str:
     """
     wanted = [term for word in words for part in _parts(word) if (term := _term(part)) is not None]
     if not wanted:
-        raise UsageError('there is nothing to look for. Give words of letters or digits: login, log*, "log in"')
+        raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " ".join(wanted)
 
 

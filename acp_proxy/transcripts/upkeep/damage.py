@@ -38,7 +38,7 @@ class Stretch:
     """Damaged bytes, without the final newline.
 
     ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
-    ``behind``, ``before``: an intact entry is on the same line, before it or after it.
+    ``behind``: an intact entry precedes it on the same line. ``before``: one follows it on the same line.
     ``begins``: the file begins with it, where the header should be. ``ends``: the file ends with it, without a newline.
     """
 

@@ -98,7 +98,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
             reading.settle()
             header = remade(reading) if reading.header is None else None
             if reading.header is None and header is None:
-                raise Unmendable(f"{path}: nothing in it says whose session it is. It is left as it is.")
+                raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")
             if next(patches(damage.of_transcript(reading), header), None) is None:
                 return 0
             _back_up(path, fd, reading.size, copy)
@@ -183,7 +183,7 @@ def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
             file.flush()
             os.fsync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
-            raise FileNotFoundError(2, "it was deleted meanwhile", str(path))
+            raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:
         with contextlib.suppress(OSError):
             copy.unlink(missing_ok=True)

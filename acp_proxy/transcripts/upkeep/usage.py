@@ -5,7 +5,7 @@ Each transcript is read once, and only lines that may contain usage are parsed.
 Agents report a gauge (``used``: tokens in the context now) and a counter (``cost``: of the session so far). A month
 gets what they grew by during it; for the gauge, growth beyond its highest value so far. The ``usage`` in answers to
 prompts comes from a draft of the protocol that agents read in two ways: as of the turn, or as of the session. An agent
-whose numbers ever fall means the turn.
+whose numbers fall, or do not grow over a completed turn, means the turn.
 """
 
 import math

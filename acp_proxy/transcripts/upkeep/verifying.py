@@ -131,7 +131,7 @@ class Inspection:
                 if path != self._layout.index or path.is_file():
                     yield from _mode(path)
             elif path.name in _SIDE_FILES:
-                yield Finding(path, LEFTOVER, "belongs to an index that is not there; SQLite takes it away", NOTHING)
+                yield Finding(path, LEFTOVER, "belongs to an index that does not exist; SQLite removes it", NOTHING)
             else:
                 yield _foreign(path)
         for path in sorted(self._layout.transcripts.iterdir()):
@@ -141,14 +141,14 @@ class Inspection:
     def _marks(self, agent: str) -> Iterator[Finding]:
         folder = self._layout.unindexed / agent
         if folder.exists() and not folder.is_dir():
-            yield Finding(folder, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND, agent)
+            yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
         try:
             gone = {names.file_name(session) for session in self._layout.journal(agent).deleted()}
         except OSError:
             gone = set()
         for name in self._layout.marked(agent):  # a deleted session's mark waits for the index to forget it
             if name not in gone and not self._layout.exists(agent, name):
-                yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
+                yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
 
     def _kept(self, agent: str) -> Iterator[Finding]:
         """Checks soft-deleted transcripts, which may be restored."""
@@ -171,7 +171,7 @@ class Inspection:
             return
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
-                yield Finding(path, FOREIGN, "is no file, and stands in the place of one. Move it away", BY_HAND, agent)
+                yield Finding(path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent)
                 return
             yield from _mode(path)
             yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
@@ -180,7 +180,7 @@ class Inspection:
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
-            text = f"{errno_name(problem)}: mend its mode or its disk, or delete it"
+            text = f"{errno_name(problem)}: fix its mode or its disk, or delete it"
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
@@ -197,7 +197,7 @@ class Inspection:
                 begun = begun or stretch.begins
                 text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
-                    text, todo = "nothing in the file says whose session it is. Delete the file, or keep it", BY_HAND
+                    text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
                 elif stretch.begins and header is not None and not fitting(header, stretch):
                     text, todo = _PARTIAL, NOTHING
                 elif stretch.begins:
@@ -205,7 +205,9 @@ class Inspection:
                 yield Finding(path, stretch.kinds[0], text, todo, agent, name, stretch)
             if reading.header is None and not begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
-                yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, name)
+                yield Finding(
+                    path, NO_HEADER, _PARTIAL if is_known else "it does not contain its session's id", todo, agent, name
+                )
             if reading.compressed is not None and reading.compressed.is_damaged:
                 yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
         finally:
@@ -234,24 +236,24 @@ class Inspection:
         try:
             if not os.path.lexists(path):
                 if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
-                    yield Finding(path, INDEX_MISSING, "is made anew from the transcripts")
+                    yield Finding(path, INDEX_MISSING, "is rebuilt from the transcripts")
                 return
             access.check_database(path)
             index = Index(path)
             try:
                 if index.is_new or not index.is_sound():
-                    yield Finding(path, INDEX_BROKEN, "is made anew from the transcripts")
+                    yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
                 for agent, name in self._advancing(transcripts, "Comparing the list"):
                     if not self._agrees(index, agent, name) and not self._agrees(index, agent, name):
-                        text = "the list is not what the transcript says"
+                        text = "the list differs from the transcript"
                         yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
             finally:
                 index.close()
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, run: acp-proxy doctor", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, run: acp-proxy doctor", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, INDEX_BROKEN, f"{problem}: it is made anew from the transcripts")
+            yield Finding(path, INDEX_BROKEN, f"{problem}: it is rebuilt from the transcripts")
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
 
@@ -275,7 +277,7 @@ class Inspection:
         except FileNotFoundError:  # nobody has searched yet
             return
         except NotADirectoryError:
-            yield Finding(self._layout.search, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND)
+            yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
         for path in found:
@@ -302,7 +304,7 @@ class Inspection:
             finally:
                 words.close()
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, delete it: {_ANEW}", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
         except sqlite3.DatabaseError as problem:
             yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
         except FileNotFoundError:
@@ -312,17 +314,17 @@ class Inspection:
 
 
 _MEANING = {
-    damage.TORN_END: "the last line was not written to its end, and is left out",
-    damage.TORN: "was not written to its end, and is left out",
-    damage.SECOND_HEADER: "says nothing more, and is left out",
+    damage.TORN_END: "the last line was not completely written, and is left out",
+    damage.TORN: "was not completely written, and is left out",
+    damage.SECOND_HEADER: "has no content of its own, and is left out",
 }
-_CUT = "what stands behind the damage cannot be read. Where nothing can, delete the file, or keep it"
-_ANEW = "the next search makes it anew"
-_OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
-_UNUSED = "is not used while nothing can be written"
-_LEFT = "a crash left it; the next sessions compress takes it away"
-_COPYING = "its past is being copied, or a crash ended that; who next lists or opens the session finishes it"
-_PARTIAL = "the session is read without it, as one that is only partly known"
+_CUT = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
+_ANEW = "the next search rebuilds it"
+_OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
+_UNUSED = "is not used while the store cannot be written"
+_LEFT = "a crash left it; the next sessions compress removes it"
+_COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
+_PARTIAL = "the session is read without it, as an incomplete one"
 
 
 def _unfinished(agent: str, path: Path) -> Finding:
@@ -335,7 +337,7 @@ def _unfinished(agent: str, path: Path) -> Finding:
 
 
 def _foreign(path: Path) -> Finding:
-    return Finding(path, FOREIGN, "is nothing of acp-proxy's, and is left alone", NOTHING)
+    return Finding(path, FOREIGN, "does not belong to acp-proxy, and is left alone", NOTHING)
 
 
 def _mode(path: Path) -> Iterator[Finding]:
