@@ -1,7 +1,7 @@
-"""An ACP agent that serves the sessions and turns of transcripts.
+"""An ACP agent that plays back the sessions and turns of transcripts.
 
-It answers requests in order. A task plays each prompt; prompts of one session run one after the other. At the end of
-its input it answers all earlier requests, without pauses, and exits.
+It answers requests in order. Each prompt is played by a task; prompts of one session run one after the other. At the
+end of its input it answers all earlier requests, without pauses, and exits.
 """
 
 import os
@@ -26,7 +26,10 @@ _GRACE = 2.0
 
 
 def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities: Capabilities) -> None:
-    """Serve on stdin and stdout until the input ends or the reader leaves."""
+    """Serve on stdin and stdout until the input ends or the reader leaves. Never returns: exits with status 0.
+
+    ``match``: how to choose the turn for a prompt. ``speed``: see ``Playing``. ``capabilities``: what to announce.
+    """
 
     async def serve() -> None:
         found = Sessions(sessions)
@@ -40,6 +43,8 @@ def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities
 
 
 class Agent:
+    """The agent on one connection."""
+
     def __init__(self, methods: Methods, matching: Matching, speed: float) -> None:
         self._connection = Connection()
         self._methods = methods
@@ -125,7 +130,7 @@ class Agent:
 
 
 def _is_json(message: Opaque) -> bool:
-    """Whether the id is readable: a number or a string."""
+    """Whether the line is JSON, although not a message."""
     if message.is_json:
         return True
     try:

@@ -1,4 +1,4 @@
-"""The mock agent's answers to all requests but prompts. Pure, except that they change sessions.
+"""Answers all requests to the mock agent except prompts. Pure, except that this changes the sessions.
 
 Raises ``Refused`` and ``InvalidParams`` for errors.
 """
@@ -30,7 +30,7 @@ _ANY_SERVER = {"http": True, "sse": True}
 
 
 class Refused(Exception):
-    """The request gets an error."""
+    """The request is answered with this error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 @dataclass
 class Reply:
-    """A result, and the lines before and after it."""
+    """A result, and the lines to send before and after it."""
 
     result: dict[str, object]
     before: list[bytes] = field(default_factory=list)
@@ -47,6 +47,8 @@ class Reply:
 
 
 class Methods:
+    """Answers requests about ``sessions``; ``capabilities``: the optional methods on offer."""
+
     def __init__(self, sessions: Sessions, capabilities: Capabilities) -> None:
         self._sessions = sessions
         self._offered = _OFFERED[capabilities]
@@ -61,13 +63,14 @@ class Methods:
         self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
 
     def reply(self, request: Request) -> Reply:
+        """The answer to a request. Raises Refused, InvalidParams."""
         serve = self._all.get(request.method)
         if serve is None:
             raise Refused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return serve(request.params)
 
     def prompted(self, params: object) -> Session:
-        """The session of a prompt, which must be open."""
+        """The session of a prompt, which must be open. Raises Refused, InvalidParams."""
         session = self._opened(params)
         blocks = acp.member(params, "prompt")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):

@@ -1,7 +1,7 @@
-"""The sessions of the mock agent: recorded ones, and new ones. They are in memory, for one process.
+"""The mock agent's sessions: recorded and new ones. They are in memory, for one process.
 
-A session is a list of entries, recorded or played since. Lists and loads come from them as in the proxy. The same
-requests produce the same bytes: ids are counted, times are the recorded ones.
+A session is a list of entries, recorded or played since. Lists and loads are made from them as in the proxy. The same
+requests produce the same bytes: ids are counted, and times are the recorded ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,13 @@ from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry, Header
 
 RUN = "mock00"
-"""The run of this connection, next to the recorded runs."""
+"""The run of this connection's entries, among the recorded runs."""
 _NEW = "mock-session-"
 
 
 @dataclass
 class Session:
-    """``is_open``: whether a client has opened it in this process, and so may prompt it."""
+    """A session. ``is_open``: a client has opened it in this process, so it may be prompted."""
 
     header: Header
     summary: Summary
@@ -31,9 +31,11 @@ class Session:
 
     @property
     def id(self) -> str:
+        """Its id."""
         return self.header.session
 
     def take(self, entry: Entry) -> None:
+        """Add an entry."""
         self.entries.append(entry)
         self.summary.add(entry)
         self.state.take(entry)
@@ -45,9 +47,9 @@ class Session:
         return {"sessionId": self.id, "cwd": self.summary.cwd or "/", **known}
 
     def told(self, kinds: frozenset[str] = frozenset()) -> tuple[list[bytes], list[bytes]]:
-        """The replay of the session before and after the answer to a load.
+        """The replay for a load: the lines before the answer, and those after it.
 
-        ``kinds``: the optional kinds of updates that the client announced.
+        ``kinds``: the optional kinds of updates that the client supports.
         """
         telling = Telling(self.id, run=RUN, also=frozenset(self.header.forked_from), kinds=kinds)
         lines = [line for number, entry in enumerate(self.entries, 1) for line in telling.add(number, entry)]
@@ -69,6 +71,8 @@ def recorded(header: Header, entries: Iterable[Entry]) -> Session:
 
 
 class Sessions:
+    """All sessions of the agent."""
+
     def __init__(self, found: Sequence[Session]) -> None:
         self._all = {session.id: session for session in found}
         self._recorded = frozenset(self._all)
@@ -88,13 +92,15 @@ class Sessions:
         return self._all[id]
 
     def known(self, id: str) -> Session | None:
+        """The session with this id, or None."""
         return self._all.get(id)
 
     def delete(self, id: str) -> None:
+        """Delete a session, if it exists."""
         self._all.pop(id, None)
 
     def listed(self, cwd: str | None) -> list[dict[str, object]]:
-        """The recorded and the prompted sessions, newest first."""
+        """The recorded and the prompted sessions, newest first; ``cwd``: only those of this directory."""
         shown = [each for each in self._all.values() if each.summary.prompts or each.id in self._recorded]
         shown.sort(key=lambda session: session.summary.updated or "", reverse=True)
         rows = [session.info() for session in shown]

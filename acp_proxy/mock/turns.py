@@ -1,7 +1,7 @@
 """The turns of a transcript, cut into steps for playback.
 
-Pure. A turn begins with a prompt and contains everything up to the next one, also late updates after its answer. Each
-step keeps its entry: playback sends the recorded bytes. It never raises: entries that cannot be played (notes, messages
+Pure; never raises. A turn begins with a prompt and contains everything up to the next one, including late updates after
+its answer. Each step keeps its entry: playback sends the recorded bytes. Entries that cannot be played (notes, messages
 of the client) are left out.
 """
 
@@ -17,7 +17,7 @@ NO_END = "The recording of this turn has no end."
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """An update, and the seconds since the previous step. ``call``: its tool call."""
+    """An update. ``wait``: seconds since the previous step. ``call``: the id of its tool call, if any."""
 
     wait: float
     entry: Entry
@@ -26,14 +26,18 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A recorded note of a terminal: not sent, but a later load needs it."""
+    """A recorded note about a terminal: not sent, but needed for a later load."""
 
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A permission request. ``kinds``: the meaning of each option (``allow_once``, …), by its id."""
+    """A permission request.
+
+    ``wait``: seconds since the previous step. ``number``: counted within the turn. ``call``: the id of its tool call.
+    ``kinds``: what each option means (``allow_once``, …), by its id.
+    """
 
     wait: float
     entry: Entry
@@ -44,7 +48,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """The client answered the request with this number. ``result``: None if it was not recorded."""
+    """The client's answer to the request with this number. ``result``: None if it was not recorded."""
 
     number: int
     result: object
@@ -52,7 +56,7 @@ class Await:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The end of the turn. ``entry`` None: no answer was recorded; ``problem`` says why."""
+    """The end of the turn. ``entry``: None if no answer was recorded; ``problem`` says why."""
 
     wait: float
     entry: Entry | None
@@ -64,7 +68,7 @@ Step = Send | Keep | Ask | Await | Answer
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """``session``: where it was recorded. ``prompt``: the user's blocks. Exactly one step is an Answer."""
+    """A recorded turn. ``session``: its id. ``prompt``: the user's blocks. Exactly one step is an Answer."""
 
     session: str
     at: str
@@ -89,12 +93,13 @@ def cut(session: str, entries: Iterable[Entry]) -> list[Turn]:
 
 
 def is_prompt(entry: Entry) -> bool:
+    """Whether an entry is a prompt of the client."""
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
 
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn that may continue. Its answer may come after the next prompt; other entries then belong to that prompt."""
+    """A turn being read. Its answer may come after the next prompt; other entries then belong to that prompt."""
 
     prompt: Entry
     steps: list[Step] = field(default_factory=list)
@@ -117,7 +122,7 @@ class _Turn:
         elif entry.peer is Peer.AGENT and method == acp.REQUEST_PERMISSION:
             self._ask(entry)
         elif entry.peer is Peer.CLIENT and entry.of == acp.REQUEST_PERMISSION:
-            self._waited(entry)  # the user's pause is not part of the playback
+            self._waited(entry)  # playback does not repeat the user's pause
             if (ask := self.asked.pop(_key(entry), None)) is not None:
                 self.steps.append(Await(ask.number, acp.member(value, "result")))
         else:
@@ -168,5 +173,5 @@ def _items(value: object) -> list[object]:
 
 
 def _key(entry: Entry) -> tuple[str, bytes]:
-    """The key of a request in one transcript."""
+    """Identifies a request within a transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))

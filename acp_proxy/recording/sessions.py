@@ -1,8 +1,9 @@
-"""The sessions that are written down, from their beginning until they are forgotten, and what each lacks.
+"""The recorded sessions, from their beginning until they are forgotten, and what is missing in each transcript.
 
-Trouble with the store suspends the recording of a session, with one warning for all; when it can be written to again,
-its transcript goes on with a note of the gap. What was deleted lives again with its next prompt, not before. For who
-has the store (``Gate``), where nothing else is said.
+A failing store suspends the recording of a session; there is one warning for all sessions. When the store can be
+written again, recording resumes with a gap note. A deleted session is recorded again only from its next prompt on.
+
+Only for the thread that has the store (``Gate``), except where stated.
 """
 
 import contextlib
@@ -19,22 +20,29 @@ from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
-_RETRY_SECONDS = 1.0  # a store in trouble is tried again this often
+_RETRY_SECONDS = 1.0  # seconds between attempts after a failure of the store
 
 
 class Gap(Value, frozen=False):
+    """Something is missing in a transcript.
+
+    ``since``: when that began. ``reason``: an errno's name. ``retry_at``: when to try again, monotonic time.
+    """
+
     since: str
     reason: str
     retry_at: float = 0.0
 
 
 class Sessions(dict[str, Known]):
+    """The recorded sessions by id."""
+
     def __init__(self, store: Store, gate: Gate, run: str, warn: Callable[[str], None]) -> None:
         super().__init__()
         self.gaps: dict[str, Gap] = {}
-        """Of sessions of which something was not written, and whose transcripts do not say so."""
+        """The sessions in which something is missing that their transcripts do not note yet."""
         self.unmarked: set[str] = set()
-        """Those that may need a mark that the index has not seen all."""
+        """The sessions that may need another mark for the index."""
         self.files = Files(store, self._warn_once)
         self._store = store
         self._gate = gate
@@ -42,10 +50,13 @@ class Sessions(dict[str, Known]):
         self._warn = warn
         self._warned = False
 
-    # --- what becomes of one
+    # --- one session
 
     def begin(self, begin: Begin, agent: str, told: dict[str, object], at: str) -> None:
-        """``told``: what the agent said of itself."""
+        """Begin to record a session.
+
+        ``agent``: its folder. ``told``: the name and version that the agent reported. ``at``: the time.
+        """
         known = self.get(begin.session)
         fresh = begin.origin == record.RECORDED
         if known is not None and not known.gone and not fresh:
@@ -54,24 +65,24 @@ class Sessions(dict[str, Known]):
             self.files.close(known)
         header = Header(begin.session, begin.cwd, begin.origin, at, begin.directories, {"id": agent, **told})
         self[begin.session] = Known(agent, header, fresh, begin.parent)
-        if begin.origin == record.IMPORTED:  # no prompt may ever come that would tell the index of it
+        if begin.origin == record.IMPORTED:  # there may never be a prompt, which would mark it
             self.unmarked.add(begin.session)
         gap = self.gaps.get(begin.session)
-        # Of an older session; a later one is this session's own, and so is one from before it was forgotten.
+        # The gap is an older session's. A later gap, or one from before it was forgotten, is its own.
         if gap is not None and gap.since < at and (fresh or known is not None):
             del self.gaps[begin.session]
 
         def open(known: Known) -> None:
             is_late = begin.origin == record.PARTIAL and begin.parent is None
             if is_late and begin.session in self._store.deleted(agent):
-                known.gone = True  # what it says late is not recorded before its next prompt
+                known.gone = True  # what comes late is not recorded before its next prompt
             else:
                 self.files.transcript(known)
 
         self.attempt(begin.session, at, open)
 
     def begin_turn(self, session: str, at: str) -> None:
-        """Before a prompt: the file must still have its name, and the index is told that it has not seen all."""
+        """Prepare for a prompt: check that the file still has its name, lift a delete, and mark the session."""
 
         def check(known: Known) -> None:
             self._store.lift(known.agent, session)
@@ -81,13 +92,13 @@ class Sessions(dict[str, Known]):
                 known.header = known.header.but(origin=record.PARTIAL, created_at=at)
             transcript = self.files.transcript(known)
             self.unmarked.add(session)
-            with contextlib.suppress(OSError):  # it is tried again behind what it is about; that can be kept without
+            with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(known.agent, session, transcript)
 
         self.attempt(session, at, check)
 
     def mark(self, agent: str) -> None:
-        """Once more: another process may have taken our mark away before the prompt was there."""
+        """Mark sessions again: another process may have removed the mark before the prompt was written."""
         for session in list(self.unmarked):
             with contextlib.suppress(OSError):
                 known = self.get(session)
@@ -95,6 +106,7 @@ class Sessions(dict[str, Known]):
                 self.unmarked.discard(session)
 
     def forget(self, session: str, at: str) -> None:
+        """Stop recording a session, with its gap noted if possible. Its transcript stays."""
         known = self.get(session)
         if known is not None:
             if session in self.gaps:
@@ -103,26 +115,29 @@ class Sessions(dict[str, Known]):
             del self[session]
 
     def delete(self, agent: str, session: str, *, soft: bool) -> None:
-        """Remove its transcript. Raises OSError (Unfinished: as it was)."""
+        """Delete a session's transcript; ``soft``: it can be restored.
+
+        Raises OSError; Unfinished if it is a fork whose copy is not complete: then nothing has changed.
+        """
         known = self.get(session)
         if known is not None:
             self.files.close(known)
         try:
             self._store.delete(agent, session, soft=soft)
-        except Unfinished:  # it is tried again
+        except Unfinished:  # the caller tries again
             raise
         except OSError as problem:
-            if known is not None:  # what follows is not kept until its next prompt, as if it were deleted
+            if known is not None:  # until its next prompt, nothing is recorded, as if it were deleted
                 self.lose(session, clock.stamp(time.time()), errno_name(problem))
             raise
         if known is not None:
             known.gone = True
         self.gaps.pop(session, None)
 
-    # --- trouble
+    # --- failures of the store
 
     def attempt(self, session: str, at: str, action: Callable[[Known], object]) -> None:
-        """Trouble with the store suspends this session; it is tried again a little later."""
+        """Run an action of a session on the store; a failure suspends the session's recording for a short time."""
         known = self.get(session)
         gap = self.gaps.get(session)
         now = self._gate.busy_since = time.monotonic()
@@ -134,6 +149,7 @@ class Sessions(dict[str, Known]):
             self.failed(known, at, problem)
 
     def failed(self, known: Known, at: str, problem: OSError) -> None:
+        """Suspend a session's recording after ``problem``; a deleted one until its next prompt."""
         self.files.close(known)
         if isinstance(problem, Deleted):
             known.gone = True  # not recorded until the next prompt
@@ -143,24 +159,24 @@ class Sessions(dict[str, Known]):
         self.warn_suspended(errno_name(problem))
 
     def lose(self, session: str, since: str, reason: str) -> Gap:
-        """Something of it is missing from here on, if nothing was before."""
+        """Note that something is missing from ``since`` on; an earlier gap stays as it is."""
         return self.gaps.setdefault(session, Gap(since, reason))
 
     def try_again(self) -> None:
-        """Without a pause, whenever there is something to write next. By any thread."""
+        """Let the next flush try all suspended sessions again at once. From any thread."""
         for gap in list(self.gaps.values()):
             gap.retry_at = 0.0
 
     def transcript(self, known: Known, at: str) -> Transcript:
-        """Its open file; where it lacks something it says so. Raises OSError."""
+        """A session's open file, with its gap noted first. Raises OSError."""
         if self.gaps:
             self._note_gap(known, at)
         return self.files.transcript(known)
 
     def note_gaps(self, in_line: Container[str]) -> None:
-        """Say in the transcripts what they lack, as soon as that is possible: nothing else may ever come to them.
+        """Append the gap notes that are possible now, since nothing else may ever be appended to these transcripts.
 
-        ``in_line``: in the middle of a long line. What is left of that comes to its end first.
+        ``in_line``: the sessions with an unfinished long line, which has to end first.
         """
         for session in list(self.gaps):
             self._gate.busy_since = time.monotonic()
@@ -172,8 +188,8 @@ class Sessions(dict[str, Known]):
                 self.attempt(session, at, partial(self._note_gap, at=at))
 
     def warn_suspended(self, what: str) -> None:
-        """By any thread."""
-        self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation goes on without it.")
+        """Warn, once per process, that recording is suspended. From any thread."""
+        self._warn_once(f"recording is suspended: {self._store.root}: {what}. The conversation continues.")
 
     def _note_gap(self, known: Known, at: str) -> None:
         session = known.header.session

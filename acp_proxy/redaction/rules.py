@@ -1,8 +1,8 @@
-"""The known forms of secrets: one table, which docs/redaction.md shows too.
+"""The known forms of secrets, in one table; docs/redaction.md shows it too.
 
-Source: each provider's documentation of its keys. Every pattern needs linear time for any text: repetitions are bounded
+Source: each provider's documentation of its keys. Every pattern takes linear time for any text: repetitions are bounded
 or possessive, and if something must follow them, no other match can begin inside. A rule is tried only if the text
-contains one of its ``literals``: these have no quotes and no backslashes, so they appear in the line's bytes either
+contains one of its ``literals``. These contain no quotes or backslashes, so they appear in the line's bytes either
 plainly or as escapes.
 """
 
@@ -15,15 +15,16 @@ RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
 LONGEST = 32 * 1024
-"""Characters of the longest secret that one of our rules finds completely."""
+"""Characters of the longest secret that a rule of this table finds completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``group``: the part of the match to mask. ``mark``: the beginning of the mask.
+    """A form of secret.
 
-    ``runs``: the match is one of ``RUNS`` that contains the literal. ``own``: a pattern of the user, tried on every
-    text.
+    ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
+    ``mark``: the beginning of the mask. ``runs``: the match lies in one of ``RUNS``, which contains the literal.
+    ``own``: a pattern of the user, tried on every text.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Rule:
 
 
 def own(patterns: list[str]) -> list[Rule]:
-    """The user's patterns, already validated; a complete match is masked."""
+    """Rules for the user's patterns, which must be valid; the whole match is masked."""
     return [Rule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)]
 
 

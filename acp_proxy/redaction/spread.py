@@ -1,11 +1,12 @@
-"""Find secrets that are spread over several chunks of a message, in lines that were already masked one by one.
+"""Finds secrets that are spread over several chunks of a message, in lines that were already masked one by one.
 
-The chunks of a message (one session, kind and ``messageId``) are joined, also across other entries. Without a
-``messageId``, a message ends where another kind of chunk or a tool call begins, as for a reader. Text that follows a
-mask at the end of a chunk belongs to the secret: live, only the beginning had its form.
+The chunks of a message (same session, kind and ``messageId``) are joined, even if other entries lie between them.
+Without a ``messageId``, a message ends where another kind of chunk or a tool call begins. Text that follows a mask at
+the end of a chunk belongs to the secret: when the chunk was recorded, only the secret's beginning had a known form.
 
-Memory is bounded: it searches ``WINDOW`` characters of a message at a time, which overlap by ``OVERLAP``, more than the
-longest secret of our rules; the number of messages at one time is bounded too (``_SIDE_BY_SIDE``).
+Memory is bounded: ``WINDOW`` characters of a message are searched at a time. These windows overlap by ``OVERLAP``,
+which is more than the longest secret of the built-in rules. The number of messages at one time is bounded too
+(``_SIDE_BY_SIDE``).
 """
 
 import re
@@ -60,7 +61,7 @@ class _Joined:
                 self._length -= len(self._pieces.pop(0).text.text)
 
     def search(self) -> Iterator[Change]:
-        """The matches in the current chunks. Text behind the end belongs to the next search."""
+        """The matches in the current chunks. A match that may continue after them is left to the next search."""
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
         joined = "".join(piece.text.text for piece in self._pieces)
         changes: dict[int, list[Change]] = {}
@@ -109,12 +110,12 @@ class Spread:
         self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
 
     def add(self, line: bytes, at: int) -> Iterator[Change]:
-        """Read the next line at this offset; return the changes by offset."""
+        """Read the next line, at this offset; yields changes with their offsets in the file."""
         for piece in record.entries_in(line):
             yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
 
     def end(self) -> Iterator[Change]:
-        """End every message."""
+        """End every message; yields the last changes."""
         yield from self._ended(list(self._messages))
 
     def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[Change]:

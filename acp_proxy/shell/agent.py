@@ -1,11 +1,11 @@
-"""The agent's process: started before anything else, ended for certain.
+"""The agent's process: starts it first of all, and ends it reliably.
 
-The start imports next to nothing. The agent inherits stderr, environment, directory and process group, and is tied to
-our life as well as the platform can (``tie``). On Linux the kernel ties it to the thread that forked, so it is the main
-thread that forks.
+Starting imports almost nothing. The agent inherits stderr, environment, directory and process group, and ends with this
+process as far as the platform allows (``tie``). On Linux, the kernel ties it to the thread that forked it, so the main
+thread forks.
 
-The end is bounded: end of file, then ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``,
-SIGKILL. The tree is looked at once, when the end begins; what has left it by then is not ours to end.
+Ending is bounded: end of input, ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``, SIGKILL. The
+tree is determined once, when the end begins; processes that have left it by then are not ended.
 """
 
 import os
@@ -19,25 +19,25 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 TERM_SECONDS = 2.0
 
 DEATH_SIGNAL, JOB, END_OF_FILE = "death signal", "job", "end of file"
-"""What an agent hears of our death, when we cannot tell it ourselves. The last is all that is left to macOS."""
+"""How the agent notices that we were killed. On macOS, only the end of its input is possible."""
 
 _SIGKILL = 9
 _PR_SET_PDEATHSIG = 1
-_RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and what is ignored stays so through exec
+_RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that
 
 
 class Agent:
-    """A started agent: ``pid``, and our ends of its stdin and stdout."""
+    """A started agent: its process id, and our ends of its stdin and stdout (file descriptors)."""
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid = pid
         self.stdin = stdin
         self.stdout = stdout
         self.status: int | None = None
-        """The wait status once it has ended: negative for a signal, as in subprocess."""
+        """The exit status once it has ended; negative for a signal, as in subprocess."""
 
     def poll(self) -> bool:
-        """Whether it has ended; then ``status`` is set."""
+        """Whether it has ended; sets ``status``."""
         if self.status is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -50,17 +50,18 @@ class Agent:
 
     @property
     def exit_code(self) -> int:
-        """What we exit with: its own status, 128+n for a signal."""
+        """The exit code for us: the agent's own, or 128+n for signal n."""
         status = self.status or 0
         return 128 - status if status < 0 else status
 
     @property
     def how_it_ended(self) -> str:
+        """A description of how it ended; see the function of this name."""
         return how_it_ended(self.status or 0)
 
 
 def how_it_ended(status: int) -> str:
-    """In words, of a wait status as subprocess has it."""
+    """A description of an exit status as in subprocess, such as "exited with status 1"."""
     if status >= 0:
         return f"exited with status {status}"
     import signal
@@ -72,12 +73,12 @@ def how_it_ended(status: int) -> str:
 
 
 def tie(platform: str) -> str:
-    """What ends the agent with us there, also when we are killed."""
+    """How this platform ends the agent with us, even if we are killed."""
     return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
 
 
 def start(command: list[str]) -> Agent:
-    """Fork it. A command that cannot be started says so on stderr and ends with 127 or 126, as a shell does."""
+    """Fork the agent. If its command cannot run, the child says so on stderr and exits with 127 or 126 like a shell."""
     parent = os.getpid()
     agent_in, stdin = os.pipe()
     stdout, agent_out = os.pipe()
@@ -101,7 +102,7 @@ def start(command: list[str]) -> Agent:
 
 
 def become(command: list[str]) -> int:
-    """Replace this process with the agent. Returns only the exit code of a failure."""
+    """Replace this process with the agent. Returns an exit code only if that fails."""
     try:
         os.execvp(command[0], command)
     except FileNotFoundError:
@@ -113,7 +114,7 @@ def become(command: list[str]) -> int:
 
 
 def _die_with(parent: int) -> None:
-    """In the child: reset what Python changed, and end when the parent does."""
+    """In the child: reset what Python changed, and end when the parent ends."""
     if tie(sys.platform) == DEATH_SIGNAL:
         for number in _RESET_SIGNALS:
             _call("signal", number, 0)
@@ -128,20 +129,20 @@ def _die_with(parent: int) -> None:
 
 
 def _call(function: str, *words: int) -> None:
-    """One of the C library, by what ``ctypes`` itself calls: that takes longer to import than we to fork."""
+    """Call a function of the C library through ctypes' C module; importing ctypes takes longer than the fork."""
     import _ctypes
 
     try:
         itself = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
         _ctypes.call_function(_ctypes.dlsym(itself, function), words)
-    except AttributeError:  # nothing promises that they stay
+    except AttributeError:  # a private API, which may change
         import ctypes
 
         getattr(ctypes.CDLL(None), function)(*words)
 
 
 def tree(pid: int) -> "list[psutil.Process]":
-    """The agent's process and its descendants, as they are now; known by more than their number."""
+    """The agent's process and its descendants now; psutil also compares start times, so reused ids are not mistaken."""
     import psutil
 
     try:
@@ -152,16 +153,16 @@ def tree(pid: int) -> "list[psutil.Process]":
 
 
 def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
-    """The end: the signal to what is left of the tree, and how long it then has. The first is the end of its input."""
+    """The steps of an end: the signal for what is left of the tree (None: end of input), and seconds to wait."""
     import signal
 
-    if platform == "win32":  # where every signal ends a process at once
+    if platform == "win32":  # every signal ends a process at once on Windows
         return (None, grace), (signal.SIGTERM, TERM_SECONDS)
     return (None, grace), (signal.SIGTERM, TERM_SECONDS), (_SIGKILL, TERM_SECONDS)
 
 
 def send(processes: "list[psutil.Process]", number: int) -> None:
-    """A signal to each that is still there."""
+    """Send a signal to each process that still exists."""
     import psutil
 
     for process in processes:
@@ -172,7 +173,7 @@ def send(processes: "list[psutil.Process]", number: int) -> None:
 
 
 def alive(processes: "list[psutil.Process]") -> "list[psutil.Process]":
-    """Those that still run."""
+    """The processes that still run."""
     import psutil
 
     def runs(process: "psutil.Process") -> bool:

@@ -1,6 +1,6 @@
-"""A session that the client wants to open, looked up in the store: whether it was deleted, and what there is to tell.
+"""Looks up a session that the client wants to open: whether it was deleted, and what can be replayed.
 
-Raises nothing: a store in trouble is what is found.
+Raises nothing: a failure of the store is part of the result.
 """
 
 import threading
@@ -15,9 +15,9 @@ from acp_proxy.transcripts.store import Reading
 
 
 class Held:
-    """A transcript that may be told. ``also``: other ids under which entries of its session stand.
+    """A transcript that can be replayed.
 
-    ``title``: what the user calls it.
+    ``also``: other ids that its entries may have. ``title``: the user's title, if there is one.
     """
 
     def __init__(self, recorder: Recorder, session: str, reading: Reading, title: str | None) -> None:
@@ -28,9 +28,9 @@ class Held:
         self._session = session
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
-        """Do something under the core's lock, when all that was decided is in the transcript: that much of it is told.
+        """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
 
-        ``act`` is told whether it is complete. Raises OSError; then the transcript is closed.
+        ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
         """
         complete = False
 
@@ -41,7 +41,7 @@ class Held:
 
         try:
             while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
-                pass  # step by step: much to read is no store that hangs
+                pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.settled(core, grown, lambda: act(complete))
         except OSError:
             self.reading.close()
@@ -49,7 +49,10 @@ class Held:
 
 
 def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]) -> Found | Held:
-    """``trouble_of_missing``: why a transcript that is not there should be."""
+    """The transcript of the wanted session, or an event that says why there is none.
+
+    ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
+    """
     request, session = wanted.request, wanted.session
 
     def look() -> Found | Held:
@@ -59,14 +62,14 @@ def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callabl
         try:
             return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
         except FileNotFoundError:
-            if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
+            if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
                 return Found(request, deleted=True)
             raise
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)
     except FileNotFoundError:
-        # Only the index can tell whether there was one; it is not asked on this thread.
+        # Only the index knows whether there was one; it must not be used on this thread.
         return Found(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
     except (OSError, NewerFormat) as problem:
         return Found(request, trouble=errno_name(problem))

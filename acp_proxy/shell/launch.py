@@ -1,7 +1,7 @@
-"""``run``'s first milliseconds: read the options, start the agent, and only then load the rest.
+"""The first milliseconds of ``run``: read the options, start the agent, and only then import the rest.
 
-Imports next to nothing. A terminal as stdin means a login in it (the client runs our command line, with arguments
-of the agent's added): then this process becomes the agent.
+Imports almost nothing. If stdin is a terminal, the user logs in to the agent: the client runs acp-proxy's command line
+with the agent's login arguments. This process then becomes the agent, and nothing is recorded.
 """
 
 import os
@@ -13,28 +13,28 @@ from acp_proxy.shell import agent as processes
 
 USAGE = 2
 LATER = ("inspect", "ipaddress", "copy")
-"""What orjson's and pathlib's imports bring along, and ``run`` has no use for: a fifth of what it would load."""
+"""Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
 
 _ALONE = (
     b"acp-proxy: in a terminal the agent runs by itself, and nothing is recorded. "
-    b"To put acp-proxy in front of it in an editor: acp-proxy editor EDITOR AGENT\n"
+    b"To use acp-proxy in an editor: acp-proxy editor EDITOR AGENT\n"
 )
 
 
 def launch(words: list[str]) -> None:
-    """``run`` with these words behind it. Never returns: exits with the agent's status, or 2 for a wrong usage."""
+    """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
     try:
         given, command = options.parse(words, dict(os.environ))
     except UsageError as problem:
         os.write(2, f"acp-proxy: {problem}\n".encode())
         os._exit(USAGE)
-    for standard in (0, 1, 2):  # one that is closed would be given to a pipe of ours
+    for standard in (0, 1, 2):  # else one of our pipes would get the number of a closed one
         try:
             os.fstat(standard)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if os.isatty(0):
-        if os.isatty(2):  # a person is there, and may have meant to be recorded
+        if os.isatty(2):  # a user is there, and may expect to be recorded
             os.write(2, _ALONE)
         os._exit(processes.become(command))
     agent = _started(command)
@@ -43,7 +43,7 @@ def launch(words: list[str]) -> None:
     with Later(*LATER):
         from acp_proxy.shell.run import serve
 
-    # Threads may still sit in a read, or in a store that hangs: nothing of them is waited for.
+    # Does not wait for threads that still read, or hang in the store.
     os._exit(serve(agent, command, given))
 
 

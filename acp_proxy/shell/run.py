@@ -1,4 +1,4 @@
-"""``run``, once the agent has been started: put the parts together, and stay until it is over."""
+"""``run`` after the agent's start: builds the parts of the proxy and runs them until the end."""
 
 import contextlib
 import os
@@ -24,20 +24,23 @@ from acp_proxy.wire import jsonrpc
 
 STDIN, STDOUT = 0, 1
 _FIRST_ANSWER_SECONDS = 1.0
-"""What is not needed yet would compete with the first exchange: its import waits for that, for so long at most."""
+"""Imports that can wait would slow the first exchange down: they wait for it, at most so long."""
 _FIRST_LOAD_SECONDS = 0.05
-"""An editor that opens a session does so at once: what only waits for the end is not imported beside that. Only a
-moment: nor is it to fall into the first turn."""
-_LOST = 1  # status: it was replaced before it could stay
-_WARNING = 2000  # characters: it may quote a session's id, which may be megabytes
+"""An editor that opens a session does so at once. What is needed only at the end is imported after this pause, so as
+not to slow that down; a longer pause would delay the first turn."""
+_LOST = 1  # exit status: an upgrade replaced the files during the start
+_WARNING = 2000  # characters: a warning may quote a session's id, which may be megabytes
 _SWITCH_SECONDS = 0.0005
-"""A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
+"""A replay keeps Python busy. With the default interval, it would delay a message by up to 5 ms."""
 
 
 def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
-    """Stand between the editor and the agent until both are done. Returns our exit code."""
+    """Relay between the editor and the agent until both have ended. Returns the exit code.
+
+    ``command``: the agent's. ``given``: the values of the options.
+    """
     signals.hold()
-    os.umask(PRIVATE_UMASK)  # the agent has started with the user's own
+    os.umask(PRIVATE_UMASK)  # the agent has started with the user's umask
     sys.setswitchinterval(_SWITCH_SECONDS)
     recorder = _recorder(command, given)
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
@@ -62,10 +65,10 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
     is_ending.wait(_FIRST_LOAD_SECONDS)
     try:
         supervise = lasting.supervision()
-    except Exception:  # noqa: BLE001 - in the first second, by half an upgrade
+    except Exception:  # noqa: BLE001 - an upgrade is replacing the files
         with contextlib.suppress(OSError):
             os.kill(agent.pid, SIGTERM)
-        warn(f"{REPLACED} while it started. Restart the agent.")
+        warn(f"{REPLACED} while it was starting. Restart the agent.")
         return _LOST
     if recorder is not None and not is_ending.is_set():
         lasting.load_stores()
@@ -73,7 +76,7 @@ def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
 
 
 def warn(text: str) -> None:
-    """One line on stderr, where editors keep their agents' logs."""
+    """Write one line to stderr, where editors keep the logs of agents."""
     stderr.write(f"acp-proxy: {jsonrpc.printable(text[:_WARNING])}\n".encode("utf-8", "replace"))
 
 
@@ -82,7 +85,7 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
         return None
     try:
         mask = _mask(given)
-    except UsageError as wrong:  # its file was there a moment ago
+    except UsageError as wrong:  # the file with patterns was removed since the start
         warn(f"nothing is recorded: {wrong}")
         return None
     root = Path(given["store"]).expanduser() if given["store"] else default_root()
@@ -104,10 +107,10 @@ def _recorder(command: list[str], given: dict[str, str]) -> Recorder | None:
 
 
 def _mask(given: dict[str, str]) -> Callable[[bytes], bytes] | None:
-    """What the recorder has done to what it writes. Raises UsageError."""
+    """The function that masks secrets in entries, or None. Raises UsageError."""
     if (patterns := options.patterns(given["redact"])) is None:
         return None
-    from acp_proxy.redaction.masking import Masking  # its patterns take a while to compile
+    from acp_proxy.redaction.masking import Masking  # compiling its patterns takes a while
 
     return Masking(patterns).lines
 

@@ -98,7 +98,7 @@ def test_damage_that_cannot_be_repaired_exits_with_1(store: Both) -> None:
     os.utime(path, (LONG_AGO, LONG_AGO))
     result = run(store, "repair")
     assert result.exit_code == 1
-    assert "whose session" in result.stdout
+    assert "does not contain its session's id" in result.stdout
     assert "cannot be repaired" in result.stderr
     assert path.read_bytes() == b"\0" * 99
 

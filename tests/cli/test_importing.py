@@ -72,7 +72,7 @@ def test_the_command_that_removes_the_other_transcript_can_be_typed(store: Both,
     store_session(store, session, ("mine", []))
     path = store_session(other, session, ("something else", []))
     said = run(store, "import", str(path)).stderr
-    words = shlex.split(said.partition("delete that first: acp-proxy ")[2].rstrip(".\n"))
+    words = shlex.split(said.partition("delete it first: acp-proxy ")[2].rstrip(".\n"))
     assert run(store, *words[1:], "--yes").exit_code == 0
     assert run(store, "import", str(path)).exit_code == 0
 
@@ -89,7 +89,7 @@ def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_p
     first, second, third = result.stderr.splitlines()
     assert "No such file" in first
     assert "page.html" in second
-    assert "Only jsonl comes back" in second
+    assert "Only exports with --format jsonl" in second
     assert "directory" in third
     assert [row.session for row in other.sessions()] == ["s"]
 

@@ -151,8 +151,8 @@ def test_a_verify_says_what_it_has_not_looked_at(store: Both, protect: Protect) 
     assert (status, out.splitlines()) == (
         0,
         [
-            "index.sqlite3: not looked at: is not used while nothing can be written",
-            "search: not looked at: is not used while nothing can be written",
+            "index.sqlite3: not looked at: is not used while the store cannot be written",
+            "search: not looked at: is not used while the store cannot be written",
             "No damage found.",
         ],
     )
@@ -164,7 +164,7 @@ def test_commands_that_change_something_say_why_they_do_not_and_change_nothing(s
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = files(store.root)
-    advice = "read-only. Mount that writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
+    advice = "read-only. Mount it writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
     for words, (status, out, err) in run(store, CHANGING, before_us).items():
         assert (words, status, out) == (words, 1, "")
         assert err.startswith(f"acp-proxy: {store.root} cannot be written to")

@@ -154,7 +154,7 @@ def test_of_a_read_only_file_system_the_warning_says_that_it_is_one(proxied: Pro
     editor = Editor([*without_writing(proxied.store), *proxied.command("echo")])
     editor.project = proxied.project
     warning = check_passes_without_recording(proxied, editor)
-    assert "its file system is read-only. Mount that writable" in warning
+    assert "its file system is read-only. Mount it writable" in warning
     assert "chmod" not in warning
 
 

@@ -104,7 +104,10 @@ def test_a_conversation_goes_on_when_the_files_of_the_proxy_are_gone(proxied: Pr
 def test_a_proxy_that_is_replaced_while_it_starts_says_what_to_do_and_takes_its_agent_along(copy: Copy) -> None:
     with copy.editor(lacks=("anyio",)) as editor:
         assert editor.wait() == 1
-        assert editor.stderr() == "acp-proxy: acp-proxy was upgraded or removed while it started. Restart the agent.\n"
+        assert (
+            editor.stderr()
+            == "acp-proxy: acp-proxy was upgraded or removed while it was starting. Restart the agent.\n"
+        )
         assert editor.all_ended()
 
 

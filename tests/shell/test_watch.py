@@ -219,7 +219,7 @@ def test_a_bug_while_it_is_idle_is_a_warning(watching: Watching, tmp_path: Path)
     notes = Notes(store)
     store.trips = True
     watching(notes.recorder, SOON)
-    assert watching.warnings.get(timeout=SECONDS) == "internal error while nothing was said: RuntimeError: a bug"
+    assert watching.warnings.get(timeout=SECONDS) == "internal error while idle: RuntimeError: a bug"
 
 
 # The end.

@@ -120,7 +120,7 @@ def test_a_store_that_is_only_read_is_looked_at_as_any(root: Path, monkeypatch: 
     cannot_be_written_to(monkeypatch)
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
     (root / "transcripts" / AGENT).chmod(0o770)
-    with pytest.raises(StoreRefused, match="can be written to by others"):
+    with pytest.raises(StoreRefused, match="other users can write to"):
         Both(root, make=False)
     (root / "transcripts" / AGENT).chmod(0o700)
     (root / "format").write_text("99\n")

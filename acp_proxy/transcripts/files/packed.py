@@ -1,7 +1,7 @@
-"""A transcript in one frame of zstd: read as if it were the plain file, and made from one.
+"""A transcript compressed as one zstd frame: reading it like the plain file, and making it from one.
 
-Imported only where such a file is met or made. Memory is bounded by the window that a frame may ask for, whatever the
-file's size. Damage does not raise: the transcript ends where it begins, and ``is_damaged`` says so once it was met.
+Imported only where a compressed file is read or made. Memory is bounded by the window that a frame may request,
+whatever the file's size. Damage does not raise: the transcript ends there, and ``is_damaged`` becomes True.
 """
 
 import os
@@ -16,39 +16,39 @@ else:
     from backports import zstd
 
 _LEVEL = 3
-"""Faster than a disk both ways; the highest levels save a fifth more, and take five hundred times as long."""
+"""Faster than a disk in both directions. The highest levels save a fifth more and take five hundred times as long."""
 _WINDOW_LOG = 23
-"""8 MiB: what a frame may make its reader hold. Our own ask for 2 MiB."""
+"""8 MiB: the memory that a frame may make its reader use. Frames made here request 2 MiB."""
 PIECE = 4 * 1024
-"""Of a frame, at a time: a piece that turns out to be damaged takes little that is intact with it."""
+"""Compressed bytes read at a time. Small, because a damaged piece loses the intact data in it."""
 _LONGEST_HEADER = 18
 CHUNK = 1024 * 1024
-"""Of a transcript, at a time: a few milliseconds of work."""
+"""Bytes of a transcript handled at a time: a few milliseconds of work."""
 
 
 class Compressed:
-    """An open compressed file, read forwards; going back begins anew."""
+    """An open compressed transcript. Reading forwards is fast; going back starts from the beginning."""
 
     def __init__(self, fd: int) -> None:
-        """Raises OSError."""
+        """Reads the frame's header, or the whole frame if that lacks the size. Raises OSError."""
         self._fd = fd
         self.is_damaged = False
-        """As far as it was read."""
+        """Whether damage was met, as far as it was read."""
         self.size = 0
-        """Of the transcript, as the frame says."""
+        """The transcript's size in bytes, uncompressed."""
         self._begin()
         try:
             size = zstd.get_frame_info(read_at(fd, _LONGEST_HEADER, 0)).decompressed_size
         except zstd.ZstdError:
             self.is_damaged = True
             return
-        self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # its stub is too sure
+        self.size = self._measured() if size is None else size  # type: ignore[redundant-expr] # the stub omits None
 
     def read(self, size: int, at: int) -> bytes:
-        """Bytes of the transcript; fewer only at its end, or where it is damaged. Raises OSError."""
+        """Bytes at an offset of the transcript: fewer only at its end or where it is damaged. Raises OSError."""
         if at < self._start:
             self._begin()
-        # To one byte behind it: only there a frame says that it is all, and whether that was right.
+        # One byte further: only the frame's end carries the checksum.
         while self._start + len(self._buffer) <= at + size and (data := self._more()):
             passed = min(max(at - self._start, 0), len(self._buffer))
             del self._buffer[:passed]
@@ -58,27 +58,27 @@ class Compressed:
         return bytes(self._buffer[skip : skip + size])
 
     def all(self) -> Iterator[bytes]:
-        """The whole transcript, as fast as it can be had."""
+        """The whole transcript in chunks. Raises OSError."""
         self._begin()
         yield from iter(self._more, b"")
 
     def _begin(self) -> None:
-        """Before the first byte."""
+        """Start again at the first byte."""
         self._decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
         self._at = 0
-        self._start = 0  # of the buffer, in the transcript
+        self._start = 0  # offset of the buffer in the transcript
         self._buffer = bytearray()
         self._ended = False
 
     def _more(self) -> bytes:
-        """The next bytes of the transcript; none at its end."""
+        """The next bytes of the transcript; empty at its end."""
         while not self._ended:
             piece = b""
             if self._decompressor.needs_input:
                 piece = read_at(self._fd, PIECE, self._at)
                 self._at += len(piece)
             if self._decompressor.needs_input and not piece:
-                self._ended = self.is_damaged = True  # cut off
+                self._ended = self.is_damaged = True  # the file ends within the frame
                 return b""
             try:
                 data = self._decompressor.decompress(piece, CHUNK)
@@ -91,14 +91,14 @@ class Compressed:
         return b""
 
     def _measured(self) -> int:
-        """The size, where the frame does not say it: another program has made it from a stream."""
+        """The size, for a frame without one: another program made it from a stream."""
         size = sum(len(data) for data in self.all())
         self._begin()
         return size
 
 
 def pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
-    """What a file holds, up to a size, in chunks."""
+    """The first ``size`` bytes of a file, in chunks. ``read(size, offset)`` returns its bytes."""
     at = 0
     while at < size and (data := read(min(CHUNK, size - at), at)):
         at += len(data)
@@ -106,7 +106,10 @@ def pieces(read: Callable[[int, int], bytes], size: int) -> Iterator[bytes]:
 
 
 def frame(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
-    """The frame of what is so large, piece by piece. Raises ValueError where it is not."""
+    """Compress chunks into one frame, piece by piece.
+
+    ``size``: how many bytes the chunks have together; None: unknown. Raises ValueError if that is wrong.
+    """
     options: dict[int, int] = {
         zstd.CompressionParameter.compression_level: _LEVEL,
         zstd.CompressionParameter.content_size_flag: 1,
@@ -124,7 +127,7 @@ def frame(chunks: Iterator[bytes], size: int | None) -> Iterator[bytes]:
 
 
 def written(fd: int, chunks: Iterator[bytes]) -> int:
-    """How much was written to a file, which is on the disk when this returns. Raises OSError."""
+    """Write the chunks to a file and wait until they are on disk. Returns the number of bytes. Raises OSError."""
     total = 0
     for chunk in chunks:
         view = memoryview(chunk)

@@ -1,6 +1,6 @@
-"""What was deleted softly, and how it comes back; and rows of a list under the titles that the user gave them.
+"""Soft-deleted sessions: listing and restoring them. Also puts the user's titles into rows of a list.
 
-What was deleted softly is in no index: each is read for what is said of it here. Raises OSError, ``NewerFormat``.
+The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from acp_proxy.transcripts.lives import deleting, opening
 from acp_proxy.wire import clock, record
 
 _RESTORED = "deleted"
-"""The reason of a gap that stands behind a restored transcript whose last turn had no end, and the run that it stands
-under: what was said of that turn after the delete was not recorded."""
+"""The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A session that was deleted softly, and when. ``title``: the user's, if there is one.
+    """A soft-deleted session.
 
-    ``named``: what names it on a command line: its id; of several of one id that of the latest alone.
+    ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
+    ``named``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
     """
 
     agent: str
@@ -39,7 +39,7 @@ class Kept:
 
 
 def kept(layout: Layout) -> list[Kept]:
-    """All of them, the latest first; what nobody can read the id of is left out."""
+    """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
     for agent in layout.agents():
         names = layout.kept_names(agent)
@@ -57,7 +57,7 @@ def kept(layout: Layout) -> list[Kept]:
 
 
 def look(layout: Layout, kept: Kept) -> Listed:
-    """What a list would say of it."""
+    """A soft-deleted session as a list would show it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
         return _listed(kept, reading, _folded(reading))
@@ -66,7 +66,10 @@ def look(layout: Layout, kept: Kept) -> Listed:
 
 
 def restore(layout: Layout, kept: Kept) -> Listed:
-    """Bring it back, under the name that it has then."""
+    """Undo a soft delete. Returns the session under its new transcript name.
+
+    If its last turn was unanswered, a gap note is appended.
+    """
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
         summary = _folded(reading)
@@ -87,7 +90,7 @@ def restore(layout: Layout, kept: Kept) -> Listed:
 
 
 def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
-    """As the index has them no row has a title of the user's. A state that cannot be read has none."""
+    """The rows, with the user's titles in place of the index's. If a journal cannot be read, its rows stay."""
     titles: dict[str, Mapping[str, str]] = {}
 
     def title_of(row: Listed) -> str | None:

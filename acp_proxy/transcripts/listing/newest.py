@@ -1,8 +1,7 @@
-"""Sessions as people ask for them: of all agents, newest first; those that the beginning of an id means.
+"""Queries of the index for commands: sessions of all agents, newest first, and the sessions that a user names by id.
 
-Read page by page, so that the first ones come as soon from a large store as from a small one, and nothing in the index
-is held while somebody looks at them. Sessions without a turn are left out; what has no directory, or lost its id to
-another session, is not.
+Rows are read page by page: the first ones come at once even from a large store, and no lock on the index is held while
+a user looks at them. Sessions without a turn are left out; sessions without a directory, and those set aside, are not.
 """
 
 import heapq
@@ -15,25 +14,25 @@ from acp_proxy.transcripts.files.names import ASIDE, is_ours
 from acp_proxy.transcripts.listing.index import PAGE, Index, Listed, blob, listed, text
 
 _COLUMNS = "agent, name, session, updated, info, open"
-_FIRST = 64  # of each agent: more than a screen
-_MEANT = 500  # far more than anybody wants to choose from
+_FIRST = 64  # rows of each agent: more than a screen
+_MEANT = 500  # far more than a user wants to choose from
 
 _OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
 NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
-"""What a transcript's name has behind its hash (``names.aside``)."""
+"""SQL for the part of a transcript's name after its hash (``names.aside``)."""
 
 T = TypeVar("T")
 
 
 class Ask(Protocol):
-    """Put a question to the index, after what is marked of these agents was brought in. Raises Unreadable."""
+    """Asks the index, after what is marked for these agents was brought in. Raises Unreadable."""
 
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Of these agents; in this directory, if one is given; active since a time (as transcripts write it)."""
+    """A filter: these agents; the directory ``cwd``, if given; active since a time in transcript format."""
 
     agents: Sequence[str]
     cwd: str | None = None
@@ -42,14 +41,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A part of the index that lies there in order."""
+    """The part of the index that one of its SQL indexes has in order: an agent's listed or unlisted rows."""
 
     agent: str
     is_listed: bool
 
 
 def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
-    """Raises Unreadable, also later on."""
+    """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
     streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
     first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
     whole = (_whole(ask, stream, wanted, page) for stream, page in zip(streams, first, strict=True))
@@ -57,11 +56,12 @@ def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
 
 
 def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) -> list[Listed]:
-    """The sessions of exactly this id or transcript, else those whose ids begin so: newest first, not endlessly many.
+    """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
 
-    One whose id a newer session has is meant only with the number that its transcript's name has. What is an id, or was
-    one (``gone``: those that were deleted), is the beginning of no other: who deletes an id twice deletes one session.
-    Nor is no word: what a script left empty means no session, also where there is only one.
+    A session whose id belongs to a newer one now is found only by its id with the number in its transcript's name
+    (``id~1``). An id that exists, or existed (``gone``: ids of deleted sessions), is never taken as the start of
+    another one: deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only one
+    session.
     """
     older = _OLDER.fullmatch(given)
     pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
@@ -78,6 +78,7 @@ def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) 
 
 
 def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
+    """Conditions for an exact match, each with its values, in the order to try them."""
     for session, number in pairs:
         yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
     if is_ours(given):
@@ -96,13 +97,13 @@ def _prompted(index: Index, wanted: Wanted, test: str, values: Sequence[object])
 
 
 def _is_an_id(index: Index, wanted: Wanted, session: str) -> bool:
-    """Also of one without a prompt, or whose id a newer session had."""
+    """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
     test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
     return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
 
 
 def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
-    """All ids that begin as one of these does, for so many characters at least."""
+    """All session ids that share their first ``length`` bytes with one of ``sessions``."""
     beginnings = list({blob(session)[:length] for session in sessions})
     found = index.select(
         f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_marks(beginnings)})",
@@ -112,9 +113,9 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
 
 
 def everything(index: Index) -> list[Listed]:
-    """Every session, also those without a prompt, as of when something was said in it last; newest first.
+    """Every session, even without a prompt, with the time when something was last said in it; newest first.
 
-    What the agent calls the time of its last change may be older, and is not what a session is deleted by.
+    The time of change that the agent reports may be older: pruning must not go by that.
     """
     used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
     columns = _COLUMNS.replace("updated", used)
@@ -135,7 +136,10 @@ def _whole(ask: Ask, stream: _Stream, wanted: Wanted, page: list[Listed]) -> Ite
 def _page(
     index: Index, stream: _Stream, wanted: Wanted, before: tuple[str, bytes, str] | None, size: int
 ) -> list[Listed]:
-    """Of an index that was made for this question alone: all there is, since it would be made again for the next."""
+    """A page of a stream, after the row with the key ``before``.
+
+    From an index in memory it returns all rows, since the next query would have to build that index again.
+    """
     query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
     values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
     if wanted.cwd is not None:
@@ -150,7 +154,7 @@ def _page(
 
 
 def _time(row: Listed) -> tuple[str, bytes]:
-    """Of several at one time that of the session which has the id now comes first: it was read first."""
+    """Sort key. At equal times, the session that has the id now comes first, because it was read first."""
     return row.updated, blob(row.session)
 
 

@@ -1,6 +1,6 @@
-"""A session's transcript opened to be appended to: the one that is there, a new one, or a fork's.
+"""Opens a session's transcript to append to: the existing one, a new one, or a fork's.
 
-Another process may delete, restore, compress or make the same file at the same moment; whoever is later looks again.
+Another process may delete, restore, compress or create the same file at the same moment; the later one tries again.
 """
 
 import contextlib
@@ -14,11 +14,11 @@ from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.lives import deleting, forks
 from acp_proxy.wire.record import Header
 
-_TRIES = 100  # a file that is deleted, made or compressed at the same moment is looked for again
+_TRIES = 100  # attempts while other processes delete, create or compress the same file
 
 
 class Deleted(FileNotFoundError):
-    """The session, or the file that it was written to, was deleted; nothing is written until it lives again."""
+    """The session, or the file that it was recorded to, was deleted; nothing is written until the delete is lifted."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.ENOENT, "it was deleted", str(path))
@@ -27,7 +27,7 @@ class Deleted(FileNotFoundError):
 def begin(
     layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
 ) -> Transcript:
-    """As ``Store.begin``."""
+    """See ``Store.begin``."""
     path = layout.transcript(agent, file_name(header.session))
     if parent is None and not fresh:
         return _resume(layout, agent, path, header)
@@ -37,7 +37,7 @@ def begin(
         _set_aside(layout, agent, header.session, path)
         try:
             left = forks.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
-        except FileExistsError:  # it is the other process's, as below
+        except FileExistsError:  # another process was faster, as below
             continue
         try:
             transcript = Transcript(path, header)
@@ -45,17 +45,17 @@ def begin(
         except OSError as problem:
             if left is not None:
                 left.close()
-            # Else it was the other process's, as below, and is set aside already.
+            # If there is no parent, another process's file, which it has set aside again.
             if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
                 continue
             raise
         if transcript.is_begun or parent is not None:
             return transcript
-        transcript.close()  # of another process whose agent gave out the same id at the same moment
+        transcript.close()  # another process's: its agent gave the same id at the same moment
 
 
 def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
-    """As ``Store.reopen``."""
+    """See ``Store.reopen``."""
     path = layout.transcript(agent, file_name(session))
     for candidate in layout.named_after(path):
         with contextlib.suppress(FileNotFoundError):
@@ -68,7 +68,7 @@ def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcr
 
 
 def make_plain(layout: Layout, agent: str, path: Path) -> bool:
-    """Make a transcript plain that was compressed; whether it was. Raises OSError."""
+    """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
     if not os.path.lexists(compressed(path)):
         return False
     from acp_proxy.transcripts.lives.packing import decompress
@@ -77,7 +77,10 @@ def make_plain(layout: Layout, agent: str, path: Path) -> bool:
 
 
 def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
-    """The transcript of a session that is not new. It may be deleted or compressed in this very moment."""
+    """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted.
+
+    The session may be deleted, or its transcript compressed, at this moment.
+    """
     for _ in range(_TRIES):
         if header.session in layout.journal(agent).deleted():
             break
@@ -89,19 +92,19 @@ def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcrip
 
 
 def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
-    """What there is of an older session of this id gets another name, which no other process takes as well."""
+    """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
     forks.finish(layout, agent, path.stem)
     if not _holds_something(path) and not os.path.lexists(compressed(path)):
         return
-    with layout.journal(agent).alone():  # it is not compressed meanwhile
+    with layout.journal(agent).alone():  # keeps others from compressing it
         try:
             aside = deleting.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
-        except FileNotFoundError:  # another process was quicker
+        except FileNotFoundError:  # another process was faster
             return
         layout.mark(agent, aside)
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
-        with contextlib.suppress(OSError):  # no room: the newer one has it meanwhile
+        with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now
             deleting.move_title(layout, agent, session, path.stem, aside)
 
 

@@ -1,9 +1,10 @@
-"""A cold transcript made small, and made plain again for who writes to it.
+"""Compresses transcripts that are no longer in use, and decompresses one that is written to again.
 
-Whoever takes a transcript's name away, or changes its form, holds the lock on ``state.jsonl``; who overwrites in a file
-holds its folder's. To compress, both are taken, and for the moment of the change the file itself, which every process
-that appends shares; what was appended until then is noticed, and the change is not made. At every moment there is one
-whole form of it: where both are there, the plain one counts, and the other is what a crash left.
+Locks: a process that renames, removes, compresses or decompresses a transcript holds the journal's lock; one that
+overwrites bytes in a file holds its folder's. Compressing takes both, and for the final switch also the file's own
+lock, which every appending process shares. If anything was appended by then, the switch is not made.
+
+At every moment one complete form exists. If both exist, the plain one counts, and the other was left by a crash.
 """
 
 import os
@@ -27,19 +28,23 @@ from acp_proxy.transcripts.files.packed import Compressed, frame, pieces, writte
 from acp_proxy.wire import clock, record
 
 MIN_SIZE = 256 * 1024
-"""A smaller one saves next to nothing on a disk that counts in blocks, and there are many of them."""
+"""Bytes. Compressing a smaller file saves almost nothing, as disks count in blocks, and there are many of them."""
 MAX_SIZE = 128 * 1024 * 1024
-"""It has to be plain again in a fraction of a second (busy machines: half of one), when somebody goes on with it."""
+"""Bytes. Decompressing must take only a fraction of a second when a session continues (half of one if busy)."""
 OLDER_THAN = 7 * 24 * 60 * 60.0
-"""Seconds since something was written to it: hardly any session goes on after a week."""
+"""Seconds since the last write: hardly any session continues after a week."""
 _DAY = 24 * 60 * 60.0
 LOST = "repair"
-"""The reason of a gap that stands behind what is left of a damaged one, and the run that it stands under."""
+"""The reason and the run of the gap note after what is left of a damaged transcript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Which transcripts are worth it, and how they are made. ``go_on`` is asked before each chunk."""
+    """Which transcripts to compress, and how.
+
+    ``min_size``: bytes. ``older_than``: seconds since the last write. ``dry``: only report what would be saved.
+    ``go_on``: called before each chunk; compressing stops if it returns False.
+    """
 
     min_size: int = MIN_SIZE
     older_than: float = OLDER_THAN
@@ -49,7 +54,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A transcript that was compressed (or would be), the sizes of its two forms, and the inodes of both."""
+    """A transcript that was compressed, or would be.
+
+    ``before``, ``after``: its size in bytes as a plain and as a compressed file. ``inodes``: of the two, in this order.
+    """
 
     agent: str
     name: str
@@ -59,13 +67,13 @@ class Made:
 
 
 class _NotNow(Exception):
-    """Somebody uses it, or has something better to do."""
+    """The transcript is in use, or compressing was told to stop."""
 
 
 def compress(layout: Layout, agent: str, name: str, terms: Terms) -> Made | None:
-    """Compress one transcript; None where it is not worth it, or not possible now. Raises OSError.
+    """Compress one transcript; None if that is not worthwhile, or not possible now. Raises OSError.
 
-    It is marked as one that the index has not seen, since the file is another now.
+    The transcript is marked for the index, because its file is a new one.
     """
     path = layout.transcript(agent, name)
     with ExitStack() as stack:
@@ -92,7 +100,7 @@ def _is_worth_it(path: Path, terms: Terms) -> bool:
 
 
 def _is_free(path: Path) -> bool:
-    """Nobody has it open to append. Without locks nobody could tell us. Raises OSError."""
+    """Whether locks show that nobody has it open to append. Raises OSError (BlockingIOError: somebody has)."""
     fd = access.open_private(path, os.O_RDONLY)
     try:
         return access.lock(fd)
@@ -107,7 +115,7 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> M
     try:
         out = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
-            _check(path, found)  # behind the open: a delete from now on removes the new file too
+            _check(path, found)  # after the open: a delete from now on removes the new file too
             after = written(out, frame(_chunks(fd, found.st_size, terms), found.st_size))
             inode = os.fstat(out).st_ino
             if not all(_same(fd, Compressed(out), found.st_size, terms)):
@@ -116,15 +124,15 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> M
             os.close(out)
         os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
         with layout.journal(agent).alone():
-            access.lock(fd)  # not before: who goes on with it does not wait for us, and makes it another file
+            access.lock(fd)  # not earlier: a process that continues the session must not wait
             _check(path, found)
-            if layout.is_marked(agent, name):  # a turn has begun, though nothing of it is there yet
+            if layout.is_marked(agent, name):  # a turn has begun, although nothing of it is written yet
                 raise _NotNow
             layout.mark(agent, name)
             new.replace(into)
             _sync(path.parent)
             path.unlink()
-            layout.mark(agent, name)  # again: who has read the plain one may have taken the mark away meanwhile
+            layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
         return Made(agent, name, found.st_size, after, (found.st_ino, inode))
     finally:
         new.unlink(missing_ok=True)
@@ -138,7 +146,7 @@ def _chunks(fd: int, size: int, terms: Terms) -> Iterator[bytes]:
 
 
 def _same(fd: int, made: Compressed, size: int, terms: Terms) -> Iterator[bool]:
-    """Whether what was written says the same, piece by piece."""
+    """Compares the compressed file with the original, chunk by chunk."""
     at = 0
     for data in _chunks(fd, size, terms):
         yield made.read(len(data), at) == data
@@ -147,7 +155,7 @@ def _same(fd: int, made: Compressed, size: int, terms: Terms) -> Iterator[bool]:
 
 
 def _check(path: Path, found: os.stat_result) -> None:
-    """It is still there, and nobody has changed it: also not one who asks for no lock."""
+    """Raises _NotNow if the file changed, even by a process that takes no locks; OSError."""
     now = os.stat(path)
     same = (now.st_ino, now.st_size, now.st_mtime_ns) == (found.st_ino, found.st_size, found.st_mtime_ns)
     if not same:
@@ -155,14 +163,14 @@ def _check(path: Path, found: os.stat_result) -> None:
 
 
 def decompress(layout: Layout, agent: str, path: Path) -> bool:
-    """Make a transcript plain again; False where it is so already, or is not there. Raises OSError.
+    """Decompress a transcript; False if it is plain already or does not exist. Raises OSError.
 
-    Of a damaged one, what can be read is followed by a note of the gap, and the damaged file goes to the backups.
+    If it is damaged, a gap note follows what can be read, and the damaged file is moved to the backups.
     """
     source, new = compressed(path), unfinished(path)
     with layout.journal(agent).alone(), ExitStack() as stack:
         if os.path.lexists(path):
-            source.unlink(missing_ok=True)  # what a crash left
+            source.unlink(missing_ok=True)  # a crash left it
             return False
         try:
             fd = access.open_private(source, os.O_RDONLY)
@@ -183,7 +191,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
         finally:
             os.close(out)
         new.replace(path)
-        if is_listed:  # again: who has read the compressed one may have taken the mark away meanwhile
+        if is_listed:  # again: a process that read the compressed file may have removed the mark
             layout.mark(agent, path.stem)
         _sync(path.parent)
         _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
@@ -202,9 +210,9 @@ def _put_away(layout: Layout, agent: str, name: str, source: Path) -> None:
 
 
 def clear(layout: Layout) -> None:
-    """Remove what crashes have left of compressing, where nobody is at work."""
+    """Remove what crashes left of compressing, in folders where nobody is compressing."""
     for agent in layout.agents():
-        with suppress(OSError):  # somebody is at it, or it is gone
+        with suppress(OSError):  # in use, or removed
             _clear(layout, agent)
 
 
@@ -217,7 +225,7 @@ def _clear(layout: Layout, agent: str) -> None:
 
 
 def _leftovers(folder: Path) -> list[Path]:
-    """Forms that were not finished, and compressed ones of what is plain again."""
+    """Unfinished files, and compressed files whose plain file exists."""
     try:
         with os.scandir(folder) as found:
             files = {file.name: Path(file.path) for file in found}
@@ -233,9 +241,9 @@ def _leftovers(folder: Path) -> list[Path]:
 
 @contextmanager
 def once_a_day(stamp: Path) -> Iterator[bool]:
-    """Whether it is ours to do today: the file is a day old, and nobody else is at it. Then it is done until tomorrow.
+    """Yields whether today's work falls to this process: ``stamp`` is a day old, and no other process holds it.
 
-    Raises OSError.
+    If so, leaving the context without an exception renews the stamp. Raises OSError.
     """
     with ExitStack() as stack:
         fd = access.open_private(stamp, os.O_RDWR | os.O_CREAT)
@@ -253,8 +261,8 @@ def once_a_day(stamp: Path) -> Iterator[bool]:
 
 
 def _sync(folder: Path) -> None:
-    """A new name is on the disk before the old one goes, where the system can say so."""
-    with suppress(PermissionError):  # Windows opens no directories
+    """Ensure that a new name is on disk before the old one is removed, where the system supports that."""
+    with suppress(PermissionError):  # Windows does not open directories
         fd = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)

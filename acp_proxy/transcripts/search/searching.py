@@ -1,8 +1,8 @@
-"""A search over all transcripts: what has changed since the last one is brought in, then the words are looked up.
+"""Searches all transcripts: adds what changed since the last search to the search tables, then looks up the words.
 
-Done by whoever searches, never by a relay. What the tables hold is compared with what the index says of each
-transcript, so nothing has to be remembered: what is interrupted goes on with the next search, and a table that is
-missing or cannot be trusted is made anew. Others may search, talk and delete meanwhile.
+Only the searching process does this, never a relay. The tables are compared with the index's data on each transcript,
+so there is nothing else to keep: an interrupted search is continued by the next one, and a table that is missing or
+cannot be trusted is rebuilt. Other processes may search, record and delete at the same time.
 """
 
 import heapq
@@ -25,16 +25,20 @@ from acp_proxy.transcripts.search.words import Excerpt, Extent, Key, Seen, Told,
 from acp_proxy.wire import clock
 
 DIGITS = "0123456789abcdef"
-_TRIES = 3 * len(DIGITS)  # each table may be broken, and go while others delete
+_TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 2 * 1024 * 1024
-"""Characters that are added at once: some hundredths of a second for who waits to add more."""
+"""Characters added in one transaction: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
-"""What an interruption may cost of what was read already."""
+"""How much reading an interruption may waste."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """``question``: as SQLite understands it. ``limit``: sessions; ``each``: excerpts of one (0: of all its turns)."""
+    """A search.
+
+    ``question``: an FTS5 query (``phrases.question``). ``since``: a time in transcript format.
+    ``limit``: the most sessions to return. ``each``: the most excerpts per session; 0: one of each matching turn.
+    """
 
     question: str
     agents: Sequence[str]
@@ -46,9 +50,10 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A session in which something was found, last ``at`` this time: the turns, in order, and excerpts of the first.
+    """A session that matches.
 
-    No turns: it was found in the title alone.
+    ``at``: when its last matching turn began. ``turns``: the matching turns' numbers; empty if only the title matches.
+    ``excerpts``: of the first matching turns, or of the title.
     """
 
     session: Listed
@@ -59,24 +64,24 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The sessions in which something was found last, newest first. ``is_all``: there are no others."""
+    """The matching sessions, newest match first. ``is_all``: there are no more."""
 
     hits: list[Hit]
     is_all: bool
 
 
 class _Again(Exception):
-    """A table was removed while it was used, or could not be trusted and is removed now."""
+    """A table was removed while in use, or was not trustworthy and has been removed."""
 
 
 def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> Found:
-    """The newest sessions that have a turn in which all is that is sought.
+    """Search the transcripts of ``sought.agents``; ``progress``: see ``Archive.search``.
 
-    Raises NoFullText, Unreadable; ``sqlite3.Error`` only where it is the index's.
+    Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the index's.
     """
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
-    if not sought.agents:  # no tables are made for nothing
+    if not sought.agents:  # do not create tables
         return Found([], is_all=True)
     for _ in range(_TRIES):
         with ExitStack() as stack, suppress(_Again):
@@ -90,10 +95,10 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> 
 
 
 class Tables:
-    """All sixteen, opened before anything is read that will be put into them."""
+    """The sixteen search tables, opened before any text that will be put into them is read."""
 
     def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
-        """``stack`` closes them. Raises _Again, OSError, Unreadable."""
+        """``stack`` closes the tables. Raises _Again, OSError, Unreadable."""
         self._layout = layout
         self._index = index
         self._words: dict[str, Words] = {}
@@ -102,7 +107,7 @@ class Tables:
                 self._words[digit] = stack.enter_context(closing(Words(table(layout, digit))))
 
     def bring_in(self, agents: Sequence[str], progress: Progress) -> None:
-        """What is new or has changed of these agents' transcripts. Raises as above."""
+        """Add what changed in these agents' transcripts. Raises _Again, OSError, Unreadable."""
         behind = self._behind(agents)
         done, total = 0, sum(map(len, behind.values()))
         for digit, keys in behind.items():
@@ -111,7 +116,7 @@ class Tables:
                 progress(done, total)
 
     def found(self, sought: Sought) -> Found:
-        """Raises _Again, Unreadable; ``sqlite3.Error`` where it is the index's."""
+        """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
         docs = {digit: self._docs(digit, sought) for digit in self._words}
         within = self._inside(sought.agents, sought.cwd) if sought.cwd is not None else None
         hits: list[Hit] = []
@@ -148,18 +153,17 @@ class Tables:
             return self._words[digit].found(sought.question, sought.since)
 
     def _behind(self, agents: Sequence[str]) -> dict[str, list[Key]]:
-        """The transcripts of which a table has not seen just what the index has, by the table's digit."""
+        """The transcripts whose data in a table differs from the index's, by the table's digit."""
         seen: set[Extent] = set()
         for digit, words in self._words.items():
             with self._trusted(digit):
                 seen.update(words.extents())
-        there = set(
-            self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ())
-        )  # now: what others bring in meanwhile is known to the index before
+        # After the tables: what other processes add to a table is in the index before.
+        there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
         for agent, name, *_ in seen - there:
             path = self._words[names.digit(name)].path
             if path is not None and not self._index.has(agent, name):
-                self._layout.remove_words(path)  # it was taken away by hand: its words go with the whole table
+                self._layout.remove_words(path)  # removed by hand: remove the table with its words
                 raise _Again
         behind: dict[str, list[Key]] = {}
         for agent, name, *_ in sorted(there - seen):
@@ -168,7 +172,7 @@ class Tables:
         return behind
 
     def _read(self, digit: str, behind: list[Key]) -> Iterator[int]:
-        """Bring transcripts in; how many were brought in at once."""
+        """Add transcripts to a table in batches; yields the number of transcripts in each."""
         batch: list[Work] = []
         size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
         for key in behind:
@@ -188,7 +192,7 @@ class Tables:
         return count
 
     def _work(self, digit: str, key: Key) -> Work | None:
-        """What is new in a transcript; None where it cannot be read now."""
+        """What to add for a transcript; None if it cannot be read now."""
         with self._trusted(digit):
             before = self._words[digit].seen(key)
         try:
@@ -202,14 +206,14 @@ class Tables:
 
     @contextmanager
     def _trusted(self, digit: str) -> Iterator[None]:
-        """What a table says; one that cannot be trusted is removed. Raises _Again, Unreadable."""
+        """Removes a table that turns out not to be trustworthy. Raises _Again, Unreadable."""
         try:
             yield
         except FileNotFoundError as problem:
             raise _Again from problem
         except sqlite3.Error as problem:
             path = self._words[digit].path if digit in self._words else None
-            if path is not None and not path.exists():  # removed meanwhile: anything may fail
+            if path is not None and not path.exists():  # removed in the meantime, which causes errors of any kind
                 raise _Again from problem
             if is_passing(problem):
                 raise Unreadable(errno_name(problem)) from problem
@@ -219,7 +223,7 @@ class Tables:
 
 
 def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) -> Work | None:
-    """What a transcript says that was not seen before. Raises OSError."""
+    """What to add for a transcript of which ``before`` was read before. Raises OSError."""
     header = reading.header or reading.remade_header()
     if header is None:
         return None
@@ -233,13 +237,13 @@ def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) 
 
 
 def _goes_on(before: Seen, created: str, reading: Reading) -> bool:
-    """Whether it is what was seen, with more behind it or not. One that was compressed is another file."""
+    """Whether the transcript is the one seen before, perhaps longer. Compressing one changes its inode."""
     is_there = before.inode == reading.inode and before.size <= reading.size
     return before.created == created and (is_there or before.size == reading.size)
 
 
 def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """The transcripts that these turns belong to, each once; in the same order every time."""
+    """The transcripts of these turns, each once, newest first. The order is the same every time."""
     seen = set()
     for _, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
         if (digit, transcript) not in seen:

@@ -1,4 +1,4 @@
-"""What mends each kind of finding: the whole file of it, or what the index says of it."""
+"""Repairs findings: each the whole file of a finding, or what the index says of it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from acp_proxy.transcripts.upkeep.verifying import Finding
 
 
 def repair(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
-    """Where the file's copy is, if it was changed. Raises OSError, AcpProxyError."""
+    """See ``Archive.repair``. ``stamp``: the time of the repair."""
     if finding.kind == verifying.MODE:
         access.make_private(finding.path)
     elif finding.path.parent == layout.search:

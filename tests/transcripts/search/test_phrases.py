@@ -95,7 +95,7 @@ def test_what_was_not_said_is_not_found(database: sqlite3.Connection, words: tup
 
 @pytest.mark.parametrize("words", [(), ("",), ("---",), ("*",), ('"',), ('""',), ("( ) * :",), ("🚀",), ("\x00",)])
 def test_without_a_letter_or_a_digit_there_is_nothing_to_look_for(words: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="nothing to look for"):
+    with pytest.raises(UsageError, match="nothing to search for"):
         phrases.question(words)
 
 
