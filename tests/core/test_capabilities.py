@@ -24,7 +24,7 @@ def serves(*names: str) -> dict[str, Any]:
     return {"acp-proxy": OURS | {"serves": list(names)}}
 
 
-# What is added.
+# Additions.
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_only_the_answer_to_initialize_is_amended() -> None:
     assert talk.agent(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
 
 
-# Every other byte.
+# The bytes of the line.
 
 
 def test_no_other_byte_changes() -> None:

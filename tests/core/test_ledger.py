@@ -79,7 +79,7 @@ def test_open_requests_can_be_found_by_method_and_session() -> None:
     assert not ledger.is_open(Peer.CLIENT, "session/load")
 
 
-def test_only_what_the_answer_needs_of_a_request_is_kept() -> None:
+def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
     ledger = Ledger()
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
         ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")

@@ -59,7 +59,7 @@ from tests.core.loading import (
     shown,
 )
 
-# The usual course.
+# The usual order.
 
 
 def test_a_load_is_sent_as_a_resume_then_replayed_then_answered() -> None:

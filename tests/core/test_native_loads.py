@@ -80,7 +80,7 @@ def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities:
     return talk
 
 
-# Compared.
+# Comparison.
 
 
 def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
@@ -336,7 +336,7 @@ def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
-# Forked.
+# Forks.
 
 
 def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
@@ -351,7 +351,7 @@ def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     assert kept_lines(step) == [Keep("f", Peer.CLIENT, raw(prompt(2, "f")))]
 
 
-# Imported.
+# Imports.
 
 
 def importing() -> Talk:

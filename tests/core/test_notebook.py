@@ -85,7 +85,7 @@ def test_a_turn_is_kept_from_the_prompt_to_its_answer() -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_of_every_kind_are_kept_as_they_came(kind: str, spelling: Any) -> None:
+def test_updates_of_every_kind_are_kept_unchanged(kind: str, spelling: Any) -> None:
     said = spelling(update("s", kind, content={"type": "text", "text": "x"}))
     step = in_a_session().agent(said)
     assert step.kept == [agent_kept("s", said)]
@@ -656,7 +656,7 @@ def test_a_terminal_whose_output_was_never_requested_is_noted_without_output() -
     assert talk.ends_turn() == [terminal_note(None, None), *TURN_ENDS]
 
 
-def test_a_failed_request_keeps_what_is_known_of_a_terminal() -> None:
+def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
     talk = TerminalTalk()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": True, "exitStatus": {"exitCode": 1}})
@@ -665,7 +665,7 @@ def test_a_failed_request_keeps_what_is_known_of_a_terminal() -> None:
     assert talk.asks("release", {}, {}) == [terminal_note("x", {"exitCode": 1}, truncated=True)]
 
 
-def test_a_terminal_is_noted_when_the_agent_ends_in_the_turn() -> None:
+def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
     talk = TerminalTalk()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": False})
@@ -759,7 +759,7 @@ def test_a_new_session_with_a_deleted_sessions_id_is_kept(verb: str) -> None:
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
 
 
-def test_a_new_session_with_a_known_id_begins_anew() -> None:
+def test_a_new_session_with_a_known_id_begins_a_new_transcript() -> None:
     talk = in_a_session()
     talk.client(new(1))
     assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), KeepNote("s", opened_note("session/new"))]

@@ -77,7 +77,7 @@ def test_a_part_of_a_message_covers_that_part() -> None:
     assert comparison.covered == [(0, len(comparison.past.words) - len(",anytime."))]
 
 
-# What is unknown.
+# Unknown updates.
 
 
 def test_only_updates_after_the_last_known_message_can_be_new() -> None:
@@ -190,7 +190,7 @@ def test_a_finished_call_is_not_new_again() -> None:
     assert tail(told(past, "> a", call("1", "look"), "b")) == []
 
 
-# What is recorded.
+# Updates that are recorded.
 
 
 def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
@@ -253,7 +253,7 @@ def spent(comparison: Comparison) -> int:
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
 @pytest.mark.parametrize("cut", [lambda text: text, lambda text: text + "x"])
-def test_repetitive_chunks_are_compared_with_a_bounded_number_of_searched_letters(
+def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letters(
     piece: str, cut: Callable[[str], str]
 ) -> None:
     past = laid("> a", *[piece] * REPETITIVE)

@@ -171,7 +171,7 @@ def test_a_soft_delete_waits_until_the_fork_is_whole(slow: Slow, monkeypatch: py
     assert notes.said("f") == ["copied", "one", "two"]
 
 
-def test_a_fork_that_could_not_be_begun_gets_later_what_the_parent_had_then(
+def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_at(monkeypatch)

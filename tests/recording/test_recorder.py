@@ -29,7 +29,7 @@ from tests.recording.notes import (
     update,
 )
 
-# What is kept, and where.
+# Entries and their files.
 
 
 def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes) -> None:

@@ -128,7 +128,7 @@ def test_a_tool_call_has_its_last_status() -> None:
     )
 
 
-def test_a_record_of_nothing_is_empty() -> None:
+def test_an_unused_record_is_empty() -> None:
     assert Brief().is_empty
 
 

@@ -90,7 +90,7 @@ def test_a_byte_order_mark_hides_no_update() -> None:
     assert tell(entry, changed("t", **DONE)) == [started("t", title="T", **DONE)]
 
 
-def test_every_call_has_its_own_fold_and_place() -> None:
+def test_every_call_is_folded_separately_in_its_own_place() -> None:
     told = tell(
         call("a"), call("b"), chunk("x"), changed("b", **DONE), call("c", **DONE), changed("a", status="failed")
     )
