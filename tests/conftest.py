@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-# What is started in the background often ignores these, and so would every process that a test starts.
+# A background process often ignores these signals, and so would every process that a test starts.
 for name in ("SIGINT", "SIGHUP"):
     with contextlib.suppress(AttributeError, ValueError):
         if signal.getsignal(number := getattr(signal, name)) is signal.SIG_IGN:

@@ -1,6 +1,6 @@
-"""What peers may send, for property tests: JSON values of every kind, the many ways to spell one, random chunking.
+"""Strategies for property tests: JSON values of every kind, the many ways to spell one, random pieces.
 
-Importing this turns off hypothesis' own time limits: a busy machine is no failure.
+Importing this turns off hypothesis' own time limits: a busy machine must not fail a test.
 """
 
 import json
@@ -30,13 +30,13 @@ messages: st.SearchStrategy[Any] = st.dictionaries(
     st.sampled_from(METHODS) | st.dictionaries(st.sampled_from(KEYS) | texts, values, max_size=4) | values,
     max_size=6,
 )
-"""Values that look like messages, and are wrong in every way."""
+"""Values that look like messages and are invalid in many ways."""
 chosen_messages: st.SearchStrategy[Any] = st.binary(max_size=60).map(lambda data: Choices(data).message())
-"""What a fuzzer says: right, nearly right, or wrong."""
+"""Messages that the fuzzer makes: valid, nearly valid or invalid."""
 any_entries: st.SearchStrategy[Entry | None] = st.binary(max_size=80).map(
     lambda data: decode_entry(replay.entry(Choices(data)))
 )
-"""An entry of a transcript, as a fuzzer makes them up; None: it cannot be read."""
+"""An entry that the fuzzer makes; None if it cannot be read."""
 
 _blanks = st.text(" \t", max_size=2)
 
@@ -64,7 +64,7 @@ def _text(draw: st.DrawFn, value: Any) -> str:
 
 
 def _string(draw: st.DrawFn, value: str) -> str:
-    """Sometimes as it is, sometimes escaped; what has no UTF-8 form always is."""
+    """A JSON string, escaped or not; a string without a UTF-8 form is always escaped."""
     is_plain = draw(st.booleans()) and not any("\ud800" <= character <= "\udfff" for character in value)
     return json.dumps(value, ensure_ascii=not is_plain)
 

@@ -37,7 +37,7 @@ def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
     return {"sessionUpdate": name, "toolCallId": id, **fields}
 
 
-def test_a_turn_has_what_was_said_in_order_each_message_once(tmp_path: Path) -> None:
+def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
     [turn] = told(
         tmp_path,
         (
@@ -64,7 +64,7 @@ def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
     ]
 
 
-def test_a_call_that_a_later_turn_changes_is_told_there_with_what_changed(tmp_path: Path) -> None:
+def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path: Path) -> None:
     first, second = told(
         tmp_path,
         ("one", [tool("1", title="Build", status="completed")]),
@@ -74,7 +74,7 @@ def test_a_call_that_a_later_turn_changes_is_told_there_with_what_changed(tmp_pa
     assert second.items[1:] == [Call("1", {"title": "Build again"}, is_new=False)]
 
 
-def test_the_calls_of_a_turn_without_an_answer_keep_their_status(tmp_path: Path) -> None:
+def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s")
     params: dict[str, Any] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}
@@ -87,18 +87,18 @@ def test_the_calls_of_a_turn_without_an_answer_keep_their_status(tmp_path: Path)
     assert turn.items[1:] == [Call("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
 
 
-def test_a_prompt_that_failed_says_why(tmp_path: Path) -> None:
+def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
     assert (turn.stop, turn.error) == (None, "Authentication required")
 
 
-def test_what_the_transcript_notes_stands_behind_the_turn_in_which_it_happened(tmp_path: Path) -> None:
+def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
     notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
     [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
     assert turn.items[2:] == [Note(record.GAP, "ENOSPC"), Note(record.HANDOVER, "t")]
 
 
-def test_an_imported_conversation_has_its_turns(tmp_path: Path) -> None:
+def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s", origin=record.IMPORTED)
     history = [chunk("one", "user_message_chunk"), chunk("1"), chunk("two", "user_message_chunk"), chunk("2")]
@@ -117,12 +117,12 @@ def test_an_imported_conversation_has_its_turns(tmp_path: Path) -> None:
     ]
 
 
-def test_a_users_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
+def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
     assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
 
 
-def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path: Path) -> None:
+def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path: Path) -> None:
     shown = [{"type": "terminal", "terminalId": "1"}, {"type": "content", "content": {"type": "text", "text": "x"}}]
     meta: list[dict[str, Any]] = [{"terminal_info": {"cwd": "/"}}, {"terminal_output": {"data": "a"}}]
     calls = [
@@ -139,13 +139,13 @@ def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path:
     assert other.fields["content"] == shown
 
 
-def test_optional_kinds_are_shown(tmp_path: Path) -> None:
+def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
     compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
     [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
     assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
 
 
-def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path: Path) -> None:
+def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s")
     with path.open("ab") as file:
@@ -155,7 +155,7 @@ def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path:
     assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
 
 
-def test_plans_and_unknown_updates_are_whole(tmp_path: Path) -> None:
+def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
     new = {"sessionUpdate": "new_kind", "before": 10}
     [turn] = told(tmp_path, ("go", [plan, new]))
@@ -170,12 +170,12 @@ def _plain(item: conversation.Item) -> object:
     return item.entries if isinstance(item, Plan) else dict(item.update)
 
 
-def test_a_long_answer_that_was_streamed_is_one_message(tmp_path: Path) -> None:
+def test_a_long_streamed_answer_is_one_message(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
     assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
 
 
-def test_words_name_what_is_no_text() -> None:
+def test_words_name_content_that_is_not_text() -> None:
     blocks: list[Mapping[str, object]] = [
         {"type": "text", "text": "see"},
         {"type": "image", "mimeType": "image/png", "data": "AA=="},
@@ -192,7 +192,7 @@ def test_words_name_what_is_no_text() -> None:
     ]
 
 
-def test_the_stamp_is_that_of_the_stored_sessions() -> None:
+def test_the_stamp_equals_that_of_stored_sessions() -> None:
     from acp_proxy.wire import clock
 
     assert clock.stamp(EPOCH) == STAMP
@@ -201,7 +201,7 @@ def test_the_stamp_is_that_of_the_stored_sessions() -> None:
 MEGABYTE = 1024 * 1024
 
 
-def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
+def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
@@ -220,7 +220,7 @@ def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     assert peak < 30 * MEGABYTE < size
 
 
-def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
+def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
@@ -239,7 +239,7 @@ def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
     assert [piece for piece in pieces if piece[0]] == whole
 
 
-def test_a_fork_whose_header_is_broken_still_begins_with_its_parents_words(tmp_path: Path) -> None:
+def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     store_session(store, "parent", ("one", [chunk("1")]))
     agent = store.agents()[0]

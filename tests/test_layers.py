@@ -1,4 +1,4 @@
-"""Imports go one way. The tables below are the rule; the checker names the file and the import that break it."""
+"""Imports go one way. The tables are the rules; the checker names the file and the import that break one."""
 
 import ast
 import graphlib
@@ -60,7 +60,7 @@ STORE_ROOMS: dict[str, set[str]] = {
 }
 """The rooms of transcripts/, and its doors."""
 DOORS = {"store": {"recording", "shell"}, "archive": {"api", "cli", "conversation", "diagnosis", "mock", "views"}}
-"""By which one who comes to the store: a running proxy, and everybody else."""
+"""Who uses which door of the store: a running proxy, and everything else."""
 ONLY_IN = {
     "anyio": {"shell", "cli", "demo", "mock"},
     "typer": {"cli", "views"},
@@ -82,7 +82,7 @@ COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
 def violations(file: PurePath, source: str) -> Iterator[str]:
-    """What this file of the package (its path within the package) may not do, in words."""
+    """The violations in a file (its path is relative to the package), as sentences."""
     room, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
     if room not in MAY_IMPORT or (room == "transcripts" and inner not in STORE_ROOMS):
         yield f"{file} has no place in the table"
@@ -108,13 +108,13 @@ def allowed(room: str, name: str) -> bool:
 
 
 def allowed_inside(room: str, name: str) -> bool:
-    """Whether a room of transcripts/ may import this, as far as it is of transcripts/."""
+    """Whether a room of transcripts/ may import this name; names outside transcripts/ are allowed."""
     top, package, inner, *_ = [*name.split("."), "", ""]
     return (top, package) != ("acp_proxy", "transcripts") or inner in STORE_ROOMS[room] | {room}
 
 
 def circle(sources: dict[PurePath, str]) -> list[str]:
-    """The modules of a circle of imports, wherever in a file those stand; empty where there is none."""
+    """The modules of an import cycle, imports within functions included; empty if there is none."""
     modules = {".".join(("acp_proxy", *file.with_suffix("").parts)).removesuffix(".__init__"): file for file in sources}
 
     def module_of(name: str) -> str:
@@ -139,7 +139,7 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
 
 
 def imported(file: PurePath, node: ast.AST) -> list[str]:
-    """The full names that an import statement brings, of modules and of what is taken out of them."""
+    """The full names of the modules and members that an import statement imports."""
     match node:
         case ast.Import():
             return [alias.name for alias in node.names]
@@ -151,20 +151,20 @@ def imported(file: PurePath, node: ast.AST) -> list[str]:
             return []
 
 
-def test_every_import_goes_the_one_way() -> None:
+def test_every_import_follows_the_tables() -> None:
     files = sorted(PACKAGE.rglob("*.py"))
     broken = [words for file in files for words in violations(file.relative_to(PACKAGE), file.read_text("utf-8"))]
     assert not broken, "\n".join(broken)
 
 
-def test_no_imports_go_round() -> None:
+def test_there_are_no_import_cycles() -> None:
     sources: dict[PurePath, str] = {
         file.relative_to(PACKAGE): file.read_text("utf-8") for file in PACKAGE.rglob("*.py")
     }
     assert not (found := circle(sources)), " -> ".join(found)
 
 
-def test_a_circle_is_found_by_its_modules() -> None:
+def test_an_import_cycle_is_reported_with_its_modules() -> None:
     one, other = PurePath("wire/one.py"), PurePath("wire/other.py")
     sources = {one: "from acp_proxy.wire.other import Other", other: "def late():\n    from acp_proxy.wire import one"}
     assert set(circle(sources)) == {"acp_proxy.wire.one", "acp_proxy.wire.other"}
@@ -208,7 +208,7 @@ def test_a_circle_is_found_by_its_modules() -> None:
         ("views/listing.py", "from acp_proxy import transcripts"),
     ],
 )
-def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None:
+def test_the_checker_names_the_file_that_breaks_a_rule(file: str, source: str) -> None:
     [broken] = violations(PurePath(file), source)
     assert broken.startswith(file)
 
@@ -226,5 +226,5 @@ def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None
         ("transcripts/archive.py", "from acp_proxy.transcripts.upkeep import pruning"),
     ],
 )
-def test_what_the_table_allows_passes(file: str, source: str) -> None:
+def test_allowed_imports_pass(file: str, source: str) -> None:
     assert list(violations(PurePath(file), source)) == []

@@ -1,4 +1,4 @@
-"""Sessions that are being loaded, and what their transcripts say."""
+"""Helpers for tests of loads: talks at each stage of a load, and a recorded conversation."""
 
 from typing import Any
 
@@ -28,9 +28,9 @@ from tests.conversation import (
 
 ONE = requested(1)
 DEEP = 1000
-"""Levels that can be read, but not measured."""
+"""Levels of nesting that can be read, but not measured."""
 ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
-"""What no encoder would write again."""
+"""JSON that no encoder writes again byte for byte."""
 CONVERSATION = [
     "user_message_chunk",
     "agent_message_chunk",
@@ -50,12 +50,12 @@ PAST: tuple[dict[str, Any], ...] = (
     chunk("s", "All the tests have passed."),
     stopped(91),
 )
-"""What a transcript says."""
+"""The conversation in the transcript."""
 TURN_ONE: list[Said] = [chunk("s", "mend it", "user_message_chunk"), PAST[1]]
 TURN_TWO: list[Said] = [chunk("s", "and test it", "user_message_chunk"), PAST[4]]
-"""How an agent tells the same."""
+"""The same turns as an agent replays them."""
 GREETING = chunk("s", "Welcome back! Something was updated.")
-"""What no transcript says."""
+"""An update that is not in the transcript."""
 
 
 def about_to_load(stored: Stored | None = None, capabilities: object = None) -> Talk:

@@ -1,4 +1,4 @@
-"""The table of a request to open a session: all ways through it end, and on each what has to be done is done once."""
+"""The state table of a load: every path ends, and does each necessary thing once."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from acp_proxy.core.load import AWAITING, HOLDING, LIFE, TELLS, Do, Happens, Sta
 
 FIRST = (State.ASKED, State.PASSING)
 ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_TOLD, Do.SAY_CANCELLED, Do.SAY_ENDED})
-"""What the client gets for its request."""
+"""Actions that answer the client's request."""
 HAS_IT_OPEN = frozenset({Do.FORGET, Do.TELL})
-"""What becomes of the transcript that was looked up."""
+"""Actions that close or replay the transcript that was looked up."""
 MEANS_NOTHING = {
     State.ASKED: {Happens.RELEASED},
     State.PASSING: {Happens.GAVE_UP, Happens.RELEASED, Happens.FLOODED, Happens.PROMPTED},
@@ -22,10 +22,10 @@ MEANS_NOTHING = {
     State.OPEN: {Happens.TURN_ENDED},
     State.TURN: {Happens.PROMPTED},
 }
-"""What can happen there and changes nothing.
+"""Events that can happen in a state and change nothing.
 
-A request that passes is the agent's to cancel; an answered one is asked for no answer; the end of the agent does not
-stop a replay; an id that is used again may hear of the output that an earlier request of that id waited for.
+The agent cancels a request that passes; an answered request needs no second answer; the end of the agent does not stop
+a replay; a reused id may get the release of the output that an earlier request with that id waited for.
 """
 CANNOT = {
     **{state: {Happens.NEXT, Happens.TOLD, Happens.CLOSED, Happens.TURN_ENDED} for state in AWAITING},
@@ -33,14 +33,14 @@ CANNOT = {
     State.TELLING: {Happens.NEXT, Happens.CLOSED, Happens.TURN_ENDED},
     State.STOPPING: {Happens.NEXT, Happens.CLOSED, Happens.TURN_ENDED},
 }
-"""What cannot happen: nothing is told before the agent agrees, nothing is in question before the client's answer."""
+"""Events that cannot happen: no replay before the agent agrees, no close or turn end before the client's answer."""
 OF_THE_AGENTS_ANSWER = {Happens.AGREED, Happens.REFUSED, Happens.UNKNOWN}
 UNDER_WAY = {Happens.FLOODED, Happens.GAVE_UP, Happens.RELEASED, Happens.NEXT, Happens.TOLD}
-"""What happens only to a request that the client has no answer to."""
+"""Events that happen only to a request that is not answered yet."""
 
 
 def paths(state: State, done: tuple[Do, ...] = (), seen: tuple[State, ...] = ()) -> Iterator[tuple[Do, ...]]:
-    """All that is done on each way from a state to the end. A state that stays the same is passed twice at most."""
+    """The actions on each path from a state to the end. A state repeats at most twice in a row."""
     if state is State.OVER:
         yield done
     for following, does in LIFE[state].values():
@@ -58,24 +58,24 @@ def reached_from(state: State) -> set[State]:
     return found
 
 
-def test_every_state_stands_in_the_table_and_can_be_reached() -> None:
+def test_every_state_is_in_the_table_and_reachable() -> None:
     assert set(LIFE) == set(State)
     assert set[State]().union(*(reached_from(state) for state in FIRST)) == set(State)
 
 
 @pytest.mark.parametrize("state", State)
-def test_every_state_has_a_way_to_the_end(state: State) -> None:
+def test_every_state_leads_to_the_end(state: State) -> None:
     assert State.OVER in reached_from(state)
     assert LIFE[State.OVER] == {}
 
 
 @pytest.mark.parametrize("event", Happens)
 @pytest.mark.parametrize("state", [state for state in State if state is not State.OVER])
-def test_whatever_can_happen_in_a_state_has_a_row_or_means_nothing_there(state: State, event: Happens) -> None:
+def test_each_event_of_a_state_has_a_row_means_nothing_or_cannot_happen(state: State, event: Happens) -> None:
     impossible = set(CANNOT.get(state, UNDER_WAY))
     if state not in AWAITING:
         impossible |= OF_THE_AGENTS_ANSWER
-    elif state is not State.ASKED:  # only one that waits for the agent goes on in a new session
+    elif state is not State.ASKED:  # only a load that waits for the agent can be handed over
         impossible |= {Happens.UNKNOWN}
     if state is State.CANCELLED:  # nothing waits, and nobody asks for more
         impossible |= {Happens.FLOODED, Happens.PROMPTED}
@@ -84,17 +84,17 @@ def test_whatever_can_happen_in_a_state_has_a_row_or_means_nothing_there(state: 
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_on_every_way_the_client_is_answered_once(first: State) -> None:
+def test_every_path_answers_the_client_once(first: State) -> None:
     assert {sum(do in ANSWERS for do in done) for done in paths(first)} == {1}
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_on_every_way_a_transcript_that_was_looked_up_is_told_or_closed_once(first: State) -> None:
+def test_every_path_replays_or_closes_the_transcript_once(first: State) -> None:
     assert {sum(do in HAS_IT_OPEN for do in done) for done in paths(first)} == {1}
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_on_every_way_what_the_agent_agreed_to_is_noted_once_and_before_it_is_told_of(first: State) -> None:
+def test_every_path_notes_the_agents_agreement_once_and_first(first: State) -> None:
     for done in paths(first):
         assert done.count(Do.NOTE) == (Do.SETTLE in done or Do.END_TURN in done)
         later = [done.index(do) for do in (Do.TELL, Do.ANSWER_TOLD, Do.SETTLE) if do in done]
@@ -102,8 +102,8 @@ def test_on_every_way_what_the_agent_agreed_to_is_noted_once_and_before_it_is_to
 
 
 @pytest.mark.parametrize("state", State)
-def test_whatever_waits_leaves_with_the_state_in_which_it_waits(state: State) -> None:
-    """Nothing is held where nobody lets it go."""
+def test_leaving_a_holding_state_releases_what_it_held(state: State) -> None:
+    """Nothing stays held in a state that cannot release it."""
     leaves = {Do.HAND_BACK, Do.ANSWER_TOLD, Do.OPEN_ANEW}
     for following, does in LIFE[state].values():
         if state in HOLDING and following not in HOLDING:
@@ -112,6 +112,6 @@ def test_whatever_waits_leaves_with_the_state_in_which_it_waits(state: State) ->
             assert following not in HOLDING
 
 
-def test_what_the_shell_tells_waits_for_its_answer() -> None:
+def test_states_that_wait_for_the_shell_hold_updates_and_do_not_await_the_agent() -> None:
     assert TELLS < HOLDING
     assert not TELLS & AWAITING

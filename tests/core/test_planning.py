@@ -47,7 +47,7 @@ def planned(
         (NOTHING, UNKNOWN, Refused.NOT_FOUND),
     ],
 )
-def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_over(
+def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
     native: tuple[str, ...], found: Found, expected: Plan | Refused
 ) -> None:
     assert planned(native, found) == expected
@@ -56,7 +56,7 @@ def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_ov
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
-def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Found, handover: str) -> None:
+def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: Found, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
 
 
@@ -75,7 +75,7 @@ def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Fo
         (NOTHING, UNKNOWN, Refused.NOT_FOUND),
     ],
 )
-def test_ours_is_told_on_request_where_it_is_complete(
+def test_a_complete_transcript_is_shown_on_request(
     native: tuple[str, ...], found: Found, expected: Plan | Refused
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
@@ -92,7 +92,7 @@ def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
-def test_what_the_agent_refuses_is_handed_over_as_the_user_wishes_where_we_have_something(
+def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
     native: tuple[str, ...], handover: str
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
@@ -101,13 +101,13 @@ def test_what_the_agent_refuses_is_handed_over_as_the_user_wishes_where_we_have_
         assert made.hands_over == expected
 
 
-def test_an_agent_that_can_restore_nothing_is_left_alone_where_nothing_is_handed_over() -> None:
+def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(NOTHING, found, Modes(handover="never")) is None
 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
-def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
+def test_the_transcript_is_shown_after_an_earlier_handover(stored: Found) -> None:
     moved = stored.but(moved=True)
     assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
     assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
@@ -126,7 +126,7 @@ def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
         (RESUMES, "auto", Plan(acp.RESUME, passes=True)),
     ],
 )
-def test_a_resume_passes_or_is_on_request_a_load_that_shows_nothing(
+def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
     native: tuple[str, ...], resume: str, expected: Plan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):

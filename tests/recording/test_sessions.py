@@ -1,4 +1,4 @@
-"""What becomes of a session that is written down: it lives again behind a delete, and trouble ends with a note."""
+"""The life of a recorded session: a prompt revives it after a delete, and trouble ends with a note."""
 
 import shutil
 from pathlib import Path
@@ -26,17 +26,17 @@ from tests.recording.notes import (
     update,
 )
 
-# What becomes of one.
+# Begun, continued, deleted.
 
 
-def test_a_session_that_is_known_already_is_gone_on_with(notes: Notes) -> None:
+def test_a_known_session_is_continued(notes: Notes) -> None:
     notes.begin()
     notes.put(said("1"), Begin("s", "/elsewhere", [], "partial"), said("2"))
     assert notes.said() == ["1", "2"]
     assert notes.is_complete()
 
 
-def test_what_begins_with_the_agents_telling_is_marked_although_nobody_prompts_it(notes: Notes) -> None:
+def test_an_imported_session_is_marked_for_the_index_without_a_prompt(notes: Notes) -> None:
     notes.begin(origin="imported")
     notes.put(said("1"))
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
@@ -46,14 +46,14 @@ def test_what_begins_with_the_agents_telling_is_marked_although_nobody_prompts_i
     assert [row.session for row in Archive(notes.store.root).sessions()] == ["s"]
 
 
-def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) -> None:
+def test_a_repeated_id_begins_a_new_transcript(notes: Notes) -> None:
     notes.begin()
     notes.put(said("old"), Begin("s", "/project", [], "recorded"), said("new"))
     assert notes.said() == ["new"]
     assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
 
 
-def test_two_windows_whose_agents_give_out_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
+def test_two_windows_whose_agents_give_the_same_id_keep_their_sessions_apart(tmp_path: Path) -> None:
     first, second = (Notes(Store(tmp_path / "store")) for _ in range(2))
     for window, words in ((first, "mine"), (second, "yours")):
         window.begin()
@@ -65,7 +65,7 @@ def test_two_windows_whose_agents_give_out_the_same_id_keep_their_sessions_apart
     assert aside.stem in {mark.name for mark in (tmp_path / "store" / "unindexed").rglob("*~1")}
 
 
-def test_a_session_that_was_forgotten_goes_on_in_its_transcript(notes: Notes) -> None:
+def test_a_forgotten_session_continues_in_its_transcript(notes: Notes) -> None:
     notes.begin()
     notes.put(said("one"), Forget("s"), said("unheard"))
     notes.put(Begin("s", None, [], "partial"), said("two"))
@@ -73,7 +73,7 @@ def test_a_session_that_was_forgotten_goes_on_in_its_transcript(notes: Notes) ->
     assert notes.is_complete()
 
 
-def test_where_no_mark_can_be_made_the_words_are_kept_and_the_mark_is_made_when_it_can(notes: Notes) -> None:
+def test_without_a_mark_entries_are_kept_and_the_mark_is_made_later(notes: Notes) -> None:
     notes.begin()
     directory = notes.store.root / "unindexed"
     directory.rmdir()
@@ -87,9 +87,7 @@ def test_where_no_mark_can_be_made_the_words_are_kept_and_the_mark_is_made_when_
     assert [path.name for path in directory.glob("*/*")] == [notes.path().stem]
 
 
-def test_what_is_recorded_again_in_the_middle_of_a_turn_has_a_mark(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recording_that_resumes_within_a_turn_makes_a_mark(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     with full_disk():
@@ -101,7 +99,7 @@ def test_what_is_recorded_again_in_the_middle_of_a_turn_has_a_mark(
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
 
 
-def test_what_follows_a_delete_is_not_kept_until_the_next_prompt(notes: Notes) -> None:
+def test_entries_after_a_delete_are_not_kept_until_the_next_prompt(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     notes.recorder.delete("s")
@@ -113,7 +111,7 @@ def test_what_follows_a_delete_is_not_kept_until_the_next_prompt(notes: Notes) -
     assert notes.store.deleted(notes.recorder.agent) == frozenset()
 
 
-def test_a_session_that_another_process_deleted_is_not_brought_back_but_by_a_prompt(notes: Notes) -> None:
+def test_only_a_prompt_revives_a_session_that_another_process_deleted(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     Store(notes.store.root).delete(notes.recorder.agent, "s")
@@ -124,7 +122,7 @@ def test_a_session_that_another_process_deleted_is_not_brought_back_but_by_a_pro
     assert notes.warnings == []
 
 
-def test_updates_of_a_session_that_was_deleted_in_an_earlier_run_make_no_file(notes: Notes) -> None:
+def test_updates_of_a_session_deleted_in_an_earlier_run_create_no_file(notes: Notes) -> None:
     notes.begin("other")
     notes.store.delete(notes.recorder.agent, "s")
     notes.put(Begin("s", None, [], "partial"), said("1"))
@@ -135,7 +133,7 @@ def test_updates_of_a_session_that_was_deleted_in_an_earlier_run_make_no_file(no
     assert notes.said() == ["again"]
 
 
-def test_what_a_deleted_session_says_in_a_later_process_is_not_recorded_until_its_prompt(notes: Notes) -> None:
+def test_updates_of_a_deleted_session_in_a_later_process_are_not_recorded_before_a_prompt(notes: Notes) -> None:
     notes.begin()
     notes.put(said("one"))
     notes.recorder.delete("s")
@@ -146,18 +144,18 @@ def test_what_a_deleted_session_says_in_a_later_process_is_not_recorded_until_it
     assert later.said() == ["anew"]
 
 
-def test_a_prompt_in_a_session_whose_delete_was_cut_short_brings_none_of_it_back(notes: Notes) -> None:
+def test_a_prompt_after_an_interrupted_delete_brings_nothing_back(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     path = notes.path()
-    Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died of it
+    Journal(path.with_name("state.jsonl")).append(DELETED, "s", "")  # by another process, which died during the delete
     notes.put(*prompted("again"), said("2"))
     assert notes.said() == ["again", "2"]
     assert not notes.is_complete()
     assert b"first" not in path.read_bytes()
 
 
-def test_a_delete_that_failed_leaves_what_there_is_and_a_gap_where_it_went_on(notes: Notes) -> None:
+def test_a_failed_delete_leaves_the_entries_and_a_gap(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     with full_disk(), pytest.raises(OSError):
@@ -171,7 +169,7 @@ def test_a_delete_that_failed_leaves_what_there_is_and_a_gap_where_it_went_on(no
 # Trouble.
 
 
-def test_a_full_disk_suspends_the_session_with_one_warning_and_space_ends_it_with_a_note(
+def test_a_full_disk_suspends_a_session_with_one_warning_and_free_space_ends_it_with_a_note(
     notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = clock_at(monkeypatch)
@@ -193,9 +191,7 @@ def test_a_full_disk_suspends_the_session_with_one_warning_and_space_ends_it_wit
     assert gap["since"]
 
 
-def test_updates_that_nobody_looked_into_are_a_gap_where_the_disk_is_full(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unread_updates_are_a_gap_while_the_disk_is_full(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = clock_at(monkeypatch)
     notes.begin()
     notes.put(said("0"))
@@ -209,7 +205,7 @@ def test_updates_that_nobody_looked_into_are_a_gap_where_the_disk_is_full(
     assert notes.said() == ["0", "gap", "3"]
 
 
-def test_a_store_in_trouble_is_not_tried_for_every_line(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_not_tried_for_every_entry(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     with full_disk(after=notes.path().stat().st_size):
@@ -221,7 +217,7 @@ def test_a_store_in_trouble_is_not_tried_for_every_line(notes: Notes, monkeypatc
     assert notes.said() == ["gap", "3"]
 
 
-def test_a_line_that_was_torn_by_a_full_disk_is_closed_and_the_rest_is_intact(
+def test_a_line_cut_off_by_a_full_disk_is_closed_and_the_rest_is_intact(
     notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = clock_at(monkeypatch)
@@ -267,7 +263,7 @@ def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
     assert len(notes.warnings) == 1
 
 
-def test_a_store_that_was_removed_is_made_again_at_the_next_prompt(notes: Notes) -> None:
+def test_a_removed_store_is_created_again_at_the_next_prompt(notes: Notes) -> None:
     notes.begin()
     notes.put(*prompted("first"), said("1"))
     shutil.rmtree(notes.store.root)
@@ -279,9 +275,7 @@ def test_a_store_that_was_removed_is_made_again_at_the_next_prompt(notes: Notes)
     assert len(notes.warnings) == 1
 
 
-def test_a_gap_is_noted_with_the_next_thing_that_passes_though_nothing_more_comes_to_its_session(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gap_is_noted_with_the_next_entry_of_any_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
     notes.put(Begin("b", "/project", [], "recorded"), said("x" * 2000, "a"))
@@ -298,7 +292,7 @@ def test_a_gap_is_noted_with_the_next_thing_that_passes_though_nothing_more_come
     assert not notes.is_complete("a")
 
 
-def test_a_gap_at_the_end_is_tried_once_more_however_short_a_time_ago_it_began(
+def test_a_gap_at_the_end_is_tried_once_more_however_recent_it_is(
     notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock_at(monkeypatch)
@@ -312,9 +306,7 @@ def test_a_gap_at_the_end_is_tried_once_more_however_short_a_time_ago_it_began(
     assert notes.said() == ["gap"]
 
 
-def test_a_gap_of_a_session_that_another_process_deleted_is_no_gap_any_more(
-    notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gap_ends_when_another_process_deletes_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
     notes.put(Begin("b", "/project", [], "recorded"), *prompted("hello", "a"))
@@ -328,7 +320,7 @@ def test_a_gap_of_a_session_that_another_process_deleted_is_no_gap_any_more(
     assert list(notes.store.root.glob("transcripts/*/a-*.jsonl")) == []
 
 
-def test_a_gap_outlives_that_its_session_is_forgotten(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_outlives_the_forgetting_of_its_session(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     now = clock_at(monkeypatch)
     notes.begin()
     notes.put(said("one"))

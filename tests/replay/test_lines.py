@@ -1,4 +1,4 @@
-"""A line that is written as we would write it is taken apart as any other is."""
+"""A line is taken apart in the same way whatever its spelling."""
 
 import json
 from typing import Any
@@ -24,7 +24,9 @@ UPDATES = st.builds(
 
 
 @given(UPDATES, st.data())
-def test_it_makes_no_difference_whether_a_lines_value_is_known(message: dict[str, Any], data: st.DataObject) -> None:
+def test_a_line_is_taken_apart_in_the_same_way_with_and_without_its_value(
+    message: dict[str, Any], data: st.DataObject
+) -> None:
     for text in (
         json.dumps(message, separators=(",", ":")),
         jsonrpc.dump(message).decode(),
@@ -38,7 +40,7 @@ def test_it_makes_no_difference_whether_a_lines_value_is_known(message: dict[str
 
 
 @pytest.mark.parametrize("depth", [100, 254, 300, 900])
-def test_what_is_nested_deeply_is_taken_apart_all_the_same(depth: int) -> None:
+def test_deeply_nested_lines_are_taken_apart(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     raw = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"x","rawInput":%b}}}' % deep
     value: Any = jsonrpc.parse(raw)

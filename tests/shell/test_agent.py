@@ -1,4 +1,4 @@
-"""The decisions about an agent's start and end, for the platforms that are not at hand too."""
+"""The decisions about an agent's start and end, for every platform."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ from acp_proxy.shell.agent import DEATH_SIGNAL, END_OF_FILE, JOB, Agent
 @pytest.mark.parametrize(
     ("platform", "tie"), [("linux", DEATH_SIGNAL), ("darwin", END_OF_FILE), ("win32", JOB), ("freebsd14", END_OF_FILE)]
 )
-def test_an_agent_is_tied_to_our_life_as_well_as_the_platform_can(platform: str, tie: str) -> None:
+def test_an_agent_is_tied_to_our_process_as_well_as_the_platform_can(platform: str, tie: str) -> None:
     assert agent.tie(platform) == tie
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_the_end_is_end_of_file_then_sigterm_then_sigkill(platform: str) -> None:
+def test_an_agent_is_ended_by_end_of_file_then_sigterm_then_sigkill(platform: str) -> None:
     assert agent.steps(platform, 0.5) == ((None, 0.5), (signal.SIGTERM, 2.0), (9, 2.0))
 
 
-def test_on_windows_the_end_is_end_of_file_and_then_termination() -> None:
+def test_on_windows_an_agent_is_ended_by_end_of_file_and_then_termination() -> None:
     assert agent.steps("win32", 5.0) == ((None, 5.0), (signal.SIGTERM, 2.0))
 
 
@@ -36,15 +36,15 @@ def test_on_windows_the_end_is_end_of_file_and_then_termination() -> None:
         (-63, 191, "ended by signal 63"),
     ],
 )
-def test_our_exit_code_is_the_agents_and_128_more_than_a_signals_number(status: int, code: int, told: str) -> None:
+def test_our_exit_code_is_the_agents_or_128_plus_a_signals_number(status: int, code: int, told: str) -> None:
     ended = Agent(1, -1, -1)
     ended.status = status
     assert (ended.exit_code, ended.how_it_ended) == (code, told)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there an agent is started by other means")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows starts an agent by other means")
 @pytest.mark.parametrize("there", [True, False])
-def test_the_c_library_is_called_also_where_pythons_inner_names_have_changed(
+def test_the_c_library_can_be_called_even_if_pythons_internal_names_have_changed(
     there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import _ctypes
