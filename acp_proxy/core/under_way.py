@@ -14,11 +14,11 @@ agent's replay; while ours is told, the agent is not read until that ends."""
 ALL_HELD_LIMIT = 4 * HELD_LIMIT
 """Bytes that may wait for all loads together; past it, the one that grows is treated as if it alone were too much."""
 AT_ONCE = 128
-"""Requests that wait for an answer. Each has a file open and may have a thread."""
+"""Requests that hold back lines. Each may have a file open, and a thread."""
 IN_QUESTION = 32
 """Sessions that were opened and not prompted yet: of each, what was said is in memory."""
-GIVEN_UP = 10_000
-"""Requests that the client gave up and the agent has not answered: so many are remembered."""
+UNANSWERED = 10_000
+"""Requests that hold nothing back and that the agent has not answered: so many are remembered."""
 
 
 class UnderWay:
@@ -66,9 +66,9 @@ class UnderWay:
         self._number += 1
         load.number = self._number
         self._open[load.request.id] = load
-        if len(self._open) > GIVEN_UP:
+        if len(self._open) > UNANSWERED:
             oldest = next(iter(self._open))
-            if self._open[oldest].state is State.CANCELLED:
+            if not self._open[oldest].holds:
                 del self._open[oldest]
 
     def leave(self, load: Load) -> None:
@@ -116,7 +116,7 @@ class UnderWay:
     @property
     def are_many(self) -> bool:
         """Whether no more of them are taken on."""
-        return sum(load.state is not State.CANCELLED for load in self._open.values()) >= AT_ONCE
+        return sum(load.holds for load in self._open.values()) >= AT_ONCE
 
     # --- what waits
 

@@ -169,6 +169,18 @@ def test_loads_of_the_agents_own_beyond_so_many_at_once_pass_as_they_came() -> N
     assert talk.agent(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
 
 
+@pytest.mark.parametrize("cancels", [True, False])
+def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
+    talk = Talk().begins(LOADS)
+    for number in range(AT_ONCE + 1):
+        talk.client(load(number, f"unknown-{number}"))
+        if cancels:
+            talk.client(cancel(number))
+    talk.stored["s"] = Stored()
+    talk.client(load("last", "s"))
+    assert any(isinstance(effect, StartReplay) for effect in talk.agent(result("last", {})).done)
+
+
 def test_a_cancelled_load_holds_no_transcript_open() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
