@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay import echoes, telling
@@ -327,7 +327,6 @@ def test_of_any_prompt_and_any_chunks_the_prompt_is_told_once_and_first(
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

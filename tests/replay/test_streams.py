@@ -4,7 +4,7 @@ import json
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay.telling import Mode, Telling
@@ -93,14 +93,12 @@ def test_it_makes_no_difference_how_a_talk_is_read(name: str, mode: Mode) -> Non
     assert all(json.loads(each)["params"]["sessionId"] == SESSION for each in told.splitlines())
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODES), st.sampled_from([0, 40]))
 def test_it_makes_no_difference_for_any_conversation(talk: list[Step], mode: Mode, limit: int) -> None:
     lines = [line(step.entry) for step in talk]
     assert at_once(lines, mode, limit)[0] == one_by_one(lines, mode, limit)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(any_entries, st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
 def test_it_makes_no_difference_for_whatever_stands_there(found: list[tuple[Entry | None, int]], mode: Mode) -> None:
     lines = [line(entry) for entry, times in found if entry is not None for _ in range(times)]
