@@ -2,6 +2,12 @@ import contextlib
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure, so no time limits. Half of the usual number of examples keeps the suite short;
+# `make fuzz` looks for longer.
+settings.register_profile("project", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
 
 # A background process often ignores these signals, and so would every process that a test starts.
 for name in ("SIGINT", "SIGHUP"):

@@ -6,15 +6,11 @@ Importing this turns off hypothesis' own time limits: a busy machine must not fa
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from acp_proxy.wire.record import Entry, decode_entry
 from fuzz.choices import KEYS, METHODS, Choices
 from fuzz.targets import replay
-
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
 
 texts = st.text(st.characters(), max_size=20)
 """Any text: control characters, U+2028, astral planes and lone surrogates too."""

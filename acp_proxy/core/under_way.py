@@ -18,7 +18,7 @@ AT_ONCE = 128
 """The most requests that wait for an answer. Each has a file open and may have a thread."""
 IN_QUESTION = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
-GIVEN_UP = 10_000
+UNANSWERED = 10_000
 """The most requests that are remembered although the client has cancelled them, because the agent may answer them."""
 
 
@@ -72,9 +72,9 @@ class UnderWay:
         self._number += 1
         load.number = self._number
         self._open[load.request.id] = load
-        if len(self._open) > GIVEN_UP:
+        if len(self._open) > UNANSWERED:
             oldest = next(iter(self._open))
-            if self._open[oldest].state is State.CANCELLED:
+            if not self._open[oldest].holds:
                 del self._open[oldest]
 
     def leave(self, load: Load) -> None:
@@ -125,7 +125,7 @@ class UnderWay:
     @property
     def are_many(self) -> bool:
         """Whether no more requests can be opened at once."""
-        return sum(load.state is not State.CANCELLED for load in self._open.values()) >= AT_ONCE
+        return sum(load.holds for load in self._open.values()) >= AT_ONCE
 
     # --- what waits
 

@@ -118,6 +118,21 @@ class Comparison:
         return self._rewrites
 
     @property
+    def is_before_known_turn(self) -> bool:
+        """Whether the last that was told is a user message that the transcript has, with its answer and a turn behind
+        it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
+        return self._rewrites and self.user < len(self.past.users)
+
+    def ends_in_answer(self, run: Run) -> bool:
+        """Whether this message ends in the first one with which the transcript answers the user's before it."""
+        if not self._rewrites:
+            return False
+        start, end = self.past.span(self.user)
+        following = bisect_right(self.past.messages, start)
+        end = min([end, *self.past.messages[following : following + 1]])
+        return start < end and run.text.endswith(self.past.words[start:end])
+
+    @property
     def completes(self) -> bool:
         """Whether the tail completes a turn that the transcript has begun."""
         return self._completes

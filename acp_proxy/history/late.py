@@ -25,6 +25,8 @@ class Sieve:
         self._ours = ours
         self._waiting: list[bytes] = comparison.tail_lines()[1] if ours else []
         self._size = 0
+        self._is_unsure = False
+        """Unknown words of the agent wait: the transcript's answer in other words, unless nothing known follows."""
 
     def add(self, line: bytes, update: object) -> list[bytes]:
         """Take a conversation update: its line, and its parsed ``params.update``. Returns the lines to send now."""
@@ -47,7 +49,10 @@ class Sieve:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
             run.is_new = True
-            return self._let_go()
+            if self._ours and comparison.ends_in_answer(run):
+                return self._drop()
+            self._is_unsure = self._ours and comparison.is_before_known_turn
+            return [] if self._is_unsure else self._let_go()
         is_known = digest(update) in comparison.past.others
         return self._drop() if is_known and self._ours else self._let_go()
 
@@ -57,7 +62,7 @@ class Sieve:
         is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
         is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user message without an answer
-        return self._drop() if is_shown or is_alone else self._let_go()
+        return self._drop() if is_shown or (is_alone and not self._is_unsure) else self._let_go()
 
     def _was_shown(self, span: Span) -> bool:
         return self._ours or self._comparison.was_told(span)
@@ -67,7 +72,7 @@ class Sieve:
         return (self._ours or self._comparison.repeats) and not self._comparison.completes
 
     def _drop(self) -> list[bytes]:
-        self._waiting, self._size = [], 0
+        self._waiting, self._size, self._is_unsure = [], 0, False
         return []
 
     def _let_go(self) -> list[bytes]:

@@ -169,6 +169,18 @@ def test_too_many_native_loads_at_once_pass_unchanged() -> None:
     assert talk.agent(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
 
 
+@pytest.mark.parametrize("cancels", [True, False])
+def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
+    talk = Talk().begins(LOADS)
+    for number in range(AT_ONCE + 1):
+        talk.client(load(number, f"unknown-{number}"))
+        if cancels:
+            talk.client(cancel(number))
+    talk.stored["s"] = Stored()
+    talk.client(load("last", "s"))
+    assert any(isinstance(effect, StartReplay) for effect in talk.agent(result("last", {})).done)
+
+
 def test_a_cancelled_load_closes_its_transcript() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()

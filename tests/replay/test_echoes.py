@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay import echoes, telling
@@ -325,7 +325,6 @@ def test_any_prompt_is_replayed_once_and_before_any_chunks(
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(

@@ -4,7 +4,7 @@ import json
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay.telling import Mode, Telling
@@ -97,7 +97,6 @@ def test_a_conversation_gives_the_same_replay_read_at_once_or_one_by_one(name: s
     assert all(json.loads(each)["params"]["sessionId"] == SESSION for each in told.splitlines())
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODES), st.sampled_from([0, 40]))
 def test_any_conversation_gives_the_same_replay_read_at_once_or_one_by_one(
     talk: list[Step], mode: Mode, limit: int
@@ -106,7 +105,6 @@ def test_any_conversation_gives_the_same_replay_read_at_once_or_one_by_one(
     assert at_once(lines, mode, limit)[0] == one_by_one(lines, mode, limit)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(any_entries, st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
 def test_any_entries_give_the_same_replay_read_at_once_or_one_by_one(
     found: list[tuple[Entry | None, int]], mode: Mode

@@ -3,7 +3,7 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.conversation import Call, Item, Note, Other, Plan, Turn
@@ -215,7 +215,6 @@ def test_no_words_anywhere_become_anything_but_words() -> None:
             assert found.images == []
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec=None) | st.sampled_from("<>\"'&`/="), max_size=40))
 def test_whatever_stands_anywhere_the_page_is_whole(evil: str) -> None:
     head, turns = everywhere(evil)
