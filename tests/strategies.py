@@ -1,7 +1,4 @@
-"""Strategies for property tests: JSON values of every kind, the many ways to spell one, random pieces.
-
-Importing this turns off hypothesis' own time limits: a busy machine must not fail a test.
-"""
+"""Strategies for property tests: JSON values of every kind, the many ways to spell one, random pieces."""
 
 import json
 from typing import Any

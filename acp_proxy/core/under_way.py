@@ -15,11 +15,11 @@ agent's replay; during the transcript's replay, the agent is not read until it e
 ALL_HELD_LIMIT = 4 * HELD_LIMIT
 """The most bytes that may wait for all loads together. Beyond that, a load that grows counts as over its limit."""
 AT_ONCE = 128
-"""The most requests that wait for an answer. Each has a file open and may have a thread."""
+"""The most requests that hold lines back. Each may have a file open, and a thread."""
 IN_QUESTION = 32
 """The most sessions that were opened and not prompted yet. The conversation of each may be in memory."""
 UNANSWERED = 10_000
-"""The most requests that are remembered although the client has cancelled them, because the agent may answer them."""
+"""The most requests without an answer that are remembered although they hold no lines back."""
 
 
 class UnderWay:
