@@ -272,7 +272,7 @@ class Talk:
         self.all = Step()
         """Everything from the beginning on."""
         self.stored: dict[str, Stored] = {}
-        self.rows: list[answers.Row] = []
+        self.rows: list[answers.ListRow] = []
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What a replay would tell at most."""
         self.looked_up: dict[RequestId, str] = {}

@@ -77,7 +77,7 @@ def nothing(store: Archive, *, narrowed: bool) -> str:
 def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
     from acp_proxy.views import listing  # imported late: no other command needs it
 
-    look = listing.Look(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
+    look = listing.ListLook(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None
     while some := list(islice(rows, _TOGETHER)):
         ids = short_ids(store, some)

@@ -35,9 +35,9 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
         from acp_proxy.views.dressed import Dressed
 
         return Dressed(target.width, colours=target.colours).told
-    from acp_proxy.views.lines import Lines
+    from acp_proxy.views.lines import PassagePrinter
 
-    return Lines().told
+    return PassagePrinter().told
 
 
 def messages(reading: Reading, target: Screen) -> None:

@@ -9,7 +9,7 @@ from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 
-class Row(Protocol):
+class ListRow(Protocol):
     """What an answer needs to know of one stored session."""
 
     @property
@@ -32,7 +32,7 @@ class Row(Protocol):
     def meta(self) -> dict[str, object]: ...
 
 
-def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
+def listed(id: RequestId, rows: Iterable[ListRow], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
     """``session/list``'s answer (seeds 000, 001). ``directories``: the agent knows additional ones."""
     result: dict[str, object] = {"sessions": [session_info(row, directories=directories) for row in rows]}
     if cursor is not None:
@@ -42,7 +42,7 @@ def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directorie
     return jsonrpc.result(id, result)
 
 
-def session_info(row: Row, *, directories: bool) -> dict[str, object]:
+def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
     """One session as clients know it; the agent's own ``_meta`` wins over ours."""
     info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
     if directories and row.directories:

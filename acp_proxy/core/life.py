@@ -22,7 +22,7 @@ from acp_proxy.core.effects import (
 )
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.handovers import Handovers
-from acp_proxy.core.load import Do, Happens, Load, State
+from acp_proxy.core.load import Do, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
 from acp_proxy.history.late import InTurn
@@ -53,14 +53,14 @@ class Life:
         effects: list[Effect] = []
         for do in load.steps(event):
             effects += self._do(load, do, said)
-        if load.state is State.OPEN and load in self.under_way.all():
+        if load.state is LoadState.OPEN and load in self.under_way.all():
             self.under_way.answered(load)
             if not self._notebook.is_deleted(load.session):
                 self.under_way.in_question[load.session] = load
                 effects += self._bounded()
             effects += self.goes_on(load)
             effects += self._next(load.session)
-        elif load.state is State.OVER:
+        elif load.state is LoadState.OVER:
             self.under_way.leave(load)
             self.under_way.settled(load)
             effects += self._next(load.session)
@@ -71,7 +71,7 @@ class Life:
         is_live = self._notebook.is_live(load.session)
         later = [other for other in self.under_way.of_session(load.session) if other.number > load.number]
         is_last_word = self.is_over or bool(later)
-        is_open = load.state is State.OPEN and self.under_way.in_question.get(load.session) is load
+        is_open = load.state is LoadState.OPEN and self.under_way.in_question.get(load.session) is load
         if not is_open or not (is_live or is_last_word):
             return []
         if unread := self.unread(load.session):
@@ -94,7 +94,7 @@ class Life:
     def unread(self, session: str | None) -> list[Effect]:
         """What has to be read before a prompt, a close or another request for this session can be decided on."""
         load = self.under_way.in_question.get(session) if session is not None else None
-        if load is None or load.comparison is not None or not load.told or load.state is not State.OPEN:
+        if load is None or load.comparison is not None or not load.told or load.state is not LoadState.OPEN:
             return []
         _, is_late = load.told[-1]
         if load.is_imported and not is_late:  # all of it is recorded
@@ -121,7 +121,10 @@ class Life:
             case Do.TAKE_OUTPUT:
                 return [ReleaseHeld(load.request.id)]
             case Do.LET_GO:
-                told, load.told = load.told, [(line, late) for line, late in load.told if load.state is State.PASSING]
+                told, load.told = (
+                    load.told,
+                    [(line, late) for line, late in load.told if load.state is LoadState.PASSING],
+                )
                 return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
             case Do.DROP:
                 load.told.clear()
@@ -250,7 +253,7 @@ class Life:
         return self.waits(holder, line)
 
     def rest(self, load: Load) -> list[Effect]:
-        if load.state is State.TURN and load.turn is not None:
+        if load.state is LoadState.TURN and load.turn is not None:
             return []
         return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
 
@@ -283,7 +286,7 @@ class Life:
     def waits(self, load: Load, line: bytes) -> list[Effect]:
         """One more line waits; too many do so no longer."""
         load.size += len(line)
-        if load.state is not State.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
+        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
             return []
         if load.plan.rule is not None and load.told:  # ours is shown, whatever it tells
             load.size -= sum(len(told) for told, _ in load.told)
@@ -302,9 +305,9 @@ class Life:
     def _next(self, session: str) -> list[Effect]:
         """The next replay of a session, once none is running."""
         others = self.under_way.of_session(session)
-        if any(other.state in (State.TELLING, State.STOPPING) for other in others):
+        if any(other.state in (LoadState.TELLING, LoadState.STOPPING) for other in others):
             return []
-        queued = next((other for other in others if other.state is State.QUEUED), None)
+        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
         return self.happens(queued, Happens.NEXT) if queued is not None else []
 
 

@@ -17,9 +17,9 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import PastRead, ReplayEnded
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.life import Life
-from acp_proxy.core.load import AWAITING, Happens, Load, State
+from acp_proxy.core.load import AWAITING, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan
+from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.late import InTurn
 from acp_proxy.history.once import told_last
@@ -44,7 +44,7 @@ class Loads:
         if load is None:
             return True
         is_running = load.turn is not None and load.turn.is_running
-        return load.state is State.TURN and not is_running and acp.USER_CHUNK.encode() not in data
+        return load.state is LoadState.TURN and not is_running and acp.USER_CHUNK.encode() not in data
 
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session that is in question."""
@@ -54,24 +54,24 @@ class Loads:
         if self._notebook.is_live(load.session):
             return self._told_in_turn(load, line, message.raw, update)
         match load.state:
-            case State.ASKED:
+            case LoadState.ASKED:
                 load.told.append((line, self.under_way.follows(load)))
                 return self.life.waits(load, line)
-            case State.PASSING:
+            case LoadState.PASSING:
                 return [
                     *self.life.remembered(load, line, late=self.under_way.follows(load)),
                     *self.life.behind_what_waits(load, line),
                 ]
-            case State.GIVEN_UP:
+            case LoadState.GIVEN_UP:
                 return []
-            case State.CANCELLED:  # perhaps it is never answered, and this is told for the next
+            case LoadState.CANCELLED:  # perhaps it is never answered, and this is told for the next
                 return self.life.remembered(load, line, late=self.under_way.follows(load))
-            case State.QUEUED | State.TELLING | State.STOPPING:
+            case LoadState.QUEUED | LoadState.TELLING | LoadState.STOPPING:
                 load.held.append((line, update))
                 return self.life.waits(load, line)
-            case State.OPEN | State.TURN:
+            case LoadState.OPEN | LoadState.TURN:
                 return self._told_late(load, line, update)
-            case State.OVER:
+            case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
@@ -89,7 +89,7 @@ class Loads:
         """A request of the agent. Before it answers that is not held, since it may need the answer to give its own;
         what waits goes before it."""
         load = self.under_way.holder(session) if session is not None else None
-        if load is None or load.state is not State.ASKED:
+        if load is None or load.state is not LoadState.ASKED:
             return self.to_client(session, line)
         waited = self.life.happens(load, Happens.FLOODED) if load.told else self.life.released(load)
         return [*waited, Forward(Peer.CLIENT, line)]
@@ -129,15 +129,15 @@ class Loads:
         effects: list[Effect] = []
         for load in self.under_way.of_session(session):
             _sent(load, prompt)
-            if load.state is State.ASKED and load.told:
+            if load.state is LoadState.ASKED and load.told:
                 effects += self.life.happens(load, Happens.PROMPTED)
-            if load.state is State.PASSING:
+            if load.state is LoadState.PASSING:
                 load.told.clear()
                 load.plan = load.plan.but(imports=False)
         opened = self.under_way.in_question.get(session)
         if opened is not None:
             _sent(opened, prompt)
-            if prompt is not None and opened.state is State.OPEN:
+            if prompt is not None and opened.state is LoadState.OPEN:
                 self._handovers.prompted_first(opened, prompt)
             effects += self.life.happens(opened, Happens.PROMPTED)
         return effects
@@ -161,7 +161,7 @@ class Loads:
     def forked(self, request: Request, session: str, told: list[bytes]) -> None:
         """A fork: what the agent told of it before its answer is its parent's past, or new."""
         load = Load(request, session, _FORK, held_here=True)
-        load.state = State.OPEN
+        load.state = LoadState.OPEN
         load.told = [(line + b"\n", False) for line in told]
         self.under_way.in_question[session] = load
 
@@ -177,7 +177,7 @@ class Loads:
         load = self.under_way.get(id)
         if load is None or id in self.life.resent:
             return []
-        load.was_cancelled = load.state is State.PASSING
+        load.was_cancelled = load.state is LoadState.PASSING
         return self.life.happens(load, Happens.GAVE_UP)
 
     def stopped(self, session: str) -> list[Effect]:
@@ -204,7 +204,7 @@ class Loads:
 
     def _can_go_on(self, load: Load, message: Response) -> bool:
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not State.ASKED or self._notebook.is_live(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._notebook.is_live(load.session):
             return False
         if handover.wants_login(message.error):
             return False
@@ -213,7 +213,7 @@ class Loads:
     def opened_anew(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to our own request for a new session, in which this one goes on."""
         id, opened = load.request.id, acp.session_id(message.result)
-        if load.state in (State.GIVEN_UP, State.CANCELLED):
+        if load.state in (LoadState.GIVEN_UP, LoadState.CANCELLED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
             return self.life.happens(load, Happens.REFUSED)
         if message.error is not None or opened is None:
@@ -230,7 +230,7 @@ class Loads:
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         load = self.under_way.get(ended.request)
-        if load is None or load.state not in (State.TELLING, State.STOPPING):  # of an id that was used again
+        if load is None or load.state not in (LoadState.TELLING, LoadState.STOPPING):  # of an id that was used again
             return []
         load.rule = ended.rule
         if ended.comparison is not None and not load.is_handed_over:
@@ -299,4 +299,4 @@ def _with_object(line: bytes, message: Response) -> bytes:
         return line
 
 
-_FORK = Plan(acp.FORK, passes=True)
+_FORK = OpeningPlan(acp.FORK, passes=True)

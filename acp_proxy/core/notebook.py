@@ -26,7 +26,7 @@ _SESSION = 2048  # bytes that one takes here and in the recorder, beside its tex
 _SECOND_CHANCES = 64  # sessions in a turn that are passed over, when one has to be forgotten
 
 
-class Prompt:
+class OpenPrompt:
     """A prompt without an answer; ``cancelled``: the client wants none any more."""
 
     def __init__(self, id: RequestId | None) -> None:
@@ -34,14 +34,14 @@ class Prompt:
         self.cancelled = False
 
 
-class Session:
+class SessionState:
     """``begun``: it has a transcript. ``cwd`` and ``directories`` are what that would begin with."""
 
     def __init__(self) -> None:
         self.begun = False
         self.cwd: str | None = None
         self.directories: list[str] = []
-        self.prompts: list[Prompt] = []
+        self.prompts: list[OpenPrompt] = []
         """Those without an answer."""
         self.deleted = False
         self.untold = False
@@ -56,7 +56,7 @@ class Notebook:
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.sessions: OrderedDict[str, SessionState] = OrderedDict()
         self.is_crowded = False
         """Whether there were more strangers than are recorded."""
         self._strangers = 0
@@ -250,7 +250,7 @@ class Notebook:
         effects = self._begun(session)
         self.sessions.move_to_end(session)
         known = self.sessions[session]
-        known.prompts.append(Prompt(id))
+        known.prompts.append(OpenPrompt(id))
         known.deleted = False
         return [*effects, BeginTurn(session)]
 
@@ -324,13 +324,13 @@ class Notebook:
         self._strangers += not self.is_crowded
         return not self.is_crowded
 
-    def _entered(self, session: str, texts: int | None = None) -> tuple[Session, list[Recording]]:
+    def _entered(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
         """A session that is remembered from here on, and what is forgotten for it. ``texts``: the size of new ones."""
         known = self.sessions.get(session)
         if known is not None and texts is None:
             return known, []
         if known is None:
-            known = self.sessions[session] = Session()
+            known = self.sessions[session] = SessionState()
         self._size -= known.size
         known.size = _SESSION + len(session) + (texts or 0)
         self._size += known.size

@@ -12,7 +12,7 @@ from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -48,7 +48,7 @@ class Opening:
         return [
             *settled,
             *self._asked(
-                line, Load(request, session, Plan(request.method, passes=True, renames=False), held_here=True)
+                line, Load(request, session, OpeningPlan(request.method, passes=True, renames=False), held_here=True)
             ),
         ]
 
@@ -66,13 +66,13 @@ class Opening:
         if self._loads.is_handed_over(session):
             found = found.but(moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
-        if planned is None or (not isinstance(planned, Refused) and self._loads.under_way.are_many):
-            planned = Refused.TOO_MANY if is_ours else Plan(request.method, passes=True)
+        if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
+            planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
-        if planned is Refused.TOO_MANY:
+        if planned is Refusal.TOO_MANY:
             return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
-        if isinstance(planned, Refused):
+        if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
@@ -95,7 +95,7 @@ class Opening:
         if not found.held:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, Plan(acp.NEW, rule=Rule.HANDED_OVER), held_here=True)
+        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), held_here=True)
         self._loads.send_again(again, prompt, refused)
         return self._loads.life.hand_over(again)
 

@@ -12,12 +12,12 @@ from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
 
 
-class Refused(enum.Enum):
+class Refusal(enum.Enum):
     NOT_FOUND = "neither the agent nor we have anything of it"
     TOO_MANY = "very many are being opened at once"
 
 
-class Plan(Value):
+class OpeningPlan(Value):
     """``sends``: the method that goes to the agent.
 
     ``passes``: what the agent tells goes to the client as it comes; else it waits until it is decided whose replay the
@@ -36,7 +36,9 @@ class Plan(Value):
     hands_over: str = NEVER
 
 
-def plan(method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool) -> Plan | Refused | None:
+def plan(
+    method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool
+) -> OpeningPlan | Refusal | None:
     """What is done about a request to open a session. None: it is not served.
 
     ``live``: a turn of it is under way.
@@ -45,19 +47,19 @@ def plan(method: str, found: Found, native: frozenset[str], modes: Modes, *, liv
     rule = Rule.HANDED_OVER if found.moved else None
     if method != acp.LOAD:
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
-            return Plan(method, passes=True)
-        return Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
+            return OpeningPlan(method, passes=True)
+        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
     if modes.load == AGENT:
-        return Plan(acp.LOAD, passes=True)
+        return OpeningPlan(acp.LOAD, passes=True)
     if LOAD in native:
         if live or found.trouble is not None or not found.held:
-            return Plan(acp.LOAD, passes=True, imports=not found.held and not live and found.trouble is None)
+            return OpeningPlan(acp.LOAD, passes=True, imports=not found.held and not live and found.trouble is None)
         if modes.load == STORE and found.complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
-            return Plan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
-        return Plan(acp.LOAD, rule=rule, hands_over=hands_over)
+            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
+        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over)
     if RESUME in native:
-        return Plan(acp.RESUME, rule=rule, hands_over=hands_over)
+        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over)
     if modes.handover == NEVER:
         return None
-    return Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.held else Refused.NOT_FOUND
+    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.held else Refusal.NOT_FOUND

@@ -4,7 +4,7 @@ What the agent tells of a session belongs to its oldest open request, else to th
 the client waits behind the latest that has no answer there yet, so that nothing overtakes a replay.
 """
 
-from acp_proxy.core.load import AWAITING, Load, State
+from acp_proxy.core.load import AWAITING, Load, LoadState
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
@@ -68,7 +68,7 @@ class UnderWay:
         self._open[load.request.id] = load
         if len(self._open) > GIVEN_UP:
             oldest = next(iter(self._open))
-            if self._open[oldest].state is State.CANCELLED:
+            if self._open[oldest].state is LoadState.CANCELLED:
                 del self._open[oldest]
 
     def leave(self, load: Load) -> None:
@@ -86,14 +86,14 @@ class UnderWay:
         Taken out."""
         told: list[tuple[bytes, bool]] = []
         for other in self.of_session(load.session):
-            if (other.state is State.CANCELLED or other.was_cancelled) and other.number < load.number:
+            if (other.state is LoadState.CANCELLED or other.was_cancelled) and other.number < load.number:
                 told += self._past(other)
         return told
 
     def forget_given_up(self, session: str) -> None:
         """A whole turn has passed: what was told for requests that were given up before is of no use any more."""
         for other in self.of_session(session):
-            if other.state is State.CANCELLED:
+            if other.state is LoadState.CANCELLED:
                 self._past(other)
 
     @staticmethod
@@ -116,7 +116,7 @@ class UnderWay:
     @property
     def are_many(self) -> bool:
         """Whether no more of them are taken on."""
-        return sum(load.state is not State.CANCELLED for load in self._open.values()) >= AT_ONCE
+        return sum(load.state is not LoadState.CANCELLED for load in self._open.values()) >= AT_ONCE
 
     # --- what waits
 

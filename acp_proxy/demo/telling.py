@@ -11,15 +11,15 @@ SPEAKERS = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent
 
 
 @dataclass
-class Told:
+class ShownItem:
     kind: str  # user, agent, thought, plan, tool call, image, …
     text: str
     about: dict[str, Any] = field(default_factory=dict)  # all that is known of a plan, a tool call or an image
 
 
-def tell(updates: list[dict[str, Any]]) -> list[Told]:
-    told: list[Told] = []
-    calls: dict[str, Told] = {}
+def tell(updates: list[dict[str, Any]]) -> list[ShownItem]:
+    told: list[ShownItem] = []
+    calls: dict[str, ShownItem] = {}
     message: tuple[str, Any] | None = None
     for update in updates:
         match update:
@@ -27,21 +27,21 @@ def tell(updates: list[dict[str, Any]]) -> list[Told]:
                 if message == (kind, update.get("messageId")) and told and told[-1].kind == SPEAKERS[kind]:
                     told[-1].text += text
                 else:
-                    told.append(Told(SPEAKERS[kind], text))
+                    told.append(ShownItem(SPEAKERS[kind], text))
                 message = (kind, update.get("messageId"))
             case {"sessionUpdate": str(kind), "content": {"type": str(content)} as block} if kind in SPEAKERS:
-                told.append(Told(content, str(block.get("mimeType", "")), block))
+                told.append(ShownItem(content, str(block.get("mimeType", "")), block))
             case {"sessionUpdate": "tool_call" | "tool_call_update", "toolCallId": str(call_id)}:
                 if call_id not in calls:
-                    calls[call_id] = Told("tool call", "")
+                    calls[call_id] = ShownItem("tool call", "")
                     told.append(calls[call_id])
                 _fold(calls[call_id], update)
             case {"sessionUpdate": "plan", "entries": list(entries)}:
-                told.append(Told("plan", "; ".join(str(entry.get("content")) for entry in entries), update))
+                told.append(ShownItem("plan", "; ".join(str(entry.get("content")) for entry in entries), update))
     return told
 
 
-def _fold(call: Told, update: dict[str, Any]) -> None:
+def _fold(call: ShownItem, update: dict[str, Any]) -> None:
     fresh = {key: value for key, value in update.items() if value is not None and key != "sessionUpdate"}
     call.about |= fresh
     call.text = f"{call.about.get('title', '')} ({call.about.get('status', 'pending')})"

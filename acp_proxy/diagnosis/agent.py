@@ -43,7 +43,7 @@ class Wish(Value):
     umask: int = -1
 
 
-class Load(Value):
+class LoadResult(Value):
     """The result of loading an old session: an outcome of ``past``, or one of this module."""
 
     outcome: str
@@ -81,8 +81,8 @@ class Examined(Value):
     abilities: tuple[Ability, ...] = ()
     folder: str | None = None
     sessions: int = 0
-    load: Load | None = None
-    shown: tuple[past.Shown, ...] = ()
+    load: LoadResult | None = None
+    shown: tuple[past.LastLoad, ...] = ()
 
 
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
@@ -115,7 +115,7 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
         return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
     offer = read_offer(answer.result)
     able = tuple(abilities(offer, wish.modes, wish.off))
-    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[past.Shown, ...]()
+    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[past.LastLoad, ...]()
     if wish.store is not None:
         name, others = command_name(wish.command), may_run_others(wish.command)
         folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
@@ -131,11 +131,11 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
 
 def _loaded(
     probe: Probe, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
-) -> tuple[Load, list[Todo]]:
+) -> tuple[LoadResult, list[Todo]]:
     """Raises AcpProxyError."""
     found = past.newest_session(store, folder)
     if found is None:
-        return Load(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
+        return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = found
     try:
         say(f"Asking it to load the session {row.session} (at most {wish.seconds:g} s)")
@@ -145,12 +145,12 @@ def _loaded(
         if answer.error is not None:
             return _refused(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
-            return Load(UNTRIED, "not compared: its replay is too large", row.session), []
+            return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
         compared = past.compare(reading, theirs.told)
     except NoAnswer as problem:
-        return Load(SILENT, f"at session/load, the agent {problem}", row.session), []
+        return LoadResult(SILENT, f"at session/load, the agent {problem}", row.session), []
     except OSError as problem:
-        return Load(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
+        return LoadResult(UNTRIED, f"not compared: the transcript cannot be read ({problem.strerror})", row.session), []
     finally:
         reading.close()
     match compared.outcome:
@@ -162,18 +162,20 @@ def _loaded(
             text = "it replays everything"
         case _:
             text = "it replays something else than the transcript: the session may have continued without acp-proxy"
-    return Load(compared.outcome, text, row.session, compared.loses), []
+    return LoadResult(compared.outcome, text, row.session, compared.loses), []
 
 
-def _refused(error: object, session: str) -> tuple[Load, list[Todo]]:
+def _refused(error: object, session: str) -> tuple[LoadResult, list[Todo]]:
     text = f"it refuses to load the newest recorded session: {_error(error)}"
     if acp.member(error, "code") == AUTHENTICATION_REQUIRED:
-        return Load(REFUSED, text, session), [Todo("The agent needs a login. Log in with its own command.", False)]
+        return LoadResult(REFUSED, text, session), [
+            Todo("The agent needs a login. Log in with its own command.", False)
+        ]
     todo = Todo(
         "The agent refuses to load an old session. If this happens often, use: acp-proxy run --handover always AGENT",
         False,
     )
-    return Load(REFUSED, text, session), [todo]
+    return LoadResult(REFUSED, text, session), [todo]
 
 
 def _not_started(program: str, problem: OSError) -> tuple[str, str]:

@@ -33,7 +33,7 @@ class Compared(Value):
     loses: tuple[str, ...] = ()
 
 
-class Shown(Value):
+class LastLoad(Value):
     """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
     session: str
@@ -41,17 +41,17 @@ class Shown(Value):
     why: str
 
 
-def shown_last(store: Archive, agent: str) -> tuple[Shown, ...]:
+def shown_last(store: Archive, agent: str) -> tuple[LastLoad, ...]:
     """What the last loads of the agent's newest sessions showed, and by which rule. Raises AcpProxyError."""
     rows = (row for row in store.sessions() if row.agent == agent and row.size <= _MAX_BYTES)
-    found: list[Shown] = []
+    found: list[LastLoad] = []
     for row in islice(rows, _LOOKED_AT):
         with suppress(OSError, AcpProxyError):
             note = _last_replay(store.open_listed(row))
             rule = Rule.numbered(note.get("rule"))
             if rule is not None and len(found) < _TOLD_OF:
                 found.append(
-                    Shown(row.session, acp.text(note, "shown") or "", f"rule {rule.value[0]}: {rule.value[1]}")
+                    LastLoad(row.session, acp.text(note, "shown") or "", f"rule {rule.value[0]}: {rule.value[1]}")
                 )
     return tuple(found)
 

@@ -27,7 +27,7 @@ _BLOCK = 4096
 T = TypeVar("T")
 
 
-class Kept(Value):
+class StoreReport(Value):
     """``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
 
     place: Path
@@ -42,11 +42,11 @@ class Kept(Value):
     off: str | None = None
 
 
-def examine(root: Path) -> tuple[Kept, list[Todo]]:
+def examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     found = in_time(lambda: _examine(root))
     if found is None:
         why = "it does not answer"
-        return Kept(root, True, off=why), [Todo(f"{root} does not answer. Choose another place with --store.")]
+        return StoreReport(root, True, off=why), [Todo(f"{root} does not answer. Choose another place with --store.")]
     return found
 
 
@@ -59,9 +59,9 @@ def in_time(look: Callable[[], T]) -> T | None:
     return found[0] if found else None
 
 
-def _examine(root: Path) -> tuple[Kept, list[Todo]]:
+def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     if not os.path.lexists(root):
-        return Kept(root, False), _cannot_be_made(root)
+        return StoreReport(root, False), _cannot_be_made(root)
     try:
         store = Archive(root, make=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
@@ -71,7 +71,7 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
     except OSError as problem:
         return _refused(root, f"{root} cannot be written: {problem.strerror}. Free some space, or repair the disk.")
     if not store.is_made:
-        return Kept(root, False), []
+        return StoreReport(root, False), []
     files, size = _size(root)
     free = shutil.disk_usage(root).free
     todo = []
@@ -90,15 +90,15 @@ def _examine(root: Path) -> tuple[Kept, list[Todo]]:
     mode = stat.S_IMODE(os.stat(root).st_mode)
     if mode & 0o077 and sys.platform != "win32":
         todo.append(Todo(f"Others can read {root}. Run: chmod 700 {root}"))
-    return Kept(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
+    return StoreReport(root, True, mode, files, size, len(store.agents()), sessions, unreadable, free), todo
 
 
-def _refused(root: Path, why: str) -> tuple[Kept, list[Todo]]:
+def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:
     try:
         mode = stat.S_IMODE(os.stat(root).st_mode)
     except OSError:
         mode = None
-    return Kept(root, True, mode, off=why), [Todo(why)]
+    return StoreReport(root, True, mode, off=why), [Todo(why)]
 
 
 def _cannot_be_made(root: Path) -> list[Todo]:

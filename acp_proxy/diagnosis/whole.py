@@ -11,11 +11,11 @@ from acp_proxy import options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis import agent, store
 from acp_proxy.diagnosis.agent import Examined, Wish
-from acp_proxy.diagnosis.store import Kept
+from acp_proxy.diagnosis.store import StoreReport
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.diagnosis.versions import versions
 from acp_proxy.editors import command_line
-from acp_proxy.editors.configured import Agent, Configuration, Way, configurations
+from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way, configurations
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import StoreRefused, UsageError
@@ -24,7 +24,7 @@ from acp_proxy.wire.value import Value
 
 
 class Diagnosis(Value):
-    store: Kept
+    store: StoreReport
     versions: dict[str, str | None]
     editors: list[Configuration]
     agent: Examined | None
@@ -65,7 +65,7 @@ def diagnose(
     return Diagnosis(kept, found, editors, examined, todo)
 
 
-def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
+def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     opened = None
     if kept.is_there and kept.off is None:
@@ -107,7 +107,7 @@ def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
     return todo
 
 
-def _of_entry(starts: str, one: Agent, editor: Name, root: Path) -> Iterator[Todo]:
+def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Todo]:
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
         yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")

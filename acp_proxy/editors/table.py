@@ -23,7 +23,7 @@ class Name(StrEnum):
     VSCODE = "vscode"
 
 
-class Settings(Value):
+class SettingsFiles(Value):
     """JSON files: their possible places, the usual one first, and the member that contains the agents."""
 
     files: Callable[[Machine], list[Path]]
@@ -44,7 +44,7 @@ class Sources(Value):
 class Editor(Value):
     name: Name
     title: str
-    configured: Settings | Sources
+    configured: SettingsFiles | Sources
 
 
 def _zed(machine: Machine) -> list[Path]:
@@ -84,9 +84,9 @@ EDITORS = {
     editor.name: editor
     for editor in (
         # zed-industries/zed: crates/paths, crates/settings_content (CustomAgentServerSettings)
-        Editor(Name.ZED, "Zed", Settings(_zed, "agent_servers")),
+        Editor(Name.ZED, "Zed", SettingsFiles(_zed, "agent_servers")),
         # jetbrains.com/help/ai-assistant/acp.html
-        Editor(Name.JETBRAINS, "JetBrains", Settings(_jetbrains, "agent_servers")),
+        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_jetbrains, "agent_servers")),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
         Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_neovim, ".lua", "--", r"codecompanion")),
         # yetone/avante.nvim: lua/avante/config.lua
@@ -96,6 +96,6 @@ EDITORS = {
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_emacs, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code", Settings(_vscode, "acp.agents")),
+        Editor(Name.VSCODE, "VS Code", SettingsFiles(_vscode, "acp.agents")),
     )
 }

@@ -10,7 +10,7 @@ agent is. What follows the last known message is the ``tail``: only that can be 
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
-from acp_proxy.history.messages import Run, Span, Told, merged
+from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
 from acp_proxy.history.search import SHORT, Search
 from acp_proxy.wire import acp
@@ -41,9 +41,9 @@ class Comparison:
         self.lacks = self.is_odd = self.continues = self.repeats = False
         """What the transcript lacks: words or calls before the tail, a kind that nobody knows, the end of its last
         words; and whether anything was told twice."""
-        self.tail: list[Told] = []
+        self.tail: list[ToldUpdate] = []
         self._tail_size = 0
-        self._first: list[Told] = []
+        self._first: list[ToldUpdate] = []
         self._has_unknown = False  # words or calls in the tail
         self._completes = self._rewrites = False
         self._tail_users = 0
@@ -60,7 +60,7 @@ class Comparison:
         """One update of the conversation. The number of the tool call that it is about, where that is known."""
         kind = acp.update_kind(update) or ""
         self.told_anything = True
-        told = Told(line, kind, late)
+        told = ToldUpdate(line, kind, late)
         shown = shown_by(update) if kind == acp.AGENT_CHUNK else None
         if kind in _CHUNKS and shown is None:
             self._chunk(told, update)
@@ -147,7 +147,7 @@ class Comparison:
     def went_on_elsewhere(self) -> bool:
         return self._turn_begins(self.tail) < len(self.tail)
 
-    def _turn_begins(self, tail: list[Told]) -> int:
+    def _turn_begins(self, tail: list[ToldUpdate]) -> int:
         """Where a turn begins that was made elsewhere: a message of the user's, and something of the agent's."""
         begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
         is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
@@ -155,7 +155,7 @@ class Comparison:
 
     # --- messages
 
-    def _chunk(self, told: Told, update: object) -> None:
+    def _chunk(self, told: ToldUpdate, update: object) -> None:
         message = acp.text(update, "messageId")
         run = self._run
         if run is None or (run.kind, run.message) != (told.kind, message):
@@ -231,14 +231,14 @@ class Comparison:
         self.tail, self._tail_size, self._tail_users = [], 0, 0
         self._has_unknown = self._completes = self._rewrites = False
 
-    def _unknown(self, *told: Told) -> None:
+    def _unknown(self, *told: ToldUpdate) -> None:
         if self._rewrites:
             self.lacks = True
             return
         self._has_unknown = True
         self._keep(*told)
 
-    def _keep(self, *told: Told) -> None:
+    def _keep(self, *told: ToldUpdate) -> None:
         for each in told:
             self._tail_size += len(each.line)
             if self._tail_size <= TAIL_LIMIT:
@@ -304,7 +304,7 @@ class Comparison:
 
     # --- tool calls
 
-    def _call(self, told: Told, update: object) -> int | None:
+    def _call(self, told: ToldUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None

@@ -8,7 +8,7 @@ Span = tuple[int, int]
 """Letters: the first, and the one behind the last."""
 
 
-class Told(Value, frozen=False):
+class ToldUpdate(Value, frozen=False):
     """One update of the tail. ``late``: it came behind the answer to the request."""
 
     line: bytes
@@ -25,7 +25,7 @@ class Run:
         self.message = message
         self.said: list[str] = []
         self.size = 0
-        self.pieces: list[Told] = []
+        self.pieces: list[ToldUpdate] = []
         self._joined: str | None = None
         self.span: Span | None = None
         """Where all of it stands, as far as it has been looked for."""
@@ -37,7 +37,7 @@ class Run:
             self._joined = "".join(self.said)
         return self._joined
 
-    def behind(self, size: int) -> list[Told]:
+    def behind(self, size: int) -> list[ToldUpdate]:
         """The chunks that begin behind so many letters."""
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]

@@ -13,9 +13,9 @@ from anyio.abc import TaskGroup
 
 from acp_proxy.mock.connection import Connection
 from acp_proxy.mock.matching import Match, Matching
-from acp_proxy.mock.methods import Capabilities, Methods, Refused
+from acp_proxy.mock.methods import Capabilities, Methods, RequestRefused
 from acp_proxy.mock.playing import Playing
-from acp_proxy.mock.sessions import Session, Sessions
+from acp_proxy.mock.sessions import PlayedSession, PlayedSessions
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Request, RequestId, Response
@@ -25,12 +25,12 @@ _GRACE = 2.0
 """Seconds for a client that closed its side to read the rest: far more than a write takes."""
 
 
-def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities: Capabilities) -> None:
+def run(sessions: Sequence[PlayedSession], *, match: Match, speed: float, capabilities: Capabilities) -> None:
     """Serve on stdin and stdout until the input ends or the reader leaves."""
 
     async def serve() -> None:
-        found = Sessions(sessions)
-        await Agent(Methods(found, capabilities), Matching(found.turns, match), speed).serve()
+        found = PlayedSessions(sessions)
+        await MockAgent(Methods(found, capabilities), Matching(found.turns, match), speed).serve()
 
     try:
         anyio.run(serve)
@@ -39,7 +39,7 @@ def run(sessions: Sequence[Session], *, match: Match, speed: float, capabilities
     os._exit(0)  # immediately: a thread may block forever in a read or a write
 
 
-class Agent:
+class MockAgent:
     def __init__(self, methods: Methods, matching: Matching, speed: float) -> None:
         self._connection = Connection()
         self._methods = methods
@@ -92,7 +92,7 @@ class Agent:
                 self._prompted(request, tasks)
                 return
             reply = self._methods.reply(request)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             await self._refuse(request.id, refusal.code, str(refusal))
         except InvalidParams as problem:
             await self._refuse(request.id, jsonrpc.INVALID_PARAMS, f"Invalid params: {problem}")

@@ -7,8 +7,8 @@ requests produce the same bytes: ids are counted, times are the recorded ones.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from acp_proxy.mock.state import State
-from acp_proxy.mock.turns import Turn, cut, is_prompt
+from acp_proxy.mock.state import PlayedState
+from acp_proxy.mock.turns import RecordedTurn, cut, is_prompt
 from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.archive import Summary
 from acp_proxy.wire import acp, jsonrpc, record
@@ -20,12 +20,12 @@ _NEW = "mock-session-"
 
 
 @dataclass
-class Session:
+class PlayedSession:
     """``is_open``: whether a client has opened it in this process, and so may prompt it."""
 
     header: Header
     summary: Summary
-    state: State = field(default_factory=State)
+    state: PlayedState = field(default_factory=PlayedState)
     entries: list[Entry] = field(default_factory=list)
     is_open: bool = False
 
@@ -60,34 +60,34 @@ class Session:
         return [jsonrpc.notification(acp.UPDATE, {"sessionId": self.id, "update": update})]
 
 
-def recorded(header: Header, entries: Iterable[Entry]) -> Session:
+def recorded(header: Header, entries: Iterable[Entry]) -> PlayedSession:
     """The session of a transcript."""
-    session = Session(header, Summary.begun(header))
+    session = PlayedSession(header, Summary.begun(header))
     for entry in entries:
         session.take(entry)
     return session
 
 
-class Sessions:
-    def __init__(self, found: Sequence[Session]) -> None:
+class PlayedSessions:
+    def __init__(self, found: Sequence[PlayedSession]) -> None:
         self._all = {session.id: session for session in found}
         self._recorded = frozenset(self._all)
         self._made = 0
-        self.turns: list[Turn] = [turn for session in found for turn in cut(session.id, session.entries)]
+        self.turns: list[RecordedTurn] = [turn for session in found for turn in cut(session.id, session.entries)]
         self.announced: list[Entry] = [*_announced(found[0].entries)] if found else []
         """The first updates of a new session, such as commands: those of the first transcript."""
-        self._state = next((state for session in found if (state := _begun(session.entries)).is_known), State())
+        self._state = next((state for session in found if (state := _begun(session.entries)).is_known), PlayedState())
 
-    def new(self, cwd: str, directories: list[str]) -> Session:
+    def new(self, cwd: str, directories: list[str]) -> PlayedSession:
         """A session with the modes and options of the first recorded session that had any."""
         self._made += 1
         while (id := f"{_NEW}{self._made}") in self._all:
             self._made += 1
         header = Header(id, cwd, record.RECORDED, "", directories)
-        self._all[id] = Session(header, Summary.begun(header), self._state.copy(), is_open=True)
+        self._all[id] = PlayedSession(header, Summary.begun(header), self._state.copy(), is_open=True)
         return self._all[id]
 
-    def known(self, id: str) -> Session | None:
+    def known(self, id: str) -> PlayedSession | None:
         return self._all.get(id)
 
     def delete(self, id: str) -> None:
@@ -110,9 +110,9 @@ def _announced(entries: Iterable[Entry]) -> Iterable[Entry]:
             yield entry
 
 
-def _begun(entries: Iterable[Entry]) -> State:
+def _begun(entries: Iterable[Entry]) -> PlayedState:
     """The modes and options of their first announcement."""
-    state = State()
+    state = PlayedState()
     for entry in entries:
         if entry.note is not None and not state.is_known:
             state.take(entry)

@@ -7,15 +7,15 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
 
-class State:
+class PlayedState:
     def __init__(self, modes: object = None, options: object = None) -> None:
         """The modes and options, in the form of answers to ``session/new``."""
         self._modes = modes if isinstance(modes, dict) else None
         self._options = options if isinstance(options, list) else None
         self._asked: dict[tuple[str, bytes], str] = {}
 
-    def copy(self) -> "State":
-        return State(self._modes, self._options)
+    def copy(self) -> "PlayedState":
+        return PlayedState(self._modes, self._options)
 
     @property
     def is_known(self) -> bool:
@@ -63,7 +63,7 @@ class State:
 
     def _opened(self, note: Mapping[str, object]) -> None:
         if note.get("type") == record.OPENED:
-            fresh = State(note.get("modes"), note.get("configOptions"))
+            fresh = PlayedState(note.get("modes"), note.get("configOptions"))
             self._modes, self._options = fresh._modes or self._modes, fresh._options or self._options
 
     def _updated(self, update: object) -> None:

@@ -63,7 +63,7 @@ Step = Send | Keep | Ask | Await | Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RecordedTurn:
     """``session``: where it was recorded. ``prompt``: the user's blocks. Exactly one step is an Answer."""
 
     session: str
@@ -72,13 +72,13 @@ class Turn:
     steps: tuple[Step, ...]
 
 
-def cut(session: str, entries: Iterable[Entry]) -> list[Turn]:
+def cut(session: str, entries: Iterable[Entry]) -> list[RecordedTurn]:
     """The turns of a session's transcript."""
-    found: list[_Turn] = []
-    open_turns: dict[tuple[str, bytes], _Turn] = {}
+    found: list[_OpenTurn] = []
+    open_turns: dict[tuple[str, bytes], _OpenTurn] = {}
     for entry in entries:
         if is_prompt(entry):
-            found.append(_Turn(entry))
+            found.append(_OpenTurn(entry))
             open_turns[_key(entry)] = found[-1]
         elif entry.of == acp.PROMPT and entry.peer is Peer.AGENT:
             if (turn := open_turns.pop(_key(entry), None)) is not None:
@@ -93,7 +93,7 @@ def is_prompt(entry: Entry) -> bool:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _OpenTurn:
     """A turn that may continue. Its answer may come after the next prompt; other entries then belong to that prompt."""
 
     prompt: Entry
@@ -128,7 +128,7 @@ class _Turn:
             self.ended = True
             self.steps.append(Answer(self._waited(entry), entry))
 
-    def whole(self, session: str) -> Turn:
+    def whole(self, session: str) -> RecordedTurn:
         unanswered = {ask.number for ask in self.asked.values()}
         steps: list[Step] = []
         for step in self.steps:
@@ -137,7 +137,7 @@ class _Turn:
                 steps.append(Await(step.number, None))
         if not self.ended:
             steps.append(Answer(0.0, None))
-        return Turn(
+        return RecordedTurn(
             session, self.prompt.at, acp.member(acp.member(self.prompt.value, "params"), "prompt"), tuple(steps)
         )
 

@@ -2,7 +2,8 @@
 
 ``add`` is called under the core's lock and fixes the order; ``flush`` brings what was added to the kernel, one write
 per run of lines of one session, by whichever thread comes first. Trouble with the store suspends a session
-(``Sessions``). For a store that hangs nothing waits (``Gate``); what is said meanwhile is kept in memory (``Backlog``).
+(``RecordedSessions``). For a store that hangs nothing waits (``Gate``); what is said meanwhile is kept in memory
+(``Backlog``).
 """
 
 import math
@@ -30,7 +31,7 @@ from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.sessions import Sessions
+from acp_proxy.recording.sessions import RecordedSessions
 from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
@@ -70,7 +71,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
-        self._sessions = Sessions(store, self.gate, self.run, warn)
+        self._sessions = RecordedSessions(store, self.gate, self.run, warn)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._long_lines = LongLines(self._sessions.files, holds=mask is not None)
 

@@ -28,7 +28,7 @@ class Gap(Value, frozen=False):
     retry_at: float = 0.0
 
 
-class Sessions(dict[str, Known]):
+class RecordedSessions(dict[str, Known]):
     def __init__(self, store: Store, gate: Gate, run: str, warn: Callable[[str], None]) -> None:
         super().__init__()
         self.gaps: dict[str, Gap] = {}

@@ -28,7 +28,7 @@ _TYPES: dict[str, type] = {
 }
 
 
-class Call(Value):
+class ReplayedCall(Value):
     """``fields`` are those that say something; ``around`` stands beside the update in ``params``.
 
     ``line``: as it came, where that can be told. ``shows_terminal``: its content refers to one. ``is_asked``: a
@@ -55,7 +55,7 @@ class Call(Value):
         """Bytes of its values."""
         return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
 
-    def followed_by(self, other: "Call") -> "Call":
+    def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
         """One that says what both say; neither is a start."""
         last = other if other.sets_content else self
         return other.but(
@@ -69,7 +69,7 @@ class Call(Value):
         )
 
 
-def from_update(update: Update) -> Call | None:
+def from_update(update: Update) -> ReplayedCall | None:
     """None where it does not say which call it is about."""
     try:
         members, around = lines.taken_apart(update.raw, update.message)
@@ -80,7 +80,7 @@ def from_update(update: Update) -> Call | None:
     return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
 
 
-def from_permission(raw: bytes, params: object, run: str) -> Call | None:
+def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
     value = acp.member(params, "toolCall")
     try:
         members = lines.asked_about(raw)
@@ -90,7 +90,7 @@ def from_permission(raw: bytes, params: object, run: str) -> Call | None:
     return found.but(is_asked=True) if found is not None else None
 
 
-def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
+def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
     """Its line, as it came where it can be. None: an update that says nothing."""
     if call.line is not None and call.is_start == is_start:
         return call.line
@@ -111,11 +111,11 @@ def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[
 
 def _read(
     value: object, members: Members, around: Members, run: str, is_start: bool, line: bytes | None
-) -> Call | None:
+) -> ReplayedCall | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):
         return None
-    return Call(
+    return ReplayedCall(
         id=id,
         run=run,
         is_start=is_start,

@@ -7,7 +7,7 @@ comes. What is carried of such calls is bounded; ids are not.
 from collections.abc import Collection
 
 from acp_proxy.replay import calls
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.newest import Newest
 from acp_proxy.replay.updates import TOOL_CALL
 from acp_proxy.wire import acp
@@ -30,9 +30,9 @@ class Standing:
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By the run that was at it."""
         self._runs: dict[Key, str] = {}
-        self._asked: Newest[str, Call] = Newest(CARRIED)
+        self._asked: Newest[str, ReplayedCall] = Newest(CARRIED)
 
-    def take(self, call: Call) -> list[Call]:
+    def take(self, call: ReplayedCall) -> list[ReplayedCall]:
         """What is to be told of a call now: this, behind what was asked before it came; nothing if it is only asked."""
         if call.is_asked and call.id not in self.known:
             self._ask(call)
@@ -59,7 +59,7 @@ class Standing:
             self._finish(key)
         return given_up
 
-    def _note(self, call: Call, run: str) -> None:
+    def _note(self, call: ReplayedCall, run: str) -> None:
         """``run``: that which is at it."""
         is_start = call.is_start or call.id not in self.known
         self.known.add(call.id)
@@ -82,7 +82,7 @@ class Standing:
             if not self._unfinished[run]:
                 del self._unfinished[run]
 
-    def _ask(self, call: Call) -> None:
+    def _ask(self, call: ReplayedCall) -> None:
         before = self._asked.get(call.id)
         asked = call if before is None else before.followed_by(call)
         self._asked.trim()  # the newest is kept however large it is: its call will come next

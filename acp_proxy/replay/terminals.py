@@ -24,7 +24,7 @@ _AROUND = 512  # room for what is said beside an output, so that how it ended is
 _Id = tuple[str, str]  # run, terminal
 
 
-class Shown(Value):
+class TerminalContent(Value):
     """A content that refers to terminals, and the run in which they were."""
 
     run: str
@@ -36,16 +36,16 @@ class _Noted(Value):
     left_out: int
 
 
-class Terminals:
+class ReplayedTerminals:
     def __init__(self, limit: int) -> None:
         """``limit``: bytes of one output that are kept at most; 0 for all."""
         self._limit = limit
         self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
-        self._waiting: Newest[str, Shown] = Newest(CARRIED)
+        self._waiting: Newest[str, TerminalContent] = Newest(CARRIED)
         self._awaited: dict[_Id, dict[str, None]] = {}
         """The calls that wait for an output, or did."""
 
-    def note(self, run: str, note: Mapping[str, object]) -> dict[str, Shown]:
+    def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
         """What was recorded of one. Returns the calls that were told without it, with their contents."""
         id = acp.text(note, "terminalId")
         if id is None:
@@ -55,7 +55,7 @@ class Terminals:
         calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
         return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
 
-    def resolved(self, shown: Shown, *, own: bool = False) -> tuple[bytes, int]:
+    def resolved(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
         """The content with outputs in place of terminals, and how many bytes of them are not there.
 
         ``own``: its call keeps the output of terminals itself.
@@ -75,7 +75,7 @@ class Terminals:
         raw = line.removesuffix(b"\n")
         try:
             content = lines.content_of(raw)
-            told = self.resolved(Shown(run, content), own=own)[0]
+            told = self.resolved(TerminalContent(run, content), own=own)[0]
             return lines.with_content(raw, told) + b"\n" if told != content else line
         except (ValueError, KeyError):
             return line
@@ -84,7 +84,7 @@ class Terminals:
         """Its content is no longer what was told."""
         self._waiting.pop(call)
 
-    def end_of_turn(self, told: Mapping[str, Shown]) -> None:
+    def end_of_turn(self, told: Mapping[str, TerminalContent]) -> None:
         """``told``: the contents, by call, that refer to terminals. Remember which still lack an output."""
         waiting = [(call, shown) for call, shown in told.items() if self._lacks(shown)]
         for call, shown in waiting:
@@ -96,23 +96,23 @@ class Terminals:
             self._await(self._waiting.items())
         self._noted.trim()
 
-    def _await(self, waiting: Iterable[tuple[str, Shown]]) -> None:
+    def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
         for call, shown in waiting:
             for id in _shown_in(shown):
                 self._awaited.setdefault((shown.run, id), {})[call] = None
 
-    def _lacks(self, shown: Shown) -> bool:
+    def _lacks(self, shown: TerminalContent) -> bool:
         return any((shown.run, id) not in self._noted for id in _shown_in(shown))
 
 
-def _shown_in(shown: Shown) -> set[str]:
+def _shown_in(shown: TerminalContent) -> set[str]:
     """The terminals that a content refers to."""
     values = [lines.value(raw) for raw in lines.items(shown.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 
 
-def _refers(shown: Shown, run: str, id: str) -> bool:
+def _refers(shown: TerminalContent, run: str, id: str) -> bool:
     """What a call shows may have changed since it was awaited."""
     return shown.run == run and id in _shown_in(shown)
 

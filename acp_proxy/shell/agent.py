@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 _RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and what is ignored stays so through exec
 
 
-class Agent:
+class AgentProcess:
     """A started agent: ``pid``, and our ends of its stdin and stdout."""
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
@@ -76,7 +76,7 @@ def tie(platform: str) -> str:
     return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
 
 
-def start(command: list[str]) -> Agent:
+def start(command: list[str]) -> AgentProcess:
     """Fork it. A command that cannot be started says so on stderr and ends with 127 or 126, as a shell does."""
     parent = os.getpid()
     agent_in, stdin = os.pipe()
@@ -97,7 +97,7 @@ def start(command: list[str]) -> Agent:
             os._exit(NOT_EXECUTABLE)
     os.close(agent_in)
     os.close(agent_out)
-    return Agent(pid, stdin, stdout)
+    return AgentProcess(pid, stdin, stdout)
 
 
 def become(command: list[str]) -> int:

@@ -47,7 +47,7 @@ def launch(words: list[str]) -> None:
     os._exit(serve(agent, command, given))
 
 
-def _started(command: list[str]) -> processes.Agent:
+def _started(command: list[str]) -> processes.AgentProcess:
     if processes.tie(sys.platform) == processes.JOB:
         from acp_proxy.shell.windows import start_agent
 

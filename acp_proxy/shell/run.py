@@ -16,7 +16,7 @@ from acp_proxy.errors import REPLACED, StoreRefused, UsageError
 from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import lasting, signals
-from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.agent import AgentProcess
 from acp_proxy.shell.output import stderr
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.transcripts.store import PRIVATE_UMASK, Store, default_root
@@ -34,7 +34,7 @@ _SWITCH_SECONDS = 0.0005
 """A replay is busy Python beside the pumps; with the usual interval it would delay a message by up to 5 ms."""
 
 
-def serve(agent: Agent, command: list[str], given: dict[str, str]) -> int:
+def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int:
     """Stand between the editor and the agent until both are done. Returns our exit code."""
     signals.hold()
     os.umask(PRIVATE_UMASK)  # the agent has started with the user's own

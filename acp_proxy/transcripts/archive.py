@@ -26,10 +26,10 @@ from acp_proxy.transcripts.files.names import (
     meant,
     readable,
 )
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
 from acp_proxy.transcripts.listing import keeping, newest
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.listing.keeping import Kept
+from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.listing.places import is_windows
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.lives.importing import Taken
     from acp_proxy.transcripts.lives.packing import Made, Terms
     from acp_proxy.transcripts.search.phrases import question
-    from acp_proxy.transcripts.search.searching import Found, Hit, Sought
+    from acp_proxy.transcripts.search.searching import Hit, SearchResult, Sought
     from acp_proxy.transcripts.search.words import Excerpt
     from acp_proxy.transcripts.upkeep.damage import Beside
     from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
@@ -51,18 +51,10 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.upkeep.verifying import BY_HAND, MODE, REPAIR, Advancing, Finding
 
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
-__all__ += ["Archive", "Beside", "Candidate", "Excerpt", "Finding", "Found", "Glance", "Hit", "Kept", "Limits", "Line"]
-__all__ += ["Lines", "Listed", "Made", "Reading", "Sought", "Summary", "Taken", "Terms", "Used", "beyond", "called"]
-__all__ += [
-    "default_root",
-    "file_name",
-    "is_windows",
-    "kept_name",
-    "meant",
-    "question",
-    "readable",
-    "totals",
-]
+__all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
+__all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
+__all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
+__all__ += ["readable", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},
@@ -70,7 +62,7 @@ _LATER = {
     "lives.importing": {"Taken"},
     "lives.packing": {"Made", "Terms"},
     "search.phrases": {"question"},
-    "search.searching": {"Found", "Hit", "Sought"},
+    "search.searching": {"Hit", "SearchResult", "Sought"},
     "search.words": {"Excerpt"},
     "upkeep.damage": {"Beside"},
     "upkeep.pruning": {"IN_USE", "Candidate", "Limits", "beyond"},
@@ -95,7 +87,7 @@ class Archive(Opened):
 
         Raises Unreadable, also later on.
         """
-        wanted = newest.Wanted(self.agents(agent), cwd, since)
+        wanted = newest.ListFilter(self.agents(agent), cwd, since)
         return keeping.titled(self._layout, newest.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
@@ -103,7 +95,7 @@ class Archive(Opened):
 
         What was deleted is the beginning of no other. Raises Unreadable, OSError.
         """
-        wanted = newest.Wanted(self.agents(agent), None, "")
+        wanted = newest.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
         found = self._catalog.ask(lambda index: newest.meant(index, wanted, given, gone), *wanted.agents)
         return list(keeping.titled(self._layout, found))
@@ -112,7 +104,7 @@ class Archive(Opened):
         """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
         return self._catalog.ask(lambda index: newest.alike(index, sessions, length))
 
-    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "Found":
+    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
         """The newest sessions in which something was said; all that was said since the last search is read first.
 
         Raises Unreadable, NoFullText.
@@ -161,15 +153,15 @@ class Archive(Opened):
 
     # --- what was deleted softly
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[DeletedSession]:
         """What was deleted softly, the latest first. Raises OSError."""
         return keeping.kept(self._layout)
 
-    def look(self, kept: Kept) -> Listed:
+    def look(self, kept: DeletedSession) -> Listed:
         """What a list would say of it. Raises OSError, NewerFormat."""
         return keeping.look(self._layout, kept)
 
-    def restore(self, kept: Kept) -> Listed:
+    def restore(self, kept: DeletedSession) -> Listed:
         """Bring it back.
 
         Raises OSError, NewerFormat, and Unreadable where the index learns of it with the next list.
@@ -178,7 +170,7 @@ class Archive(Opened):
         self._bring_in(restored.agent, restored.name)
         return restored
 
-    def remove_kept(self, kept: Kept) -> None:
+    def remove_kept(self, kept: DeletedSession) -> None:
         """Delete for good what was deleted softly. Raises OSError."""
         deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it is in no row, but perhaps in what is left of one

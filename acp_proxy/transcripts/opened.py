@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files import access, names
-from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.lives import folders
@@ -75,7 +75,7 @@ class Opened:
         """
         return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
-    def state(self, agent: str) -> State:
+    def state(self, agent: str) -> JournalState:
         """What users and editors have said of an agent's sessions: what is deleted, and titles. Raises OSError."""
         return self._layout.journal(agent).state()
 

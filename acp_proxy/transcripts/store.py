@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files.access import PRIVATE_UMASK
-from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading, Unfinished
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
 from acp_proxy.transcripts.lives import deleting, forks, opening
 from acp_proxy.transcripts.lives.opening import Deleted
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.listing.index import Page
     from acp_proxy.transcripts.lives.packing import Terms
 
-__all__ = ["PRIVATE_UMASK", "Deleted", "Line", "Lines", "Page", "Reading", "State", "Store", "Summary", "Terms"]
-__all__ += ["Transcript", "Unfinished", "default_root", "load_the_rest"]
+__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
     __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.packing": {"Terms"}})

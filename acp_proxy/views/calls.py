@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from acp_proxy.conversation import Call
+from acp_proxy.conversation import ToolCall
 from acp_proxy.views import diffs
-from acp_proxy.views.diffs import Row
+from acp_proxy.views.diffs import DiffRow
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp
 
@@ -22,12 +22,12 @@ _OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Diff:
     """A diff: the rows of its hunks."""
 
     path: str
     is_new: bool
-    rows: list[Row]
+    rows: list[DiffRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +46,27 @@ class Raw:
     language: str
 
 
-Part = Change | Block | Raw
+Part = Diff | Block | Raw
 
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 
 
-def title(call: Call) -> str:
+def title(call: ToolCall) -> str:
     text = one_line(acp.text(call.fields, "title") or acp.text(call.fields, "name") or call.id or "tool call")
     return text if len(text) <= _TITLE_LENGTH else text[: _TITLE_LENGTH - 1] + "…"
 
 
-def kind(call: Call) -> str | None:
+def kind(call: ToolCall) -> str | None:
     found = acp.text(call.fields, "kind")
     return found if found in KINDS else None
 
 
-def status(call: Call) -> str | None:
+def status(call: ToolCall) -> str | None:
     found = acp.text(call.fields, "status")
     return found if found in _STATUSES else None
 
 
-def paths(call: Call) -> list[str]:
+def paths(call: ToolCall) -> list[str]:
     """The locations of the call, each once, with the line if there is one."""
     found = call.fields.get("locations")
     places = []
@@ -77,7 +77,7 @@ def paths(call: Call) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def parts(call: Call) -> list[Part]:
+def parts(call: ToolCall) -> list[Part]:
     """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
     content = list(_content(call.fields.get("content")))
     before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
@@ -91,8 +91,8 @@ def _content(items: object) -> Iterator[Part]:
         block = acp.member(item, "content")
         if acp.text(item, "type") == "diff":
             new, old = acp.text(item, "newText") or "", acp.text(item, "oldText")
-            rows = [Row(row.kind, plain(row.text)) for row in diffs.unified(old, new)]
-            yield Change(acp.text(item, "path") or "", acp.member(item, "oldText") is None, rows)
+            rows = [DiffRow(row.kind, plain(row.text)) for row in diffs.unified(old, new)]
+            yield Diff(acp.text(item, "path") or "", acp.member(item, "oldText") is None, rows)
         elif acp.text(item, "type") == "content" and isinstance(block, Mapping):
             text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
             yield Block(block) if text is None or _FENCE.search(text) else Raw("output", plain(text), "")

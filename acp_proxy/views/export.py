@@ -5,7 +5,7 @@ It yields pieces of text as they are ready, with one turn in memory at a time.
 
 from collections.abc import Iterator
 
-from acp_proxy.conversation import Turn, turns
+from acp_proxy.conversation import ConversationTurn, turns
 from acp_proxy.transcripts.archive import Reading
 from acp_proxy.views import document
 from acp_proxy.views.document import Choices, Head
@@ -14,7 +14,7 @@ from acp_proxy.views.document import Choices, Head
 def exported(form: str, head: Head, reading: Reading, choices: Choices) -> Iterator[str]:
     """Raises OSError."""
 
-    def told() -> Iterator[Turn]:
+    def told() -> Iterator[ConversationTurn]:
         return document.selected(turns(reading, head.session), choices)
 
     if form == "html":

@@ -11,9 +11,9 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from acp_proxy.conversation import Call, Item, Note, Other, Plan, Said, Turn
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
 from acp_proxy.views import calls, diffs, document
-from acp_proxy.views.calls import Change, Raw
+from acp_proxy.views.calls import Diff, Raw
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
@@ -31,7 +31,9 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-ur
 _END = '</main>\n<footer class="foot">Exported from its transcript by acp-proxy.</footer>\n</div>\n</body>\n</html>\n'
 
 
-def page(head: Head, lines: list[tuple[int, str]], turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
+def page(
+    head: Head, lines: list[tuple[int, str]], turns: Iterable[ConversationTurn], choices: Choices
+) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns."""
     yield _beginning(head, has_contents=len(lines) > 1)
     yield _head(head, len(lines))
@@ -95,7 +97,7 @@ class _Paper:
         self._choices = choices
         self._day = day(head.created)
 
-    def turn(self, turn: Turn) -> Iterator[str]:
+    def turn(self, turn: ConversationTurn) -> Iterator[str]:
         id = f"turn-{turn.number}"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
         yield f'<a href="#{id}">Turn {turn.number}</a>{self._time(turn.at)}</h2>\n'
@@ -114,7 +116,7 @@ class _Paper:
     def _item(self, item: Item) -> str:
         if isinstance(item, Said):
             return self._said(item)
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             return self._call(item)
         if isinstance(item, Plan):
             return _plan(item)
@@ -127,10 +129,10 @@ class _Paper:
         who = "User" if item.speaker == "user" else self._agent
         return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: ToolCall) -> str:
         status = calls.status(call)
         parts = calls.parts(call)
-        changes = [part for part in parts if isinstance(part, Change)]
+        changes = [part for part in parts if isinstance(part, Diff)]
         line = self._line(call, changes)
         body = "".join(self._part(part, calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
         if not body:
@@ -141,7 +143,7 @@ class _Paper:
             f'\n<div class="body">{body}</div></details>\n'
         )
 
-    def _line(self, call: Call, changes: list[Change]) -> str:
+    def _line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
         status, kind, title = calls.status(call), calls.kind(call), self._short(calls.title(call))
         places = [place for place in map(self._short, calls.paths(call)[:3]) if place.split(":")[0] not in title]
@@ -152,7 +154,7 @@ class _Paper:
         return f"{out} {_counted(changes)}" if changes else out
 
     def _part(self, part: calls.Part, title: str) -> str:
-        if isinstance(part, Change):
+        if isinstance(part, Diff):
             path = self._short(part.path)
             label = "" if path in title else f'<p class="label">{escape(path)}{" (new)" if part.is_new else ""}</p>\n'
             return label + _diff(part)
@@ -193,7 +195,7 @@ def _block(block: Mapping[str, object]) -> str:
     return f'<p class="thing">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
 
 
-def _diff(change: Change) -> str:
+def _diff(change: Diff) -> str:
     classes = {"+": "plus", "-": "minus", "@": "hunk", " ": ""}
     rows = "".join(
         f'<span class="{classes[row.kind]}">{"" if row.kind == "@" else row.kind}{escape(row.text)}\n</span>'
@@ -234,7 +236,7 @@ def _mark(sign: str, words: str, name: str) -> str:
     return f'<span class="{name}" aria-hidden="true">{sign}</span><span class="hidden">{words}: </span>'
 
 
-def _counted(changes: list[Change]) -> str:
+def _counted(changes: list[Diff]) -> str:
     """The number of added and of removed lines."""
     counted = [diffs.counts(change.rows) for change in changes]
     added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)

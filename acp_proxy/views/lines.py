@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from acp_proxy.views.showing import (
     NAMES,
-    Change,
+    CallText,
     Heading,
-    Output,
     Passage,
     Remark,
+    ShownDiff,
+    SpokenText,
     Steps,
     Thing,
     Tool,
-    Words,
     is_adjacent,
 )
 from acp_proxy.views.terminal import line, output, printable
@@ -23,7 +23,7 @@ from acp_proxy.views.terminal import line, output, printable
 _DONE = {"completed": "x", "in_progress": ">"}
 
 
-class Lines:
+class PassagePrinter:
     def __init__(self) -> None:
         self._last: Passage | None = None
 
@@ -37,7 +37,7 @@ def _text(passage: Passage) -> str:
     match passage:
         case Heading():
             return f"--- Turn {passage.number}, {line(passage.at)} ---"
-        case Words():
+        case SpokenText():
             body = _indented(passage.text, 2)
             return body if passage.goes_on else f"{NAMES[passage.speaker]}:\n{body}"
         case Thing():
@@ -46,11 +46,11 @@ def _text(passage: Passage) -> str:
         case Tool():
             status = f" [{line(passage.status)}]" if passage.status else ""
             return f"{'Tool, later' if passage.goes_on else 'Tool'}: {line(passage.title)}{status}"
-        case Change():
+        case ShownDiff():
             rows = [row.text if row.kind == "@" else row.kind + row.text for row in passage.rows]
             more = [f"... {passage.left_out} more rows: --full"] if passage.left_out else []
             return _indented("\n".join([line(passage.path), *(line(row) for row in rows), *more]), 2)
-        case Output():
+        case CallText():
             body = _indented(output(passage.text), 4)
             return f"  {passage.name}:\n{body}" if passage.name else body
         case Steps():

@@ -38,7 +38,7 @@ _AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # jo
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ListLook:
     """``home``: the directory shown as ``~``."""
 
     width: int
@@ -47,7 +47,7 @@ class Look:
     home: str = ""
 
 
-def table(rows: Sequence[Listed], ids: Mapping[str, str], look: Look) -> "Table":
+def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
     briefly = look.width < _BRIEF
     values = [_values(row, ids, look, briefly) for row in rows]
@@ -65,7 +65,7 @@ def table(rows: Sequence[Listed], ids: Mapping[str, str], look: Look) -> "Table"
 
 
 class Table:
-    def __init__(self, columns: list[str], widths: Mapping[str, int], look: Look, briefly: bool) -> None:
+    def __init__(self, columns: list[str], widths: Mapping[str, int], look: ListLook, briefly: bool) -> None:
         self._columns = columns
         self._widths = widths
         self._look = look
@@ -94,7 +94,7 @@ class Table:
         return _GAP.join(cells).rstrip()
 
 
-def _values(row: Listed, ids: Mapping[str, str], look: Look, briefly: bool) -> dict[str, str]:
+def _values(row: Listed, ids: Mapping[str, str], look: ListLook, briefly: bool) -> dict[str, str]:
     found = {
         "id": ids.get(row.named, row.named),
         "title": row.title or "(no title)",

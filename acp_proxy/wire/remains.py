@@ -16,7 +16,7 @@ _LOOKS = 64  # so often a line is gone through at most: what only looks like a b
 T = TypeVar("T")
 
 
-class Piece(Value, Generic[T]):
+class Intact(Value, Generic[T]):
     """What is intact, and where it stands in its line."""
 
     start: int
@@ -24,9 +24,9 @@ class Piece(Value, Generic[T]):
     value: T
 
 
-def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Piece[T]]:
+def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Intact[T]]:
     """Everything in the line that begins so, ends as a JSON object does, and can be read."""
-    found: list[Piece[T]] = []
+    found: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
     work, match = 0, beginning.search(line)
@@ -38,7 +38,7 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T 
         if value is None:
             end = start + 1
         else:
-            found.append(Piece(start, end, value))
+            found.append(Intact(start, end, value))
         match = beginning.search(line, end)
     return found
 

@@ -4,7 +4,7 @@ import pytest
 
 from acp_proxy.core.capabilities import LOAD, RESUME, Modes
 from acp_proxy.core.events import Found
-from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from tests.conversation import AS_USUAL, requested
@@ -18,15 +18,15 @@ NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
-COMPARED, HISTORY = Plan(acp.LOAD, hands_over="auto"), Plan(acp.RESUME, hands_over="auto")
-PASSED, IMPORTED = Plan(acp.LOAD, passes=True), Plan(acp.LOAD, passes=True, imports=True)
-OURS = Plan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
+NEW = OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+COMPARED, HISTORY = OpeningPlan(acp.LOAD, hands_over="auto"), OpeningPlan(acp.RESUME, hands_over="auto")
+PASSED, IMPORTED = OpeningPlan(acp.LOAD, passes=True), OpeningPlan(acp.LOAD, passes=True, imports=True)
+OURS = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
     native: tuple[str, ...], found: Found, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
-) -> Plan | Refused | None:
+) -> OpeningPlan | Refusal | None:
     return plan(method, found, frozenset(native), modes, live=live)
 
 
@@ -41,14 +41,14 @@ def planned(
         (LOADS, UNREADABLE, PASSED),
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
-        (RESUMES, UNKNOWN, Plan(acp.RESUME)),
+        (RESUMES, UNKNOWN, OpeningPlan(acp.RESUME)),
         (NOTHING, COMPLETE, NEW),
         (NOTHING, LOSSY, NEW),
-        (NOTHING, UNKNOWN, Refused.NOT_FOUND),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
     ],
 )
 def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused
+    native: tuple[str, ...], found: Found, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found) == expected
 
@@ -72,11 +72,11 @@ def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Fo
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
         (NOTHING, COMPLETE, NEW),
-        (NOTHING, UNKNOWN, Refused.NOT_FOUND),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
     ],
 )
 def test_ours_is_told_on_request_where_it_is_complete(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused
+    native: tuple[str, ...], found: Found, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
 
@@ -97,7 +97,7 @@ def test_what_the_agent_refuses_is_handed_over_as_the_user_wishes_where_we_have_
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         made = planned(native, found, Modes(handover=handover))
-        assert isinstance(made, Plan)
+        assert isinstance(made, OpeningPlan)
         assert made.hands_over == expected
 
 
@@ -118,16 +118,16 @@ def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
-        (LOADS, "auto", Plan(acp.RESUME, passes=True)),
-        (LOADS, "agent", Plan(acp.RESUME, passes=True)),
-        (BOTH, "store", Plan(acp.RESUME, passes=True)),
-        (RESUMES, "store", Plan(acp.RESUME, passes=True)),
-        (RESUMES, "auto", Plan(acp.RESUME, passes=True)),
+        (LOADS, "store", OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "auto", OpeningPlan(acp.RESUME, passes=True)),
+        (LOADS, "agent", OpeningPlan(acp.RESUME, passes=True)),
+        (BOTH, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "auto", OpeningPlan(acp.RESUME, passes=True)),
     ],
 )
 def test_a_resume_passes_or_is_on_request_a_load_that_shows_nothing(
-    native: tuple[str, ...], resume: str, expected: Plan
+    native: tuple[str, ...], resume: str, expected: OpeningPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected

@@ -10,7 +10,7 @@ import pytest
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis.abilities import OURS
 from acp_proxy.diagnosis.agent import Examined, Wish, examine
-from acp_proxy.diagnosis.past import Shown
+from acp_proxy.diagnosis.past import LastLoad
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.wire import record
 from tests.agents import asked, offering, python, scripted
@@ -159,8 +159,8 @@ def test_the_last_loads_of_the_newest_sessions_are_reported(tmp_path: Path, stor
     store_session(store, "later", turn, agent="scripted", at=EPOCH + 3, notes=[replay_note("agent", 99)])
     store_session(store, "foreign", turn, agent="other", at=EPOCH + 4, notes=[replay_note("agent", 5)])
     assert loaded(tmp_path, store, []).shown == (
-        Shown("new", "agent", "rule 2: the agent tells what the transcript lacks"),
-        Shown("old", "transcript", "rule 4: the agent's replay lacks something"),
+        LastLoad("new", "agent", "rule 2: the agent tells what the transcript lacks"),
+        LastLoad("old", "transcript", "rule 4: the agent's replay lacks something"),
     )
 
 

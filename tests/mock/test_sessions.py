@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.mock.methods import Methods
-from acp_proxy.mock.sessions import Sessions, recorded
+from acp_proxy.mock.sessions import PlayedSessions, recorded
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Request, RequestId
 from acp_proxy.wire.record import Entry, Header
@@ -16,7 +16,7 @@ from tests.transcripts import talk
 COMMANDS = [{"name": "review", "description": "Review"}]
 
 
-def ids(sessions: Sessions, cwd: str | None = None) -> list[Any]:
+def ids(sessions: PlayedSessions, cwd: str | None = None) -> list[Any]:
     return [row["sessionId"] for row in sessions.listed(cwd)]
 
 
@@ -24,7 +24,7 @@ def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None
     old = session(talk.prompt("Fix it", at=1), talk.answer(at=2), id="old")
     new = session(talk.prompt("Go on", at=5), talk.info(title="A title", at=6), talk.answer(at=7), id="new")
     never = session(talk.note("opened", cwd="/x"), talk.said("told by a load"), id="never prompted")
-    assert Sessions([never, old, new]).listed(None) == [
+    assert PlayedSessions([never, old, new]).listed(None) == [
         {"sessionId": "new", "cwd": talk.CWD, "title": "A title", "updatedAt": talk.time(7)},
         {"sessionId": "old", "cwd": talk.CWD, "title": "Fix it", "updatedAt": talk.time(2)},
         {"sessionId": "never prompted", "cwd": "/x", "updatedAt": talk.time(0)},
@@ -32,13 +32,13 @@ def test_recorded_sessions_are_listed_newest_first_with_title_and_time() -> None
 
 
 def test_the_list_may_be_that_of_one_directory() -> None:
-    sessions = Sessions([session(talk.prompt("go"), talk.answer())])
+    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer())])
     assert ids(sessions, talk.CWD + "/") == [talk.SESSION]
     assert ids(sessions, "/") == []
 
 
 def test_a_new_session_is_listed_once_it_was_prompted_and_has_the_id_of_no_other() -> None:
-    sessions = Sessions([session(talk.prompt("go"), talk.answer(), id="mock-session-1")])
+    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer(), id="mock-session-1")])
     new = sessions.new("/x", [])
     assert new.id == "mock-session-2"
     assert ids(sessions) == ["mock-session-1"]
@@ -48,7 +48,7 @@ def test_a_new_session_is_listed_once_it_was_prompted_and_has_the_id_of_no_other
 
 def test_optional_kinds_are_told_only_to_clients_that_announced_them() -> None:
     compacted = talk.update("compaction_update", compactionId="c", status="completed")
-    methods = Methods(Sessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
+    methods = Methods(PlayedSessions([session(talk.prompt("go"), compacted, talk.answer())]), "full")
     cases: list[tuple[dict[str, Any], int]] = [({}, 1), ({"session": {"compaction": {}}}, 2)]
     for capabilities, count in cases:
         params = {"protocolVersion": 1, "clientCapabilities": capabilities}
@@ -67,7 +67,7 @@ def test_a_new_session_begins_as_the_first_recorded_one_did() -> None:
         talk.update(acp.CURRENT_MODE, currentModeId="code"),
         talk.note("opened", modes=later),
     )
-    sessions = Sessions([first])
+    sessions = PlayedSessions([first])
     assert sessions.new("/x", []).state.result() == {"modes": MODES}
     assert [acp.update_kind(update_of(entry)) for entry in sessions.announced] == [acp.AVAILABLE_COMMANDS]
     assert first.state.result() == {"modes": later}
@@ -75,12 +75,12 @@ def test_a_new_session_begins_as_the_first_recorded_one_did() -> None:
 
 def test_modes_are_those_of_the_first_session_that_had_any() -> None:
     other = session(talk.note("opened", modes=MODES), id="other")
-    assert Sessions([session(talk.prompt("go")), other]).new("/x", []).state.result() == {"modes": MODES}
-    assert Sessions([]).new("/x", []).state.result() == {}
+    assert PlayedSessions([session(talk.prompt("go")), other]).new("/x", []).state.result() == {"modes": MODES}
+    assert PlayedSessions([]).new("/x", []).state.result() == {}
 
 
 def test_a_deleted_session_is_gone_and_its_turns_can_still_be_played() -> None:
-    sessions = Sessions([session(talk.prompt("go"), talk.answer())])
+    sessions = PlayedSessions([session(talk.prompt("go"), talk.answer())])
     sessions.delete(talk.SESSION)
     sessions.delete(talk.SESSION)
     assert (ids(sessions), sessions.known(talk.SESSION), len(sessions.turns)) == ([], None, 1)
@@ -107,7 +107,7 @@ def test_what_is_told_ends_with_the_latest_state() -> None:
 @given(st.lists(any_entries, max_size=12))
 def test_whatever_a_transcript_holds_it_is_a_session(found: list[Entry | None]) -> None:
     session = recorded(Header("s", None, record.RECORDED, ""), [entry for entry in found if entry is not None])
-    sessions = Sessions([session])
+    sessions = PlayedSessions([session])
     for line in [*session.told()[0], *session.told()[1]]:
         assert json.loads(line)["params"]["sessionId"] == "s"
     assert all(isinstance(row["cwd"], str) for row in sessions.listed(None))

@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.mock.turns import NO_END, Answer, Ask, Await, Keep, Send, Step, Turn, cut
+from acp_proxy.mock.turns import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -10,11 +10,11 @@ from tests.strategies import any_entries
 from tests.transcripts import talk
 
 
-def turns(*lines: bytes) -> list[Turn]:
+def turns(*lines: bytes) -> list[RecordedTurn]:
     return cut(talk.SESSION, entries(lines))
 
 
-def shape(turn: Turn) -> list[tuple[type[Step], float | None]]:
+def shape(turn: RecordedTurn) -> list[tuple[type[Step], float | None]]:
     return [(type(step), getattr(step, "wait", None)) for step in turn.steps]
 
 

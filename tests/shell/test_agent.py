@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from acp_proxy.shell import agent
-from acp_proxy.shell.agent import DEATH_SIGNAL, END_OF_FILE, JOB, Agent
+from acp_proxy.shell.agent import DEATH_SIGNAL, END_OF_FILE, JOB, AgentProcess
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_on_windows_the_end_is_end_of_file_and_then_termination() -> None:
     ],
 )
 def test_our_exit_code_is_the_agents_and_128_more_than_a_signals_number(status: int, code: int, told: str) -> None:
-    ended = Agent(1, -1, -1)
+    ended = AgentProcess(1, -1, -1)
     ended.status = status
     assert (ended.exit_code, ended.how_it_ended) == (code, told)
 

@@ -1,16 +1,16 @@
 from typing import Any
 
-from acp_proxy.conversation import Call
+from acp_proxy.conversation import ToolCall
 from acp_proxy.views import calls
-from acp_proxy.views.calls import Block, Change, Raw
-from acp_proxy.views.diffs import Row
+from acp_proxy.views.calls import Block, Diff, Raw
+from acp_proxy.views.diffs import DiffRow
 
 UNKNOWN: list[Any] = ['x" onclick="', None, []]
 SHAPES: list[Any] = [None, 7, "x", [], [[]], [None], {}, [{"type": "diff", "newText": 3}], [{"type": "content"}]]
 
 
-def call(**fields: Any) -> Call:
-    return Call("id-1", fields, is_new=True)
+def call(**fields: Any) -> ToolCall:
+    return ToolCall("id-1", fields, is_new=True)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def test_the_parts_are_the_input_and_then_the_content() -> None:
         Raw("input", '{\n  "q": 1\n}', "json"),
         Raw("output", "done", ""),
         Block({"type": "text", "text": "```\ncode\n```"}),
-        Change("/a", True, [Row("@", "@@ -0,0 +1 @@"), Row("+", "x")]),
+        Diff("/a", True, [DiffRow("@", "@@ -0,0 +1 @@"), DiffRow("+", "x")]),
         Block({"type": "image"}),
     ]
 

@@ -1,7 +1,7 @@
 """A conversation as plain text."""
 
-from acp_proxy.conversation import Begun, Call, Ended, Part, Said, Speaker
-from acp_proxy.views.lines import Lines
+from acp_proxy.conversation import Begun, Ended, Part, Said, Speaker, ToolCall
+from acp_proxy.views.lines import PassagePrinter
 from acp_proxy.views.showing import passages
 from tests.views.parts import AT, everything
 
@@ -69,7 +69,7 @@ Note: This turn has no end: it is still running, or its process ended.
 
 
 def told(parts: list[Part], *, full: bool = False) -> str:
-    look = Lines()
+    look = PassagePrinter()
     return "".join(text for passage in passages(parts, full=full) for text in look.told(passage))
 
 
@@ -90,7 +90,7 @@ def test_in_full_it_has_all_that_tool_calls_carry() -> None:
 
 def test_of_a_long_change_the_beginning_is_told_but_in_full() -> None:
     diff = {"type": "diff", "path": "/a", "newText": "".join(f"{number}\n" for number in range(1000))}
-    call = Call("1", {"title": "Write", "content": [diff]}, True)
+    call = ToolCall("1", {"title": "Write", "content": [diff]}, True)
     short = told([call])
     assert "+78\n" in short
     assert "+79\n" not in short
@@ -130,5 +130,5 @@ def test_odd_fields_of_tool_calls_are_told_as_far_as_they_make_sense() -> None:
         "rawOutput": [],
     }
     for full in (False, True):
-        assert told([Call("id", odd, True), Ended(None, None)], full=full).startswith("\nTool: id\n")
-    assert told([Call("1", {"content": "text"}, True), Call("", {}, False)]) == "\nTool: 1\nTool, later: \n"
+        assert told([ToolCall("id", odd, True), Ended(None, None)], full=full).startswith("\nTool: id\n")
+    assert told([ToolCall("1", {"content": "text"}, True), ToolCall("", {}, False)]) == "\nTool: 1\nTool, later: \n"

@@ -9,7 +9,7 @@ import pytest
 
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.views import listing, rows
-from acp_proxy.views.listing import Look
+from acp_proxy.views.listing import ListLook
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROW = Listed(
@@ -45,7 +45,7 @@ IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1"
 
 
 def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
-    look = Look(width, colours, NOW, "/home/me")
+    look = ListLook(width, colours, NOW, "/home/me")
     table = listing.table(some or ROWS, IDS, look)
     return [table.heading(), *table.lines(some or ROWS, IDS)]
 
@@ -108,7 +108,7 @@ def test_the_width_of_a_text_is_that_on_any_terminal() -> None:
 
 
 def test_ids_of_later_rows_that_are_longer_take_room_from_others_but_are_not_cut() -> None:
-    look = Look(60, False, NOW)
+    look = ListLook(60, False, NOW)
     table = listing.table([ROW], {ROW.session: "0198c5de"}, look)
     [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
     assert later.startswith("ses_4f3a2b1c  Why")
@@ -140,7 +140,7 @@ HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200
 def test_nothing_of_somebody_elses_text_steers_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
     row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
-    look = Look(width, False, NOW)
+    look = ListLook(width, False, NOW)
     table = listing.table([row], {text: text}, look)
     printed = [
         table.heading(),

@@ -51,7 +51,7 @@ class Line(Value):
     entry: Entry | None
 
 
-class Lines(Value):
+class AlikeLines(Value):
     """Whole lines that go on as the one before them did: the number of the last of them, and where it ends."""
 
     number: int
@@ -139,7 +139,7 @@ class Reading:
             yield from self._said(number, end, line)
             number += 1
 
-    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
         """All lines, much faster: what goes on as the line before it did comes many lines at once.
 
         ``short``: of a line that is too long to be held, what is left when it is cut short; of a damaged one, all.
@@ -154,7 +154,7 @@ class Reading:
             while next < len(lines):
                 if (stream := known.stream(lines, next)) is not None:
                     next, number, end = next + stream.count, number + stream.count, end + stream.size
-                    yield Lines(number - 1, end, stream)
+                    yield AlikeLines(number - 1, end, stream)
                     continue
                 line = lines[next]
                 next, number, end = next + 1, number + 1, end + len(line)

@@ -14,7 +14,7 @@ from typing import Any
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
-from acp_proxy.transcripts.listing.keeping import Kept, kept
+from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
 from acp_proxy.transcripts.listing.newest import NUMBER
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
@@ -29,7 +29,7 @@ ORDER BY updated DESC, session DESC LIMIT ?3
 """
 
 
-class Seen(Value):
+class GlancedSession(Value):
     named: str
     title: str
 
@@ -45,7 +45,7 @@ class Glance:
         except OSError:
             return []
 
-    def sessions(self, beginning: str, agent: str = "") -> list[Seen]:
+    def sessions(self, beginning: str, agent: str = "") -> list[GlancedSession]:
         """The newest sessions with a turn whose ids begin so, of the agents that are meant by this."""
         path = self._layout.index
         try:
@@ -62,7 +62,7 @@ class Glance:
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[DeletedSession]:
         """What was deleted softly, the latest first."""
         try:
             return kept(self._layout)
@@ -70,9 +70,9 @@ class Glance:
             return []
 
 
-def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[Seen]:
+def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[GlancedSession]:
     for agent, name, named, info in rows:
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
             title = layout.journal(agent).state().titles.get(name)  # the user's own
-            yield Seen(named, title or known["title"] or "")
+            yield GlancedSession(named, title or known["title"] or "")

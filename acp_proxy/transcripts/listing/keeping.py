@@ -24,7 +24,7 @@ under: what was said of that turn after the delete was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DeletedSession:
     """A session that was deleted softly, and when. ``title``: the user's, if there is one.
 
     ``named``: what names it on a command line: its id; of several of one id that of the latest alone.
@@ -38,7 +38,7 @@ class Kept:
     named: str
 
 
-def kept(layout: Layout) -> list[Kept]:
+def kept(layout: Layout) -> list[DeletedSession]:
     """All of them, the latest first; what nobody can read the id of is left out."""
     found = []
     for agent in layout.agents():
@@ -48,7 +48,7 @@ def kept(layout: Layout) -> list[Kept]:
             session = _session(layout, agent, name)
             if session is not None:
                 named = session + aside(name)
-                found.append(Kept(agent, name, session, kept_at(name), titles.get(name), named))
+                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each.name for each in reversed(found)}
     return [
@@ -56,7 +56,7 @@ def kept(layout: Layout) -> list[Kept]:
     ]
 
 
-def look(layout: Layout, kept: Kept) -> Listed:
+def look(layout: Layout, kept: DeletedSession) -> Listed:
     """What a list would say of it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
@@ -65,7 +65,7 @@ def look(layout: Layout, kept: Kept) -> Listed:
         reading.close()
 
 
-def restore(layout: Layout, kept: Kept) -> Listed:
+def restore(layout: Layout, kept: DeletedSession) -> Listed:
     """Bring it back, under the name that it has then."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
@@ -123,7 +123,7 @@ def _folded(reading: Reading) -> Summary:
     return summary
 
 
-def _listed(kept: Kept, reading: Reading, summary: Summary) -> Listed:
+def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
     return Listed(
         agent=kept.agent,
         name=kept.name,

@@ -25,14 +25,14 @@ NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
 T = TypeVar("T")
 
 
-class Ask(Protocol):
+class AskIndex(Protocol):
     """Put a question to the index, after what is marked of these agents was brought in. Raises Unreadable."""
 
     def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListFilter:
     """Of these agents; in this directory, if one is given; active since a time (as transcripts write it)."""
 
     agents: Sequence[str]
@@ -48,7 +48,7 @@ class _Stream:
     is_listed: bool
 
 
-def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
+def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[Listed]:
     """Raises Unreadable, also later on."""
     streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
     first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
@@ -56,7 +56,7 @@ def newest(ask: Ask, wanted: Wanted) -> Iterator[Listed]:
     return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
 
 
-def meant(index: Index, wanted: Wanted, given: str, gone: Collection[str] = ()) -> list[Listed]:
+def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[Listed]:
     """The sessions of exactly this id or transcript, else those whose ids begin so: newest first, not endlessly many.
 
     One whose id a newer session has is meant only with the number that its transcript's name has. What is an id, or was
@@ -84,7 +84,7 @@ def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str
         yield "name = ?", [given]
 
 
-def _prompted(index: Index, wanted: Wanted, test: str, values: Sequence[object]) -> list[Listed]:
+def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
     found = index.select(
         f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
         f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
@@ -95,7 +95,7 @@ def _prompted(index: Index, wanted: Wanted, test: str, values: Sequence[object])
     return sorted(rows, key=_time, reverse=True)
 
 
-def _is_an_id(index: Index, wanted: Wanted, session: str) -> bool:
+def _is_an_id(index: Index, wanted: ListFilter, session: str) -> bool:
     """Also of one without a prompt, or whose id a newer session had."""
     test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
     return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
@@ -122,7 +122,7 @@ def everything(index: Index) -> list[Listed]:
     return [listed(row, "") for row in found]
 
 
-def _whole(ask: Ask, stream: _Stream, wanted: Wanted, page: list[Listed]) -> Iterator[Listed]:
+def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[Listed]) -> Iterator[Listed]:
     size = _FIRST
     while True:
         yield from page
@@ -133,7 +133,7 @@ def _whole(ask: Ask, stream: _Stream, wanted: Wanted, page: list[Listed]) -> Ite
 
 
 def _page(
-    index: Index, stream: _Stream, wanted: Wanted, before: tuple[str, bytes, str] | None, size: int
+    index: Index, stream: _Stream, wanted: ListFilter, before: tuple[str, bytes, str] | None, size: int
 ) -> list[Listed]:
     """Of an index that was made for this question alone: all there is, since it would be made again for the next."""
     query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from acp_proxy.redaction.masking import Change, Masking, changed
+from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, write_at
@@ -98,7 +98,7 @@ def _title(reading: Reading) -> str | None:
     return summary.title
 
 
-def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Change]:
+def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
     spread, at = Spread(masking), 0
     for line in _lines(read):
         if not at:

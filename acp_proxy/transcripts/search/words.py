@@ -21,7 +21,7 @@ from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turns
+from acp_proxy.transcripts.search.turns import BEGINNING, Turns, TurnStart
 from acp_proxy.wire import clock
 
 SCHEMA = 2
@@ -58,18 +58,18 @@ Extent = tuple[str, str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class IndexedTranscript:
     """What of a transcript is in here: ``size`` bytes of the file. ``place``: where its last turn begins."""
 
     created: str
     inode: int
     size: int = 0
-    place: Place = BEGINNING
+    place: TurnStart = BEGINNING
     id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TurnText:
     """A turn's text. Number 0 is the session's title."""
 
     number: int
@@ -85,10 +85,10 @@ class Work:
     """
 
     key: Key
-    before: Seen | None
-    seen: Seen
+    before: IndexedTranscript | None
+    seen: IndexedTranscript
     kept: int
-    turns: list[Told]
+    turns: list[TurnText]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Excerpt:
     marks: list[tuple[int, int]]
 
 
-class Words:
+class WordTable:
     """A connection to one of the files, or to one in memory."""
 
     def __init__(self, path: Path | None) -> None:
@@ -135,7 +135,7 @@ class Words:
         """How far each transcript was read, as the index says it of its own."""
         return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
 
-    def seen(self, key: Key) -> Seen | None:
+    def seen(self, key: Key) -> IndexedTranscript | None:
         row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
         return _seen(*row) if row is not None else None
 
@@ -175,13 +175,13 @@ class Words:
         ).fetchone()
         return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
 
-    def turns(self, key: Key) -> list[Told]:
+    def turns(self, key: Key) -> list[TurnText]:
         rows = self._database.execute(
             "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
             " WHERE agent = ? AND name = ? ORDER BY number",
             key,
         )
-        return [Told(*row) for row in rows]
+        return [TurnText(*row) for row in rows]
 
     def check(self) -> None:
         """Raises sqlite3.DatabaseError where SQLite finds something wrong."""
@@ -217,7 +217,7 @@ class Words:
             "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
         )
 
-    def _add(self, transcript: int, turns: list[Told]) -> None:
+    def _add(self, transcript: int, turns: list[TurnText]) -> None:
         """Each under its time and its transcript: so the newest are found first, and nothing else has to be read."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
@@ -229,7 +229,7 @@ class Words:
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
-def agrees(words: Words, key: Key, path: Path) -> bool:
+def agrees(words: WordTable, key: Key, path: Path) -> bool:
     """Whether what would be found in a transcript is what it says, as far as it has been read."""
     seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
     try:
@@ -304,8 +304,8 @@ def _there(path: Path) -> Iterator[None]:
         raise
 
 
-def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> Seen:
-    return Seen(created, inode, size, Place(offset, line, turns), id)
+def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> IndexedTranscript:
+    return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
 def _seconds(at: str) -> int:

@@ -281,10 +281,10 @@ class Inspection:
 
     def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
         """What a search says of these transcripts, or of all in this table."""
-        from acp_proxy.transcripts.search.words import Words, agrees
+        from acp_proxy.transcripts.search.words import WordTable, agrees
 
         try:
-            words = Words(path)
+            words = WordTable(path)
             try:
                 words.check()
                 for agent, name, *_ in list(words.extents()):
