@@ -1,7 +1,7 @@
-"""What can be asked of the shell, in the order in which it is to be done.
+"""Effects: what the core asks the shell to do, in this order.
 
-``Keep`` effects go to the transcript in exactly this order. Of the others, ``Forward`` with ``first`` leaves before
-what was kept is on disk; everything else waits for it.
+Effects for the transcript are recorded in exactly this order. Of the others, ``Forward`` with ``first`` is performed
+before those are on disk; everything else waits until they are.
 """
 
 from collections.abc import Mapping
@@ -13,36 +13,39 @@ from acp_proxy.wire.value import Value
 # --- for the transcript
 
 
-class Kept(Value):
-    """What they have in common: one question tells them from the rest."""
+class ForTranscript(Value):
+    """The base of the effects that the recorder performs: one ``isinstance`` for each effect tells them apart.
+
+    ``Recording`` names the same classes, because mypy checks that a ``match`` is complete only for a union.
+    """
 
 
-class Identify(Kept):
-    """What the agent calls itself (None: nothing); the store's folder is chosen by it."""
+class IdentifyAgent(ForTranscript):
+    """Choose the store's folder by the agent's name. None: the agent gave no name."""
 
     name: str | None
     version: str | None
 
 
-class Begin(Kept):
-    """From here on this session is recorded: in the transcript it has, or in a new one with this header."""
+class BeginTranscript(ForTranscript):
+    """Record this session from here on: in the transcript it has, or in a new one with this header."""
 
     session: str
     cwd: str | None
     directories: list[str]
     origin: str
     parent: str | None = None
-    """The session whose transcript up to here is the beginning of this one's (a fork)."""
+    """A fork: the session whose transcript, up to here, is the beginning of this one's."""
 
 
-class BeginTurn(Kept):
-    """A prompt follows: the session counts from now on, even if it was deleted before."""
+class BeginTurn(ForTranscript):
+    """Note that a prompt follows: from now on the session counts, even if it was deleted before."""
 
     session: str
 
 
-class Keep(Kept):
-    """One line, exactly. ``of`` is the method that a response answers."""
+class RecordLine(ForTranscript):
+    """Record one line, byte for byte. ``of``: the method of the request that it answers."""
 
     session: str
     peer: Peer
@@ -50,15 +53,15 @@ class Keep(Kept):
     of: str | None = None
 
 
-class KeepUpdates(Kept):
-    """Updates of the agent that were not looked into: whole lines."""
+class RecordUpdates(ForTranscript):
+    """Record whole lines of the agent: updates that were not parsed."""
 
     session: str
     data: bytes
 
 
-class KeepPiece(Kept):
-    """A piece of one line that is too long to be held: nothing else of its session comes between them."""
+class RecordPiece(ForTranscript):
+    """Record a piece of a long line. No other entry of its session comes between the pieces."""
 
     session: str
     peer: Peer
@@ -67,19 +70,24 @@ class KeepPiece(Kept):
     last: bool
 
 
-class KeepNote(Kept):
+class RecordNote(ForTranscript):
+    """Record a note by acp-proxy."""
+
     session: str
     note: Mapping[str, object]
 
 
-class EndTurn(Kept):
-    """A turn is over, or the title changed: what was kept is worth an fsync and a place in the index."""
+class EndTurn(ForTranscript):
+    """Sync the transcript to disk and index it: a turn is over, or the title changed."""
 
     session: str
 
 
-class Forget(Kept):
-    """It has not been used for long, of very many. Heard of again, it begins again; its transcript stays."""
+class ForgetSession(ForTranscript):
+    """Forget a session that was not used for long, as there are very many. Its transcript stays.
+
+    If it is used again, ``BeginTranscript`` comes again.
+    """
 
     session: str
 
@@ -88,10 +96,10 @@ class Forget(Kept):
 
 
 class Forward(Value):
-    """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours.
+    """Send bytes to a peer. ``first``: without waiting for the transcript. ``own``: the message is acp-proxy's.
 
-    ``begins`` and ``ends``: whole lines. Of a line that passes in pieces the first begins it and the last ends it;
-    nothing else goes to that peer meanwhile.
+    With ``begins`` and ``ends`` these are whole lines. Of a long line that passes in pieces, the first piece begins it
+    and the last ends it; nothing else goes to that peer in between.
     """
 
     to: Peer
@@ -102,13 +110,15 @@ class Forward(Value):
     ends: bool = True
 
 
-class ToStderr(Value):
-    """Not for the editor: a stray line of the agent (``data``), as it came."""
+class WriteToStderr(Value):
+    """Write a stray line of the agent, which is no message, to stderr."""
 
     data: bytes
 
 
 class Warn(Value):
+    """Show the user a warning."""
+
     text: str
 
 
@@ -122,22 +132,22 @@ class ListSessions(Value):
 
 
 class AmendList(Value):
-    """The agent's own list, for the client: less what was deleted here, and under the user's titles."""
+    """Forward the agent's own list without the sessions that were deleted here, and with the user's titles."""
 
     raw: bytes
 
 
 class DeleteSession(Value):
-    """Remove what the store has; then, where ``request`` is given, answer it."""
+    """Delete a session from the store; then, if a ``request`` is given, answer it."""
 
     session: str
     request: RequestId | None = None
 
 
 class FindSession(Value):
-    """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
+    """Look a session up before the agent is asked to open it; the answer is the event ``SessionFound``.
 
-    ``only_here``: the agent cannot know it instead, so a transcript that is gone is worth asking the index for.
+    ``only_here``: the agent cannot know the session, so if its transcript is missing, the index is asked too.
     """
 
     request: RequestId
@@ -145,8 +155,8 @@ class FindSession(Value):
     only_here: bool = True
 
 
-class DecideNext(Value):
-    """Lines behind one that asks the store: decided once that is done, as if they were read later."""
+class DecideLater(Value):
+    """Decide on these lines after the effects before it, as if they had been read later."""
 
     peer: Peer
     lines: list[bytes]
@@ -155,7 +165,7 @@ class DecideNext(Value):
 class ReadPast(Value):
     """Compare what the agent told of a session with its transcript; the answer is the event ``PastRead``.
 
-    ``told``: updates, and whether each came behind the agent's answer.
+    ``told``: the updates, and whether each came after the agent's answer.
     """
 
     request: RequestId
@@ -164,13 +174,14 @@ class ReadPast(Value):
 
 
 class StartReplay(Value):
-    """Compare what the agent told with the transcript that was looked up, and replay that where it is to be shown.
+    """Compare what the agent told with the transcript that ``FindSession`` opened, and replay it if the client should
+    see it; the answer is the event ``ReplayEnded``.
 
-    ``told``: the agent's updates of the conversation, and whether each came behind an answer; ``compares``: they are
-    compared, also where there are none. ``rule``: what decided already, else, where nothing is compared, ours is shown.
-    ``shows``: anything is replayed at all. ``record``: make a record of it for the agent; ``before``: up to this
-    prompt. ``titles``: tell the title that prompts make. ``kinds``: optional kinds of updates that the client
-    understands.
+    ``told``: the agent's updates of the conversation, and whether each came after an answer. ``compares``: compare
+    them, even if there are none. ``rule``: whose replay is shown, if that is decided already; without it, and without
+    a comparison, it is the transcript's. ``shows``: False: replay nothing. ``record``: make a record for the agent;
+    ``before``: up to this prompt. ``titles``: tell the title that prompts make. ``kinds``: the optional kinds of
+    updates that the client understands.
     """
 
     request: RequestId
@@ -185,41 +196,50 @@ class StartReplay(Value):
 
 
 class StopReplay(Value):
-    """Send no more of it."""
+    """Stop a replay."""
 
     request: RequestId
 
 
-class ForgetReplay(Value):
-    """It will never be told."""
+class CloseTranscript(Value):
+    """Close the transcript that ``FindSession`` opened: it will not be replayed."""
 
     request: RequestId
 
 
-class ReleaseHeld(Value):
-    """Take the client's output, and then say so (``Releasing``): the answer to a cancelled load leaves under it, and
-    what the load held back.
+class TakeOutput(Value):
+    """Lock the client's output, then report it (``OutputTaken``) and write what the core answers, before unlocking.
 
-    So nothing that the agent says meanwhile can overtake that.
+    A cancelled load needs this: nothing that the agent says meanwhile overtakes its answer and the lines it held.
     """
 
     request: RequestId
 
 
-Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn | Forget
+Recording = (
+    IdentifyAgent
+    | BeginTranscript
+    | BeginTurn
+    | RecordLine
+    | RecordUpdates
+    | RecordPiece
+    | RecordNote
+    | EndTurn
+    | ForgetSession
+)
 Acting = (
     Forward
-    | ToStderr
+    | WriteToStderr
     | Warn
     | ListSessions
     | AmendList
     | DeleteSession
     | FindSession
-    | DecideNext
+    | DecideLater
     | ReadPast
     | StartReplay
     | StopReplay
-    | ForgetReplay
-    | ReleaseHeld
+    | CloseTranscript
+    | TakeOutput
 )
 Effect = Recording | Acting

@@ -1,4 +1,4 @@
-"""What can happen."""
+"""Events: what the shell tells the core. ``Interceptor.handle`` takes one and returns effects."""
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule
@@ -6,25 +6,27 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
 
-class Lines(Value):
-    """One read of a peer brought these lines, each with its newline (the last of a stream may lack it)."""
+class LinesRead(Value):
+    """Lines were read from a peer, each with its newline; the last line of a stream may lack it."""
 
     peer: Peer
     lines: list[bytes]
 
 
-class Piece(Value):
-    """More of a line that passes in pieces; ``last``: up to its newline, or to the end of what the peer said."""
+class PieceRead(Value):
+    """A piece of a long line was read. ``last``: it ends with the newline, or with the peer's output."""
 
     peer: Peer
     data: bytes
     last: bool
 
 
-class Found(Value):
-    """What the store has of a session that the client wants to open. ``trouble`` is an errno's name.
+class SessionFound(Value):
+    """The store was asked about a session that the client wants to open; the answer to ``FindSession``.
 
-    ``alias``: what the agent calls it, if that is another id. ``moved``: it was handed over before.
+    ``deleted``: it was deleted here. ``trouble``: an errno's name, if the store cannot be read or has lost the
+    transcript. ``held``: there is a transcript. ``complete``: it has everything from the beginning. ``alias``: the
+    agent's id for the session, if that is another one. ``moved``: the session was handed over before.
     """
 
     request: RequestId
@@ -37,11 +39,11 @@ class Found(Value):
 
 
 class ReplayEnded(Value):
-    """What the agent told was compared, and the transcript is with the client where that is to be shown.
+    """A replay is over: the comparison is done, and the client has what it should see of the transcript.
 
-    ``rule``: what decided. ``comparison``: None where the transcript could not be read, or ``is_unread``: it was
-    replayed whole, and nothing was compared with it. ``states``: the latest stored ones. ``record``: for the agent,
-    where it was wanted.
+    The answer to ``StartReplay``. ``rule``: what decided whose replay the client sees. ``comparison``: None if the
+    transcript could not be read, or (``is_unread``) was replayed whole and compared with nothing. ``states``: the
+    latest recorded state updates. ``record``: the record for the agent, if ``StartReplay`` asked for one.
     """
 
     request: RequestId
@@ -53,23 +55,23 @@ class ReplayEnded(Value):
 
 
 class PastRead(Value):
-    """What was told of a session behind a request has been compared; None: the transcript could not be read."""
+    """A session's transcript was read and compared; the answer to ``ReadPast``. None: it could not be read."""
 
     request: RequestId
     session: str
     comparison: Comparison | None
 
 
-class Releasing(Value):
-    """The client's output is held for what a cancelled load held back; the answer to ``ReleaseHeld``."""
+class OutputTaken(Value):
+    """The client's output is locked, so that only the core's next effects write to it; the answer to ``TakeOutput``."""
 
     request: RequestId
 
 
 class AgentEnded(Value):
-    """The agent is gone and all that it wrote was handled. ``how``: ``exited with status 17``."""
+    """The agent has ended, and everything it wrote was handled. ``how``: such as ``exited with status 17``."""
 
     how: str
 
 
-Event = Lines | Piece | Found | ReplayEnded | PastRead | Releasing | AgentEnded
+Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | AgentEnded

@@ -10,14 +10,14 @@ from acp_proxy.core import handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.effects import (
+    CloseTranscript,
     Effect,
     EndTurn,
-    ForgetReplay,
     Forward,
     ReadPast,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
     Warn,
 )
 from acp_proxy.core.events import ReplayEnded
@@ -114,12 +114,12 @@ class Life:
                 return self._next(load.session)
             case Do.TELL:
                 return self._told(load)
-            case Do.FORGET:
-                return [ForgetReplay(load.request.id)]
+            case Do.CLOSE_TRANSCRIPT:
+                return [CloseTranscript(load.request.id)]
             case Do.STOP:
                 return [StopReplay(load.request.id)]
             case Do.TAKE_OUTPUT:
-                return [ReleaseHeld(load.request.id)]
+                return [TakeOutput(load.request.id)]
             case Do.LET_GO:
                 told, load.told = (
                     load.told,

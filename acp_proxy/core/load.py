@@ -1,7 +1,7 @@
 """The life of a request to open a session (load, resume, fork), as one table: state, event, what is done, next state.
 
 ``ASKED`` is the usual beginning: what the agent tells waits for its answer. The client may give up at any time; its
-answer then waits for the client's output (``release``), so that nothing overtakes it. What is not in the table does
+answer then waits for the client's output (``TAKE_OUTPUT``), so that nothing overtakes it. What is not in the table does
 not change anything.
 """
 
@@ -33,7 +33,7 @@ class Happens(enum.Enum):
     UNKNOWN = "the agent does not know the session, which can go on in a new one"
     FLOODED = "too much waits"
     GAVE_UP = "the client has cancelled its request"
-    RELEASED = "the client's output is ours"
+    OUTPUT_TAKEN = "the client's output is locked for us"
     NEXT = "no other replay of this session is running"
     TOLD = "the shell has compared and replayed"
     PROMPTED = "the client prompts"
@@ -46,7 +46,7 @@ class Do(enum.Enum):
     NOTE = "note that it was opened, and what came with that"
     WAIT_IN_LINE = "replay once no other replay of the session is running"
     TELL = "have the shell compare and replay"
-    FORGET = "close the transcript that was looked up"
+    CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP = "stop the replay"
     TAKE_OUTPUT = "ask for the client's output"
     LET_GO = "what waits goes to the client"
@@ -66,20 +66,20 @@ _GIVE_BACK = (Do.LET_GO, Do.HAND_BACK)
 LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
     LoadState.ASKED: {
         Happens.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
-        Happens.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.FORGET)),
+        Happens.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
         Happens.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
         Happens.FLOODED: (LoadState.PASSING, _GIVE_BACK),
         Happens.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
-        Happens.GAVE_UP: (LoadState.GIVEN_UP, (Do.FORGET, Do.TAKE_OUTPUT)),
-        Happens.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.FORGET)),
+        Happens.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        Happens.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
     LoadState.PASSING: {
-        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.FORGET)),
-        Happens.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.FORGET)),
-        Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.FORGET)),
+        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
     LoadState.GIVEN_UP: {
-        Happens.RELEASED: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
@@ -91,14 +91,14 @@ LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
     },
     LoadState.QUEUED: {
         Happens.NEXT: (LoadState.TELLING, (Do.TELL,)),
-        Happens.GAVE_UP: (LoadState.STOPPING, (Do.FORGET, Do.TAKE_OUTPUT)),
+        Happens.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
     },
     LoadState.TELLING: {
         Happens.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
         Happens.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
     },
     LoadState.STOPPING: {
-        Happens.RELEASED: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
     LoadState.OPEN: {

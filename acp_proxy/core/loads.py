@@ -9,7 +9,7 @@ from typing import assert_never
 from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import (
-    DecideNext,
+    DecideLater,
     Effect,
     Forward,
     StopReplay,
@@ -111,7 +111,7 @@ class Loads:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
         if load.is_ours and load.held_here and not load.is_handed_over:  # shown, and compared with nothing yet
-            return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+            return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
@@ -120,7 +120,7 @@ class Loads:
             is_user = acp.update_kind(update) == acp.USER_CHUNK and load.held_here
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
-                return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+                return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
             return self.life.told_in_turn(load, [(line, True)], line)
         return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
 
@@ -254,10 +254,10 @@ class Loads:
                 return self.life.goes_on(load)
         return []
 
-    def released(self, request: RequestId) -> list[Effect]:
-        """The client's output is ours: a cancelled load is answered, unless that was done meanwhile."""
+    def output_taken(self, request: RequestId) -> list[Effect]:
+        """The client's output is locked: a cancelled load is answered, unless that was done meanwhile."""
         load = self.under_way.get(request)
-        return self.life.happens(load, Happens.RELEASED) if load is not None else []
+        return self.life.happens(load, Happens.OUTPUT_TAKEN) if load is not None else []
 
     def failed(self, how: str) -> list[Effect]:
         """The agent is gone: whatever it has not answered is answered, behind what it told."""

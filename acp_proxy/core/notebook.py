@@ -7,7 +7,16 @@ knows nothing of capabilities, of answers, or of where lines go.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+)
 from acp_proxy.core.terminals import SessionTerminals, Terminals
 from acp_proxy.history.verdict import Rule
 from acp_proxy.titles import Titles
@@ -105,7 +114,7 @@ class Notebook:
         self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
     ) -> list[Recording]:
         """The agent loaded a session that we lack: what it told of the past begins the transcript."""
-        kept = [Keep(session, Peer.AGENT, raw) for raw in (*told, *states)]
+        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
@@ -182,8 +191,8 @@ class Notebook:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        begin = Begin(session, cwd, directories, origin, parent)
-        return [*forgotten, begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
+        begin = BeginTranscript(session, cwd, directories, origin, parent)
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
 
     def start(self) -> None:
         """Record again."""
@@ -207,7 +216,7 @@ class Notebook:
 
     def updates(self, session: str, data: bytes) -> Recording:
         """Updates of a plain session, whole lines."""
-        return KeepUpdates(session, data)
+        return RecordUpdates(session, data)
 
     def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
         """One update. ``opening``: an answer is awaited that may tell that this session is its own."""
@@ -223,7 +232,7 @@ class Notebook:
         effects = self._begun(session)
         known = self.sessions[session]
         known.terminals.refer(update)
-        effects.append(Keep(session, Peer.AGENT, raw))
+        effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == acp.SESSION_INFO:
             self.title_told(session, update)
             effects.append(EndTurn(session))
@@ -233,7 +242,7 @@ class Notebook:
         begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
-        return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
+        return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
     def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """A prompt that passes in pieces, by what is known of its blocks: those to come may say more, so what
@@ -255,18 +264,18 @@ class Notebook:
         return [*effects, BeginTurn(session)]
 
     def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
-        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)], id)
+        return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
         """The agent is gone before it answered."""
         note = {"type": record.FAILED, "method": acp.PROMPT, "message": how}
-        return self._end_turn(session, [KeepNote(session, note)], id)
+        return self._end_turn(session, [RecordNote(session, note)], id)
 
     def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
         """Any other line that is recorded, of a session that is."""
         if session is None or session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [Keep(session, peer, raw, of)]
+        return [RecordLine(session, peer, raw, of)]
 
     def closed(self, session: str) -> list[Recording]:
         return self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE})
@@ -274,7 +283,7 @@ class Notebook:
     def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [KeepNote(session, note)]
+        return [RecordNote(session, note)]
 
     def deleted(self, session: str) -> list[Recording]:
         """Nothing of it is kept any more, until somebody prompts it again."""
@@ -313,7 +322,7 @@ class Notebook:
         if known.begun:
             return forgotten
         known.begun = True
-        begin = Begin(session, known.cwd, known.directories, record.PARTIAL)
+        begin = BeginTranscript(session, known.cwd, known.directories, record.PARTIAL)
         return [*forgotten, begin, *self._no_longer_waiting(session)]
 
     def _takes_in(self, session: str) -> bool:
@@ -351,7 +360,7 @@ class Notebook:
         gone = self.sessions.pop(oldest)
         self._size -= gone.size
         self._terminals.forget(gone.terminals)
-        return [Forget(oldest)] if gone.begun else []
+        return [ForgetSession(oldest)] if gone.begun else []
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
@@ -359,4 +368,4 @@ class Notebook:
         for _, update in waited:
             if acp.update_kind(update) == acp.SESSION_INFO:
                 self.title_told(session, update)
-        return [Keep(session, Peer.AGENT, raw) for raw, _ in waited]
+        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]

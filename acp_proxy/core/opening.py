@@ -6,8 +6,8 @@
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Service
-from acp_proxy.core.effects import Effect, FindSession, ForgetReplay, Forward
-from acp_proxy.core.events import Found
+from acp_proxy.core.effects import CloseTranscript, Effect, FindSession, Forward
+from acp_proxy.core.events import SessionFound
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
@@ -52,7 +52,7 @@ class Opening:
             ),
         ]
 
-    def found(self, found: Found) -> list[Effect]:
+    def found(self, found: SessionFound) -> list[Effect]:
         if found.request in self._resending:
             return self._found_again(found)
         if found.request not in self._finding:  # answered meanwhile: the store hung
@@ -71,12 +71,12 @@ class Opening:
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
         if planned is Refusal.TOO_MANY:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
         if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
-        unused: list[Effect] = [ForgetReplay(request.id)] if planned.passes else []
+        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
         return [*unused, *self._asked(line, Load(request, session, planned, held_here=found.held))]
 
     def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
@@ -90,7 +90,7 @@ class Opening:
         self._finding.clear()
         return effects
 
-    def _found_again(self, found: Found) -> list[Effect]:
+    def _found_again(self, found: SessionFound) -> list[Effect]:
         load, prompt, refused = self._resending.pop(found.request)
         if not found.held:
             return [Forward(Peer.CLIENT, refused)]
@@ -109,7 +109,7 @@ class Opening:
             if sends != request.method:
                 line = acp.renamed(request.raw, sends) + b"\n"
         except ValueError as problem:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         self._loads.under_way.add(load)
         self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
         return [Forward(Peer.AGENT, self._names.to_agent(line, request))]

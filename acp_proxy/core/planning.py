@@ -6,7 +6,7 @@ Pure. docs/transparency.md says who answers what.
 import enum
 
 from acp_proxy.core.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
@@ -37,7 +37,7 @@ class OpeningPlan(Value):
 
 
 def plan(
-    method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool
+    method: str, found: SessionFound, native: frozenset[str], modes: Modes, *, live: bool
 ) -> OpeningPlan | Refusal | None:
     """What is done about a request to open a session. None: it is not served.
 

@@ -5,7 +5,7 @@ What else is kept of that session waits for the line's end, in bounded memory: o
 
 from collections.abc import Callable
 
-from acp_proxy.core.effects import Identify, KeepPiece, Recording
+from acp_proxy.core.effects import IdentifyAgent, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.wire.jsonrpc import Peer
@@ -31,7 +31,7 @@ class LongLines(dict[str, LongLine]):
         self._files = files
         self._holds = holds
 
-    def put(self, known: Known, piece: KeepPiece, data: bytes, write: Callable[[bytes], None]) -> None:
+    def put(self, known: Known, piece: RecordPiece, data: bytes, write: Callable[[bytes], None]) -> None:
         """A piece, and how it is written down. ``write``: whole lines, behind what there is to note before them.
 
         Raises OSError.
@@ -50,9 +50,9 @@ class LongLines(dict[str, LongLine]):
 
     def before(self, effect: Recording | Dropped) -> LongLine | None:
         """The long line of its session whose end this waits for."""
-        if isinstance(effect, Identify | Dropped) or (line := self.get(effect.session)) is None:
+        if isinstance(effect, IdentifyAgent | Dropped) or (line := self.get(effect.session)) is None:
             return None
-        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
+        return None if isinstance(effect, RecordPiece) and effect.peer is line.peer else line
 
     def wait(self, line: LongLine, seconds: float, effect: Recording | Dropped) -> list[Timed]:
         """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""

@@ -16,16 +16,16 @@ from typing import TypeVar, assert_never
 
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
     EndTurn,
-    Forget,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepPiece,
-    KeepUpdates,
+    ForgetSession,
+    IdentifyAgent,
     Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
 )
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
@@ -37,7 +37,7 @@ from acp_proxy.wire import clock, jsonrpc, record
 
 _NAME_LENGTH = 500  # of names and versions: nobody reads more
 
-_LINES = (Keep, KeepUpdates, KeepNote)
+_LINES = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
 
@@ -173,7 +173,7 @@ class Recorder:
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
         """Updates of a session that is well, alone: what there is to write nearly always. False for all else."""
-        if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
+        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
@@ -198,18 +198,18 @@ class Recorder:
                 self._append(session, data, at)
                 data = []
             match effect:
-                case Keep(session, peer, raw, of):
+                case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
                     data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
-                case KeepUpdates(session, lines):
+                case RecordUpdates(session, lines):
                     data.append(record.encode_updates(at, self.run, lines))
-                case KeepPiece():
+                case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
-                case KeepNote(session, note):
+                case RecordNote(session, note):
                     data.append(record.encode_note(at, self.run, note))
-                case Identify():
+                case IdentifyAgent():
                     self._identify(effect)
-                case Begin():
+                case BeginTranscript():
                     self._sessions.begin(effect, self.agent, self._told, at)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
@@ -217,7 +217,7 @@ class Recorder:
                     self.on_turn_end(effect.session)
                 case Dropped():
                     self._sessions.lose(effect.session, at, "ETIMEDOUT")
-                case Forget():
+                case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
                     assert_never(effect)
@@ -226,7 +226,7 @@ class Recorder:
         if self._unmarked:
             self._sessions.mark(self.agent)
 
-    def _identify(self, told: Identify) -> None:
+    def _identify(self, told: IdentifyAgent) -> None:
         self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command, may_run_others=self._may_run_others)
@@ -243,7 +243,7 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
-    def _piece(self, piece: KeepPiece, at: str) -> list[Timed]:
+    def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; what waited for its end is returned."""
         session = piece.session
         data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Container
 from functools import partial
 
-from acp_proxy.core.effects import Begin
+from acp_proxy.core.effects import BeginTranscript
 from acp_proxy.errors import errno_name
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.recording.gate import Gate
@@ -44,7 +44,7 @@ class RecordedSessions(dict[str, Known]):
 
     # --- what becomes of one
 
-    def begin(self, begin: Begin, agent: str, told: dict[str, object], at: str) -> None:
+    def begin(self, begin: BeginTranscript, agent: str, told: dict[str, object], at: str) -> None:
         """``told``: what the agent said of itself."""
         known = self.get(begin.session)
         fresh = begin.origin == record.RECORDED

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from acp_proxy.core.effects import Acting, FindSession
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
@@ -48,25 +48,27 @@ class Held:
             raise
 
 
-def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]) -> Found | Held:
+def look_up(
+    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+) -> SessionFound | Held:
     """``trouble_of_missing``: why a transcript that is not there should be."""
     request, session = wanted.request, wanted.session
 
-    def look() -> Found | Held:
+    def look() -> SessionFound | Held:
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
-            return Found(request, deleted=True)
+            return SessionFound(request, deleted=True)
         try:
             return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
-                return Found(request, deleted=True)
+                return SessionFound(request, deleted=True)
             raise
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)
     except FileNotFoundError:
         # Only the index can tell whether there was one; it is not asked on this thread.
-        return Found(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
     except (OSError, NewerFormat) as problem:
-        return Found(request, trouble=errno_name(problem))
+        return SessionFound(request, trouble=errno_name(problem))

@@ -16,23 +16,32 @@ from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
-    DecideNext,
+    CloseTranscript,
+    DecideLater,
     DeleteSession,
     Effect,
     FindSession,
-    ForgetReplay,
+    ForTranscript,
     Forward,
-    KeepUpdates,
-    Kept,
     ListSessions,
     ReadPast,
-    ReleaseHeld,
+    RecordUpdates,
     StartReplay,
     StopReplay,
-    ToStderr,
+    TakeOutput,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
@@ -150,7 +159,7 @@ class Relay:
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
         if peer is Peer.AGENT and not self.stirred.is_set():
             self.stirred.set()
-        return self._decide(Lines(peer, lines))
+        return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """What of a client's nothing is to be done about. False for everything else."""
@@ -173,7 +182,7 @@ class Relay:
             if session is None:
                 return False
             if self._recorder is not None:
-                self._recorder.add(KeepUpdates(session, lines))
+                self._recorder.add(RecordUpdates(session, lines))
         self._to_client.write(lines)
         self.flush()
         return True
@@ -189,7 +198,7 @@ class Relay:
             return self._acting(effects) if effects is not None else None
 
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
-        return self._decide(Piece(peer, data, last))
+        return self._decide(PieceRead(peer, data, last))
 
     def flush(self) -> None:
         if self._recorder is not None and self._watch is not None:
@@ -223,7 +232,7 @@ class Relay:
                     out.write(effect.data)
                 else:
                     out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
-            case ToStderr(data):
+            case WriteToStderr(data):
                 stderr.write(data)
             case Warn(text):
                 self._warn(text)
@@ -235,8 +244,8 @@ class Relay:
                 return self._the_serving().delete(session, request)
             case FindSession():
                 return self._find(effect)
-            case DecideNext(peer, lines):
-                return self._decide(Lines(peer, lines))
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines))
             case ReadPast():
                 return self._read_past(effect)
             case StartReplay(request):
@@ -244,12 +253,12 @@ class Relay:
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
-            case ForgetReplay(request):
+            case CloseTranscript(request):
                 if request in self._replays:
                     self._replays.pop(request).close()
-            case ReleaseHeld(request):
+            case TakeOutput(request):
                 # On a thread of its own: the client's output may be held by a long line whose end never comes.
-                threading.Thread(target=self._release, args=(request,), name="release", daemon=True).start()
+                threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
@@ -258,7 +267,7 @@ class Relay:
         """What is done about an effect that cannot be: a thread hangs in the store, or failed."""
         match effect:
             case FindSession(request):
-                return self._decide(Found(request, trouble=trouble))
+                return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session):
                 return self._decide(PastRead(request, session, None))
             case DeleteSession(request=request) if request is not None:
@@ -290,7 +299,7 @@ class Relay:
             effects = self._interceptor.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, the lines pass as they are: {type(bug).__name__}: {bug}")
-            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
+            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
             self.is_full = True
@@ -300,7 +309,7 @@ class Relay:
         """What is to be kept is put in its order; the rest is returned."""
         acting: list[Acting] = []
         for effect in effects:
-            if not isinstance(effect, Kept):
+            if not isinstance(effect, ForTranscript):
                 acting.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
@@ -316,7 +325,7 @@ class Relay:
 
         recorder, request = self._the_recorder(), wanted.request
         held = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
-        if isinstance(held, Found):
+        if isinstance(held, SessionFound):
             return self._decide(held)
         telling = partial(
             Telling,
@@ -339,12 +348,12 @@ class Relay:
                 title=held.title,
             )
             alias, moved = held.reading.alias, held.reading.was_handed_over
-            return self._decide_locked(Found(request, held=True, complete=complete, alias=alias, moved=moved))
+            return self._decide_locked(SessionFound(request, held=True, complete=complete, alias=alias, moved=moved))
 
         try:
             return held.settled(self._core, found)
         except OSError as problem:
-            return self._decide(Found(request, trouble=errno_name(problem)))
+            return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
     def _read_past(self, wanted: ReadPast) -> list[Acting]:
         """Compare what was told behind a request with what is recorded up to now."""
@@ -377,9 +386,9 @@ class Relay:
         self._perform_locked(effects)
         return True
 
-    def _release(self, request: RequestId) -> None:
+    def _take_output(self, request: RequestId) -> None:
         with self._to_client.lock:
-            self._perform_locked(self._decide(Releasing(request)))
+            self._perform_locked(self._decide(OutputTaken(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:
         """With the client's output held."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -92,8 +92,8 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
     assert step.to_client == b""
     assert step.kept == [
-        Begin("s", "/w", [], record.PARTIAL),
-        KeepNote("s", opened_note("session/load", modes=modes, configOptions=[])),
+        BeginTranscript("s", "/w", [], record.PARTIAL),
+        RecordNote("s", opened_note("session/load", modes=modes, configOptions=[])),
     ]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
@@ -106,7 +106,7 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     handed_over = {"acp-proxy": {"handover": True}}
     assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
-    assert step.kept == [KeepNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
+    assert step.kept == [RecordNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
     assert talk.replays_left == []
 
 
@@ -229,7 +229,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     step = talk.client(picked)
     assert (step.to_agent, step.kept) == (
         line(picked),
-        [Keep("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+        [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
     )
 
 
@@ -242,7 +242,7 @@ def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
     talk = handed_over()
     step = talk.client(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
-    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
     assert talk.agent(stopped(2)).to_client == line(stopped(2))
     assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
@@ -251,7 +251,7 @@ def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
 def test_that_it_was_handed_over_is_recorded_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
     talk = handed_over()
-    note = KeepNote("s", {"type": record.HANDOVER, "to": "n"})
+    note = RecordNote("s", {"type": record.HANDOVER, "to": "n"})
     assert note not in talk.client(prompt(2, "s")).kept
     assert talk.agent(stopped(2, reason)).kept[0] == note
     talk.client(prompt(3, "s"))
@@ -265,7 +265,7 @@ def test_the_record_is_kept_until_a_prompt_that_carried_it_has_a_result() -> Non
         assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client(prompt(4, "s"))
     talk.agent_ends()
-    assert not [each for each in talk.all.kept if isinstance(each, KeepNote) and each.note["type"] == record.HANDOVER]
+    assert not [each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == record.HANDOVER]
 
 
 def test_of_prompts_that_are_queued_the_first_carries_the_record() -> None:
@@ -333,7 +333,7 @@ def test_a_fork_of_a_session_that_was_handed_over_is_one_of_the_clients_session(
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
     step = talk.agent(result(2, {"sessionId": "f"}))
     assert step.to_client == line(result(2, {"sessionId": "f"}))
-    assert step.kept[0] == Begin("f", "/w", [], record.PARTIAL, parent="s")
+    assert step.kept[0] == BeginTranscript("f", "/w", [], record.PARTIAL, parent="s")
 
 
 # A restore that the agent refuses.
@@ -418,9 +418,9 @@ def test_a_prompt_that_the_agent_refuses_since_it_does_not_know_the_session_goes
     assert [each.get("id") for each in heard(step)] == [None]
     step = talk.agent(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
-    assert KeepNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
-    asked = [each for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.CLIENT]
-    assert asked == [Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert RecordNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
+    asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
+    assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_of_a_session_that_we_lack_the_refusal_is_the_agents() -> None:
@@ -481,7 +481,7 @@ def test_an_echo_of_the_record_is_neither_heard_nor_kept(echo: list[str]) -> Non
     talk = prompted()
     step = talk.agent(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
-    assert step.kept == [Keep("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
 
 
 def test_words_that_only_begin_like_the_record_are_heard() -> None:

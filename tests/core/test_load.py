@@ -9,15 +9,15 @@ from acp_proxy.core.load import AWAITING, HOLDING, LIFE, TELLS, Do, Happens, Loa
 FIRST = (LoadState.ASKED, LoadState.PASSING)
 ANSWERS = frozenset({Do.ANSWER, Do.ANSWER_TOLD, Do.SAY_CANCELLED, Do.SAY_ENDED})
 """What the client gets for its request."""
-HAS_IT_OPEN = frozenset({Do.FORGET, Do.TELL})
+HAS_IT_OPEN = frozenset({Do.CLOSE_TRANSCRIPT, Do.TELL})
 """What becomes of the transcript that was looked up."""
 MEANS_NOTHING = {
-    LoadState.ASKED: {Happens.RELEASED},
-    LoadState.PASSING: {Happens.GAVE_UP, Happens.RELEASED, Happens.FLOODED, Happens.PROMPTED},
+    LoadState.ASKED: {Happens.OUTPUT_TAKEN},
+    LoadState.PASSING: {Happens.GAVE_UP, Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED},
     LoadState.GIVEN_UP: {Happens.GAVE_UP, Happens.FLOODED, Happens.PROMPTED},
-    LoadState.CANCELLED: {Happens.GAVE_UP, Happens.RELEASED},
-    LoadState.QUEUED: {Happens.RELEASED, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
-    LoadState.TELLING: {Happens.RELEASED, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
+    LoadState.CANCELLED: {Happens.GAVE_UP, Happens.OUTPUT_TAKEN},
+    LoadState.QUEUED: {Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
+    LoadState.TELLING: {Happens.OUTPUT_TAKEN, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
     LoadState.STOPPING: {Happens.GAVE_UP, Happens.FLOODED, Happens.PROMPTED, Happens.ENDED},
     LoadState.OPEN: {Happens.TURN_ENDED},
     LoadState.TURN: {Happens.PROMPTED},
@@ -35,7 +35,7 @@ CANNOT = {
 }
 """What cannot happen: nothing is told before the agent agrees, nothing is in question before the client's answer."""
 OF_THE_AGENTS_ANSWER = {Happens.AGREED, Happens.REFUSED, Happens.UNKNOWN}
-UNDER_WAY = {Happens.FLOODED, Happens.GAVE_UP, Happens.RELEASED, Happens.NEXT, Happens.TOLD}
+UNDER_WAY = {Happens.FLOODED, Happens.GAVE_UP, Happens.OUTPUT_TAKEN, Happens.NEXT, Happens.TOLD}
 """What happens only to a request that the client has no answer to."""
 
 

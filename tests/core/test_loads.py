@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.core.capabilities import AGENT, NEVER, Modes
 from acp_proxy.core.effects import (
     FindSession,
-    KeepNote,
+    RecordNote,
     StartReplay,
 )
 from acp_proxy.history.verdict import Rule
@@ -72,7 +72,7 @@ def test_a_load_goes_to_the_agent_as_a_resume_is_replayed_and_then_answered() ->
     assert step.asked == [StartReplay(ONE)]
     assert step.to_client == b""
     note = opened_note("session/load", modes={"currentModeId": "plan"})
-    assert step.kept == [KEPT_OPENING[0], KeepNote("s", note)]
+    assert step.kept == [KEPT_OPENING[0], RecordNote("s", note)]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "x"))
     assert step.to_client == line(answer, commands("s", "x"))

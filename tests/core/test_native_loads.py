@@ -8,16 +8,16 @@ import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
+    CloseTranscript,
     EndTurn,
     FindSession,
-    ForgetReplay,
-    Keep,
-    KeepNote,
-    ReleaseHeld,
+    RecordLine,
+    RecordNote,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
@@ -217,7 +217,7 @@ def test_too_much_is_let_go_and_is_the_agents_replay() -> None:
     assert talk.agent(big).to_client == big * 4 + line(commands("s", "x"))
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked) == (line(result(1, {})), [ForgetReplay(ONE)])
+    assert (step.to_client, step.asked) == (line(result(1, {})), [CloseTranscript(ONE)])
     assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
@@ -256,7 +256,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_is_swallowed() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReleaseHeld(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), TakeOutput(ONE)], [(1, -32800)])
     assert talk.replay_ends(1).to_client == b""
 
 
@@ -348,7 +348,7 @@ def test_what_a_fork_tells_of_its_parent_is_not_recorded_again() -> None:
     step = talk.agent(result(1, {"sessionId": "f"}), *told[2:])
     assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
     step = talk.client(prompt(2, "f"))
-    assert kept_lines(step) == [Keep("f", Peer.CLIENT, raw(prompt(2, "f")))]
+    assert kept_lines(step) == [RecordLine("f", Peer.CLIENT, raw(prompt(2, "f")))]
 
 
 # Imported.
@@ -366,12 +366,12 @@ def test_the_telling_of_a_session_that_we_lack_passes_at_once_and_begins_its_tra
     step = talk.agent(result(1, None))
     assert (step.to_client, step.warnings) == (line(result(1, None)), [])
     assert step.kept == [
-        Begin("s", "/w", [], record.IMPORTED),
+        BeginTranscript("s", "/w", [], record.IMPORTED),
         *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
-        KeepNote("s", opened_note("session/load")),
+        RecordNote("s", opened_note("session/load")),
         EndTurn("s"),
     ]
-    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_a_session_is_imported_once() -> None:
@@ -421,8 +421,8 @@ def test_a_turn_behind_a_load_is_not_put_before_what_is_imported() -> None:
     talk.agent(TOLD[0])
     talk.client(prompt(2, "s"))
     talk.agent(chunk("s", "live"), result(1, {}))
-    kept = [each for each in talk.all.kept if isinstance(each, Keep)]
-    assert kept == [Keep("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
+    kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
+    assert kept == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
 
 
 # The store's, on request.

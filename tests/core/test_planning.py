@@ -3,17 +3,17 @@
 import pytest
 
 from acp_proxy.core.capabilities import LOAD, RESUME, Modes
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
-COMPLETE = Found(ONE, held=True, complete=True)
-LOSSY = Found(ONE, held=True)
-UNKNOWN = Found(ONE)
-UNREADABLE = Found(ONE, trouble="EIO")
+COMPLETE = SessionFound(ONE, held=True, complete=True)
+LOSSY = SessionFound(ONE, held=True)
+UNKNOWN = SessionFound(ONE)
+UNREADABLE = SessionFound(ONE, trouble="EIO")
 NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
@@ -25,7 +25,7 @@ OURS = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
-    native: tuple[str, ...], found: Found, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
+    native: tuple[str, ...], found: SessionFound, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
 ) -> OpeningPlan | Refusal | None:
     return plan(method, found, frozenset(native), modes, live=live)
 
@@ -48,7 +48,7 @@ def planned(
     ],
 )
 def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: Found, expected: OpeningPlan | Refusal
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found) == expected
 
@@ -56,7 +56,7 @@ def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_ov
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
-def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Found, handover: str) -> None:
+def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
 
 
@@ -76,7 +76,7 @@ def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Fo
     ],
 )
 def test_ours_is_told_on_request_where_it_is_complete(
-    native: tuple[str, ...], found: Found, expected: OpeningPlan | Refusal
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
 
@@ -85,7 +85,7 @@ def test_ours_is_told_on_request_where_it_is_complete(
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", [LOADS, BOTH])
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
-    native: tuple[str, ...], found: Found, load: str
+    native: tuple[str, ...], found: SessionFound, load: str
 ) -> None:
     assert planned(native, found, Modes(load=load), live=True) == PASSED
 
@@ -107,7 +107,7 @@ def test_an_agent_that_can_restore_nothing_is_left_alone_where_nothing_is_handed
 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
-def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
+def test_of_what_was_handed_over_before_ours_is_shown(stored: SessionFound) -> None:
     moved = stored.but(moved=True)
     assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
     assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)

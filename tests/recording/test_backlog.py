@@ -1,6 +1,6 @@
 """What waits to be written down keeps its order, and takes a bounded amount of memory."""
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, KeepUpdates
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, EndTurn, RecordUpdates
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog, Dropped
 
 
@@ -19,9 +19,9 @@ def test_what_was_put_off_comes_before_what_came_later_and_is_taken_once() -> No
 
 def test_of_too_much_only_what_later_entries_stand_on_is_kept_and_where_something_is_missing() -> None:
     backlog = Backlog()
-    begin, turn = Begin("new", "/project", [], "recorded"), BeginTurn("s")
-    words = KeepUpdates("s", b"x" * (PATIENCE_BYTES // 2) + b"\n")
-    for effect in (words, turn, words, begin, KeepUpdates("new", b"first\n"), EndTurn("s"), words):
+    begin, turn = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s")
+    words = RecordUpdates("s", b"x" * (PATIENCE_BYTES // 2) + b"\n")
+    for effect in (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words):
         backlog.pending.append((1.0, effect))
         backlog.put_off()
     assert [effect for _, effect in backlog.taken()] == [Dropped("s"), turn, begin, Dropped("new")]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
-    Forget,
-    Identify,
-    KeepUpdates,
+    ForgetSession,
+    IdentifyAgent,
+    RecordUpdates,
 )
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.files.journal import DELETED, Journal
@@ -31,7 +31,7 @@ from tests.recording.notes import (
 
 def test_a_session_that_is_known_already_is_gone_on_with(notes: Notes) -> None:
     notes.begin()
-    notes.put(said("1"), Begin("s", "/elsewhere", [], "partial"), said("2"))
+    notes.put(said("1"), BeginTranscript("s", "/elsewhere", [], "partial"), said("2"))
     assert notes.said() == ["1", "2"]
     assert notes.is_complete()
 
@@ -42,13 +42,13 @@ def test_what_begins_with_the_agents_telling_is_marked_although_nobody_prompts_i
     assert [path.name for path in notes.store.root.glob("unindexed/*/*")] == [notes.path().stem]
     assert [(row.session, row.prompts) for row in Archive(notes.store.root).sessions()] == [("s", 1)]
     notes.begin("other")
-    notes.put(KeepUpdates("other", update("hi", "other") + b"\n"))
+    notes.put(RecordUpdates("other", update("hi", "other") + b"\n"))
     assert [row.session for row in Archive(notes.store.root).sessions()] == ["s"]
 
 
 def test_an_id_that_the_agent_gives_again_begins_a_new_transcript(notes: Notes) -> None:
     notes.begin()
-    notes.put(said("old"), Begin("s", "/project", [], "recorded"), said("new"))
+    notes.put(said("old"), BeginTranscript("s", "/project", [], "recorded"), said("new"))
     assert notes.said() == ["new"]
     assert sorted(path.name.count("~") for path in notes.store.root.glob("transcripts/*/*-*.jsonl")) == [0, 1]
 
@@ -67,8 +67,8 @@ def test_two_windows_whose_agents_give_out_the_same_id_keep_their_sessions_apart
 
 def test_a_session_that_was_forgotten_goes_on_in_its_transcript(notes: Notes) -> None:
     notes.begin()
-    notes.put(said("one"), Forget("s"), said("unheard"))
-    notes.put(Begin("s", None, [], "partial"), said("two"))
+    notes.put(said("one"), ForgetSession("s"), said("unheard"))
+    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
     assert notes.said() == ["one", "two"]
     assert notes.is_complete()
 
@@ -127,7 +127,7 @@ def test_a_session_that_another_process_deleted_is_not_brought_back_but_by_a_pro
 def test_updates_of_a_session_that_was_deleted_in_an_earlier_run_make_no_file(notes: Notes) -> None:
     notes.begin("other")
     notes.store.delete(notes.recorder.agent, "s")
-    notes.put(Begin("s", None, [], "partial"), said("1"))
+    notes.put(BeginTranscript("s", None, [], "partial"), said("1"))
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
     assert notes.is_recording()
     assert notes.warnings == []
@@ -140,7 +140,7 @@ def test_what_a_deleted_session_says_in_a_later_process_is_not_recorded_until_it
     notes.put(said("one"))
     notes.recorder.delete("s")
     later = Notes(notes.store)
-    later.put(Identify(NAME, "1.0"), Begin("s", None, [], "partial"), said("late"))
+    later.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", None, [], "partial"), said("late"))
     assert list(notes.store.root.glob("transcripts/*/s-*")) == []
     later.put(BeginTurn("s"), said("anew"))
     assert later.said() == ["anew"]
@@ -200,12 +200,12 @@ def test_updates_that_nobody_looked_into_are_a_gap_where_the_disk_is_full(
     notes.begin()
     notes.put(said("0"))
     with full_disk():
-        notes.put(KeepUpdates("s", update("1") + b"\n"))
-        notes.put(KeepUpdates("s", update("2") + b"\n"))
+        notes.put(RecordUpdates("s", update("1") + b"\n"))
+        notes.put(RecordUpdates("s", update("2") + b"\n"))
     assert len(notes.warnings) == 1
     assert notes.recorder.lacks("s")
     clock.seconds += 10
-    notes.put(KeepUpdates("s", update("3") + b"\n"))
+    notes.put(RecordUpdates("s", update("3") + b"\n"))
     assert notes.said() == ["0", "gap", "3"]
 
 
@@ -239,9 +239,9 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
     notes: Notes, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     now = clock_at(monkeypatch)
-    notes.put(Identify(NAME, "1.0"))
+    notes.put(IdentifyAgent(NAME, "1.0"))
     with full_disk(after=room):
-        notes.put(Begin("s", "/project", [], "recorded"))
+        notes.put(BeginTranscript("s", "/project", [], "recorded"))
         for number in range(3):
             now.seconds += 10
             notes.put(said(str(number)))
@@ -258,7 +258,7 @@ def test_a_transcript_that_could_not_be_begun_is_begun_when_there_is_space(
 
 def test_one_session_in_trouble_does_not_stop_the_others(notes: Notes) -> None:
     notes.begin("a")
-    notes.put(Begin("b", "/project", [], "recorded"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("x" * 2000, "a"))
     with full_disk(after=1500):
         notes.put(said("1", "a"), said("2", "b"), said("3", "a"))
@@ -284,7 +284,7 @@ def test_a_gap_is_noted_with_the_next_thing_that_passes_though_nothing_more_come
 ) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
-    notes.put(Begin("b", "/project", [], "recorded"), said("x" * 2000, "a"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), said("x" * 2000, "a"))
     with full_disk(after=1500):
         notes.put(said("1", "a"))
         now.seconds += 10
@@ -317,7 +317,7 @@ def test_a_gap_of_a_session_that_another_process_deleted_is_no_gap_any_more(
 ) -> None:
     now = clock_at(monkeypatch)
     notes.begin("a")
-    notes.put(Begin("b", "/project", [], "recorded"), *prompted("hello", "a"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), *prompted("hello", "a"))
     with full_disk(after=notes.path("a").stat().st_size):
         notes.put(said("1", "a"))
     Store(notes.store.root).delete(notes.recorder.agent, "a")
@@ -335,10 +335,10 @@ def test_a_gap_outlives_that_its_session_is_forgotten(notes: Notes, monkeypatch:
     folder = notes.path().parent
     aside = folder.rename(folder.with_name("aside"))
     folder.touch()  # no directory: nothing can be opened in it
-    notes.put(Forget("s"), Begin("s", None, [], "partial"), said("lost"), Forget("s"))
+    notes.put(ForgetSession("s"), BeginTranscript("s", None, [], "partial"), said("lost"), ForgetSession("s"))
     folder.unlink()
     aside.rename(folder)
     now.seconds += 10
-    notes.put(Begin("s", None, [], "partial"), said("two"))
+    notes.put(BeginTranscript("s", None, [], "partial"), said("two"))
     assert notes.said() == ["one", "gap", "two"]
     assert not notes.is_complete()
