@@ -234,7 +234,7 @@ class Stored:
     ``alias``: what the agent calls it. ``moved``: it was handed over.
     """
 
-    held: bool = True
+    has_transcript: bool = True
     complete: bool = True
     deleted: bool = False
     trouble: str | None = None
@@ -399,8 +399,10 @@ class Talk:
                 self.stored[session] = Stored()
             case BeginTranscript(session, parent=str(parent)):
                 self.stored[session] = self.stored.get(parent, Stored(complete=False))
-            case BeginTranscript(session) if not (there := self.stored.get(session, Stored(held=False))).held:
-                self.stored[session] = Stored(complete=False, held=not there.deleted, deleted=there.deleted)
+            case BeginTranscript(session) if not (
+                there := self.stored.get(session, Stored(has_transcript=False))
+            ).has_transcript:
+                self.stored[session] = Stored(complete=False, has_transcript=not there.deleted, deleted=there.deleted)
             case BeginTurn(session) if self.stored[session].deleted:
                 self.stored[session] = Stored(complete=False)
             case _:
@@ -415,7 +417,7 @@ class Talk:
         """Do it; what has to be done next is returned."""
         match effect:
             case FindSession(id, session):
-                stored = self.stored.get(session, Stored(held=False))
+                stored = self.stored.get(session, Stored(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
                     self.looked_up[id] = session
@@ -424,8 +426,10 @@ class Talk:
             case DecideLater(peer, lines):
                 return self._decide(LinesRead(peer, lines), step)
             case ReadPast(id, session, told):
-                stored = self.stored.get(session, Stored(held=False))
-                return self._decide(PastRead(id, session, stored.compared(told) if stored.held else None), step)
+                stored = self.stored.get(session, Stored(has_transcript=False))
+                return self._decide(
+                    PastRead(id, session, stored.compared(told) if stored.has_transcript else None), step
+                )
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]
@@ -433,7 +437,7 @@ class Talk:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 return [Forward(Peer.CLIENT, answers.amended(data, deleted))]
             case DeleteSession(session, asked):
-                self.stored[session] = Stored(deleted=True, held=False)
+                self.stored[session] = Stored(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
@@ -456,9 +460,11 @@ class Talk:
 
     def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
         stored = stored or Stored()
-        if stored.held and not stored.deleted and stored.trouble is None:
+        if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
-            return SessionFound(id, held=True, complete=stored.complete, alias=stored.alias, moved=stored.moved)
+            return SessionFound(
+                id, has_transcript=True, complete=stored.complete, alias=stored.alias, moved=stored.moved
+            )
         return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 
 

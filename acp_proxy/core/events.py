@@ -25,14 +25,14 @@ class SessionFound(Value):
     """The store was asked about a session that the client wants to open; the answer to ``FindSession``.
 
     ``deleted``: it was deleted here. ``trouble``: an errno's name, if the store cannot be read or has lost the
-    transcript. ``held``: there is a transcript. ``complete``: it has everything from the beginning. ``alias``: the
-    agent's id for the session, if that is another one. ``moved``: the session was handed over before.
+    transcript. ``complete``: the transcript has everything from the beginning. ``alias``: the agent's id for the
+    session, if that is another one. ``moved``: the session was handed over before.
     """
 
     request: RequestId
     deleted: bool = False
     trouble: str | None = None
-    held: bool = False
+    has_transcript: bool = False
     complete: bool = False
     alias: str | None = None
     moved: bool = False

@@ -1,4 +1,4 @@
-"""A session that the agent cannot restore goes on in a new one of the agent: the lines that bring that about.
+"""The lines that continue a session in a new one, if the agent can neither load nor resume it.
 
 Pure: how they are made, not when (``handovers``). docs/transparency.md has the rules.
 """

@@ -145,7 +145,7 @@ class Handovers:
 
     def prompted_first(self, load: Load, prompt: Request) -> None:
         """The first prompt behind a load: it is sent again where the agent turns out not to know the session."""
-        if load.held_here and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
+        if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
     def refused_first(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:

@@ -121,10 +121,8 @@ class Life:
             case Do.TAKE_OUTPUT:
                 return [TakeOutput(load.request.id)]
             case Do.LET_GO:
-                told, load.told = (
-                    load.told,
-                    [(line, late) for line, late in load.told if load.state is LoadState.PASSING],
-                )
+                told, passes = load.told, load.state is LoadState.PASSING
+                load.told = [(line, late) for line, late in told if passes]
                 return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
             case Do.DROP:
                 load.told.clear()
@@ -136,7 +134,7 @@ class Life:
             case Do.ANSWER_TOLD:
                 return self._answer_told(load, said)
             case Do.SAY_CANCELLED:
-                load.is_ours = load.is_ours or load.held_here  # the client wants no more of the past
+                load.is_ours = load.is_ours or load.has_transcript  # the client wants no more of the past
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
                 load.held.clear()
@@ -171,7 +169,7 @@ class Life:
 
     def _told(self, load: Load) -> list[Effect]:
         """Its turn: the shell compares and replays; or what the agent told and its answer are all there is."""
-        if not load.held_here:
+        if not load.has_transcript:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here; it opens without its history")
             return [*([] if load.told else [warning]), *self.happens(load, Happens.TOLD)]

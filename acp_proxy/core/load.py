@@ -123,13 +123,13 @@ TELLS = frozenset({LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
 
 
 class Load:
-    def __init__(self, request: Request, session: str, plan: OpeningPlan, *, held_here: bool) -> None:
+    def __init__(self, request: Request, session: str, plan: OpeningPlan, *, has_transcript: bool) -> None:
         self.request = request
         self.session = session
         self.plan = plan
         self.state = LoadState.PASSING if plan.passes else LoadState.ASKED
-        self.held_here = held_here
-        """Whether the store has a transcript of it."""
+        self.has_transcript = has_transcript
+        """The store has a transcript of the session."""
         self.number = 0
         """Which of all requests it is."""
         self.follows = False

@@ -110,14 +110,14 @@ class Loads:
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
-        if load.is_ours and load.held_here and not load.is_handed_over:  # shown, and compared with nothing yet
+        if load.is_ours and load.has_transcript and not load.is_handed_over:  # shown, and compared with nothing yet
             return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """While a turn is under way all is new, but a replay that is still running, or begins now."""
         if load.turn is None:
-            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.held_here
+            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.has_transcript
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
                 return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
@@ -160,7 +160,7 @@ class Loads:
 
     def forked(self, request: Request, session: str, told: list[bytes]) -> None:
         """A fork: what the agent told of it before its answer is its parent's past, or new."""
-        load = Load(request, session, _FORK, held_here=True)
+        load = Load(request, session, _FORK, has_transcript=True)
         load.state = LoadState.OPEN
         load.told = [(line + b"\n", False) for line in told]
         self.under_way.in_question[session] = load
@@ -246,7 +246,7 @@ class Loads:
             if is_its and load.comparison is None:
                 load.told.clear()
                 if read.comparison is None:
-                    load.held_here = False  # it is not read again
+                    load.has_transcript = False  # it is not read again
                 else:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):

@@ -45,12 +45,8 @@ class Opening:
         if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
             return None
         settled = self._loads.life.closed(session)
-        return [
-            *settled,
-            *self._asked(
-                line, Load(request, session, OpeningPlan(request.method, passes=True, renames=False), held_here=True)
-            ),
-        ]
+        planned = OpeningPlan(request.method, passes=True, renames=False)
+        return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
 
     def found(self, found: SessionFound) -> list[Effect]:
         if found.request in self._resending:
@@ -77,7 +73,7 @@ class Opening:
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
         unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
-        return [*unused, *self._asked(line, Load(request, session, planned, held_here=found.held))]
+        return [*unused, *self._asked(line, Load(request, session, planned, has_transcript=found.has_transcript))]
 
     def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
         """A prompt that the agent refuses, since it does not know the session: it goes out in a new one."""
@@ -92,10 +88,10 @@ class Opening:
 
     def _found_again(self, found: SessionFound) -> list[Effect]:
         load, prompt, refused = self._resending.pop(found.request)
-        if not found.held:
+        if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), held_here=True)
+        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
         self._loads.send_again(again, prompt, refused)
         return self._loads.life.hand_over(again)
 

@@ -43,7 +43,7 @@ def plan(
 
     ``live``: a turn of it is under way.
     """
-    hands_over = modes.handover if found.held else NEVER
+    hands_over = modes.handover if found.has_transcript else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
     if method != acp.LOAD:
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
@@ -52,8 +52,10 @@ def plan(
     if modes.load == AGENT:
         return OpeningPlan(acp.LOAD, passes=True)
     if LOAD in native:
-        if live or found.trouble is not None or not found.held:
-            return OpeningPlan(acp.LOAD, passes=True, imports=not found.held and not live and found.trouble is None)
+        if live or found.trouble is not None or not found.has_transcript:
+            return OpeningPlan(
+                acp.LOAD, passes=True, imports=not found.has_transcript and not live and found.trouble is None
+            )
         if modes.load == STORE and found.complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
             return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
@@ -62,4 +64,4 @@ def plan(
         return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over)
     if modes.handover == NEVER:
         return None
-    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.held else Refusal.NOT_FOUND
+    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND

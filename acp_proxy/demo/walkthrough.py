@@ -102,15 +102,15 @@ class Walker:
         params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
         request_id = editor.start_request("session/load", params)
         editor.result_of(request_id)
-        restored = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+        replayed = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
         self._say("session/load, before its answer:")
-        for told in restored:
+        for told in replayed:
             self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
-        check(bool(restored), "session/load replayed nothing")
-        for number, (was, now) in enumerate(zip(self._live, restored, strict=False), 1):
+        check(bool(replayed), "session/load replayed nothing")
+        for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
             check(was == now, f"item {number} was {was} and is now {now}")
-        check(len(self._live) == len(restored), f"{len(self._live)} items were live, {len(restored)} came back")
-        self._say(f"All {len(restored)} items equal the live ones, in the same order.")
+        check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
+        self._say(f"All {len(replayed)} items equal the live ones, in the same order.")
 
     def _go_on(self, editor: Client) -> None:
         self._say(f"  you: {LAST_PROMPT}")

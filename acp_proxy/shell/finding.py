@@ -14,7 +14,7 @@ from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Reading
 
 
-class Held:
+class OpenedTranscript:
     """A transcript that may be told. ``also``: other ids under which entries of its session stand.
 
     ``title``: what the user calls it.
@@ -50,16 +50,18 @@ class Held:
 
 def look_up(
     recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
-) -> SessionFound | Held:
+) -> SessionFound | OpenedTranscript:
     """``trouble_of_missing``: why a transcript that is not there should be."""
     request, session = wanted.request, wanted.session
 
-    def look() -> SessionFound | Held:
+    def look() -> SessionFound | OpenedTranscript:
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
             return SessionFound(request, deleted=True)
         try:
-            return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
+            return OpenedTranscript(
+                recorder, session, recorder.store.read(recorder.agent, session), state.title(session)
+            )
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
                 return SessionFound(request, deleted=True)

@@ -324,34 +324,36 @@ class Relay:
         from acp_proxy.shell.replaying import Replay
 
         recorder, request = self._the_recorder(), wanted.request
-        held = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
-        if isinstance(held, SessionFound):
-            return self._decide(held)
+        opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        if isinstance(opened, SessionFound):
+            return self._decide(opened)
         telling = partial(
             Telling,
             wanted.session,
             run=recorder.run,
             mode=self._replay.mode,
             tool_limit=self._replay.tool_limit,
-            also=held.also,
+            also=opened.also,
         )
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
                 wanted.session,
-                held.reading,
+                opened.reading,
                 self._to_client,
                 self._end_replay,
                 self._warn,
                 run=recorder.run,
                 telling=telling,
-                title=held.title,
+                title=opened.title,
             )
-            alias, moved = held.reading.alias, held.reading.was_handed_over
-            return self._decide_locked(SessionFound(request, held=True, complete=complete, alias=alias, moved=moved))
+            alias, moved = opened.reading.alias, opened.reading.was_handed_over
+            return self._decide_locked(
+                SessionFound(request, has_transcript=True, complete=complete, alias=alias, moved=moved)
+            )
 
         try:
-            return held.settled(self._core, found)
+            return opened.settled(self._core, found)
         except OSError as problem:
             return self._decide(SessionFound(request, trouble=errno_name(problem)))
 

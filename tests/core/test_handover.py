@@ -1,4 +1,4 @@
-"""Sessions that the agent cannot restore go on in a new one of it."""
+"""Sessions that the agent can neither load nor resume go on in a new one of it."""
 
 import json
 from typing import Any
@@ -126,7 +126,7 @@ def test_the_new_session_is_what_the_client_wants_of_the_old_byte_for_byte() -> 
 
 
 def test_of_a_session_of_which_there_is_nothing_the_agent_is_not_asked() -> None:
-    step = about_to_load(Stored(held=False)).client(load(1, "s"))
+    step = about_to_load(Stored(has_transcript=False)).client(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
@@ -424,7 +424,7 @@ def test_a_prompt_that_the_agent_refuses_since_it_does_not_know_the_session_goes
 
 
 def test_of_a_session_that_we_lack_the_refusal_is_the_agents() -> None:
-    talk = about_to_load(Stored(held=False), RESUMES, Modes(handover=ALWAYS))
+    talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
 
@@ -446,7 +446,7 @@ def test_a_cancelled_load_is_not_handed_over() -> None:
 
 def test_updates_of_a_load_under_way_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.stored["t"] = Stored(held=False)
+    talk.stored["t"] = Stored(has_transcript=False)
     talk.client(load(1, "s"), load(2, "t"))
     talk.agent(error(1, -32603))
     talk.agent(update("t", "plan"), result(2, {}))

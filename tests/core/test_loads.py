@@ -189,7 +189,7 @@ def test_where_what_the_agent_tells_before_its_answer_lacks_nothing_it_is_the_hi
 
 @pytest.mark.parametrize("kind", CONVERSATION)
 def test_what_the_agent_tells_of_a_session_that_we_lack_is_its_history(kind: str) -> None:
-    talk = loading(Stored(held=False))
+    talk = loading(Stored(has_transcript=False))
     told = [update("s", kind, n=1), commands("s", "x"), update("s", kind, n=2)]
     assert talk.agent(*told).to_client == b""
     step = talk.agent(result(1, {}))
@@ -205,7 +205,7 @@ def test_ours_is_told_however_incomplete_where_the_agent_tells_nothing() -> None
 
 
 def test_a_session_that_nobody_has_a_word_of_opens_empty_and_that_is_said() -> None:
-    talk = loading(Stored(held=False))
+    talk = loading(Stored(has_transcript=False))
     step = talk.agent(result(1, None))
     assert step.to_client == line(result(1, {}))
     assert len(step.warnings) == 1
@@ -280,7 +280,7 @@ def test_a_load_that_is_nested_too_deeply_to_be_renamed_is_refused() -> None:
 # Refusals.
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Stored) -> None:
     talk = loading(stored)
     talk.agent(chunk("s", "told"))
@@ -321,7 +321,7 @@ def test_history_that_cannot_be_read_refuses_the_load_before_the_agent_is_asked(
 
 
 def test_a_resume_is_the_agents_whatever_the_state_of_our_history() -> None:
-    for stored in (Stored(), Stored(held=False), Stored(trouble="EIO"), Stored(complete=False)):
+    for stored in (Stored(), Stored(has_transcript=False), Stored(trouble="EIO"), Stored(complete=False)):
         talk = about_to_load(stored)
         said = b'{"id":1, "method":"session/resume","params":{"sessionId":"s"}}'
         assert talk.client(said).to_agent == said

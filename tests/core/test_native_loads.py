@@ -355,7 +355,7 @@ def test_what_a_fork_tells_of_its_parent_is_not_recorded_again() -> None:
 
 
 def importing() -> Talk:
-    return loading(Stored(held=False))
+    return loading(Stored(has_transcript=False))
 
 
 def test_the_telling_of_a_session_that_we_lack_passes_at_once_and_begins_its_transcript() -> None:
@@ -400,7 +400,7 @@ def test_what_follows_the_answer_belongs_to_what_is_imported() -> None:
 @pytest.mark.parametrize("told", [[GREETING, *TURN_ONE], [*TURN_ONE, GREETING], [TURN_ONE[1], *TURN_TWO]])
 def test_a_whole_replay_begins_a_transcript_wherever_the_answer_stands_in_it(capabilities: Any, told: Any) -> None:
     for number in range(len(told) + 1):
-        talk = loading(Stored(held=False), capabilities=capabilities)
+        talk = loading(Stored(has_transcript=False), capabilities=capabilities)
         talk.agent(*told[:number], result(1, {}))
         before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
         talk.stored["s"] = Stored(complete=False, says=before)
@@ -452,14 +452,14 @@ def test_where_ours_is_wanted_a_resume_is_preferred() -> None:
     assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_a_resume_on_top_of_a_load_tells_nothing(stored: Stored) -> None:
     talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
     talk.stored["s"] = replace(stored, says=tuple(TOLD))
     assert talk.client(resume(1, "s")).to_agent == line(load(1, "s"))
     assert talk.agent(*TOLD).to_client == b""
     step = talk.agent(result(1, None))
-    if stored.held:
+    if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows=False)]
         step = talk.replay_ends(1)

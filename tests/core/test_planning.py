@@ -10,8 +10,8 @@ from acp_proxy.wire import acp
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
-COMPLETE = SessionFound(ONE, held=True, complete=True)
-LOSSY = SessionFound(ONE, held=True)
+COMPLETE = SessionFound(ONE, has_transcript=True, complete=True)
+LOSSY = SessionFound(ONE, has_transcript=True)
 UNKNOWN = SessionFound(ONE)
 UNREADABLE = SessionFound(ONE, trouble="EIO")
 NOTHING: tuple[str, ...] = ()

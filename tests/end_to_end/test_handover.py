@@ -1,4 +1,4 @@
-"""Sessions that the agent cannot restore: shown whole, and continued in a new session of the agent."""
+"""Sessions that the agent can neither load nor resume: shown whole, and continued in a new session of the agent."""
 
 import json
 from collections.abc import Sequence

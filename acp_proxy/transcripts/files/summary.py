@@ -50,7 +50,7 @@ class Summary(Value, frozen=False):
         return out
 
     @classmethod
-    def restored(cls, state: Mapping[str, object]) -> "Summary":
+    def from_state(cls, state: Mapping[str, object]) -> "Summary":
         out = cls()
         for name in _FIELDS:
             if name in state:

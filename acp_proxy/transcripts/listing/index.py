@@ -100,7 +100,7 @@ class Index:
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with trusting():
-                    summary, size, lines = Summary.restored(parsed(row[4])), row[2], row[3]
+                    summary, size, lines = Summary.from_state(parsed(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True

@@ -1,4 +1,4 @@
-"""What came into an agent's folder, or left it, and is marked nowhere: copied, synchronized, restored, removed by hand.
+"""What came into an agent's folder, or left it, and is marked nowhere: copied, synchronized, removed by hand.
 
 While a folder is as it was when everything in it had been brought in, it is not looked through: names that come or go
 change its times. So do our own; then looking through it costs a look at each name in it, and opens only what differs.
