@@ -9,7 +9,7 @@ from acp_proxy.cli.group import Group, LazyCommand
 
 class SessionsGroup(Group):
     table: ClassVar = {
-        "list": LazyCommand("acp_proxy.cli.listing", "list_sessions"),
+        "list": LazyCommand("acp_proxy.cli.list_sessions", "list_sessions"),
         "show": LazyCommand("acp_proxy.cli.show", "show"),
         "search": LazyCommand("acp_proxy.cli.search", "search"),
         "stats": LazyCommand("acp_proxy.cli.stats", "stats"),
@@ -19,9 +19,9 @@ class SessionsGroup(Group):
         "restore": LazyCommand("acp_proxy.cli.restore", "restore"),
         "prune": LazyCommand("acp_proxy.cli.prune", "prune"),
         "export": LazyCommand("acp_proxy.cli.export", "export"),
-        "import": LazyCommand("acp_proxy.cli.importing", "take_in"),
-        "verify": LazyCommand("acp_proxy.cli.damage", "verify"),
-        "repair": LazyCommand("acp_proxy.cli.damage", "repair"),
+        "import": LazyCommand("acp_proxy.cli.import_transcripts", "take_in"),
+        "verify": LazyCommand("acp_proxy.cli.verify_repair", "verify"),
+        "repair": LazyCommand("acp_proxy.cli.verify_repair", "repair"),
         "redact": LazyCommand("acp_proxy.cli.redact", "redact"),
         "compress": LazyCommand("acp_proxy.cli.compress", "compress"),
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
-from acp_proxy.demo.telling import ShownItem, tell
+from acp_proxy.demo.display import ShownItem, tell
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
 LAST_PROMPT = "What did I ask you first?"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from acp_proxy import options
 from acp_proxy.core.capabilities import Modes
-from acp_proxy.diagnosis import agent, store
-from acp_proxy.diagnosis.agent import Examined, Wish
-from acp_proxy.diagnosis.store import StoreReport
+from acp_proxy.diagnosis import agent_report, store_report
+from acp_proxy.diagnosis.agent_report import Examined, Wish
+from acp_proxy.diagnosis.store_report import StoreReport
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.diagnosis.versions import versions
 from acp_proxy.editors import command_line
@@ -41,7 +41,7 @@ def diagnose(
     """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own umask. Raises
     UsageError.
     """
-    kept, todo = store.examine(root)
+    kept, todo = store_report.examine(root)
     found = versions()
     todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
     editors = configurations(machine)
@@ -60,7 +60,7 @@ def diagnose(
         )
     examined = None
     if words:
-        examined, more = agent.examine(_wish(root, kept, given, command, seconds, umask), say)
+        examined, more = agent_report.examine(_wish(root, kept, given, command, seconds, umask), say)
         todo += more
     return Diagnosis(kept, found, editors, examined, todo)
 

@@ -10,9 +10,9 @@ agent is. What follows the last known message is the ``tail``: only that can be 
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
+from acp_proxy.history.letters import SHORT, Search
 from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
-from acp_proxy.history.search import SHORT, Search
 from acp_proxy.wire import acp
 
 TAIL_LIMIT = 1024 * 1024

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from acp_proxy.mock.turns import RecordedTurn
+from acp_proxy.mock.steps import RecordedTurn
 from acp_proxy.wire import acp
 
 Match = Literal["exact", "nearest", "next"]

@@ -9,7 +9,7 @@ from typing import Literal
 
 from acp_proxy import __version__
 from acp_proxy.mock.course import Course, retold
-from acp_proxy.mock.sessions import PlayedSession, PlayedSessions
+from acp_proxy.mock.played import PlayedSession, PlayedSessions
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Request

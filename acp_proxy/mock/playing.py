@@ -8,8 +8,8 @@ import anyio.lowlevel
 
 from acp_proxy.mock.connection import Connection
 from acp_proxy.mock.course import Course, Verdict, retold
-from acp_proxy.mock.sessions import RUN, PlayedSession
-from acp_proxy.mock.turns import Answer, Ask, Await, Keep, RecordedTurn, Send
+from acp_proxy.mock.played import RUN, PlayedSession
+from acp_proxy.mock.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry

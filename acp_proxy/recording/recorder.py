@@ -31,7 +31,7 @@ from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.sessions import RecordedSessions
+from acp_proxy.recording.recorded import RecordedSessions
 from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 

@@ -5,8 +5,8 @@ Fields keep their JSON text. A field that is absent, null or of the wrong type s
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
@@ -72,7 +72,7 @@ class ReplayedCall(Value):
 def from_update(update: Update) -> ReplayedCall | None:
     """None where it does not say which call it is about."""
     try:
-        members, around = lines.taken_apart(update.raw, update.message)
+        members, around = update_lines.taken_apart(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
@@ -83,7 +83,7 @@ def from_update(update: Update) -> ReplayedCall | None:
 def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
     value = acp.member(params, "toolCall")
     try:
-        members = lines.asked_about(raw)
+        members = update_lines.asked_about(raw)
     except (ValueError, KeyError):
         return None
     found = _read(value, members, {}, run, False, None)
@@ -102,11 +102,11 @@ def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
 def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """A call's first line. Its title is its own, else its id."""
     name = jsonrpc.dump(id)
-    return lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
 
 
 def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
-    return lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    return update_lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
 
 
 def _read(

@@ -12,10 +12,10 @@ them is folded.
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import calls, cutting, lines
+from acp_proxy.replay import calls, cutting, update_lines
 from acp_proxy.replay.calls import ReplayedCall
-from acp_proxy.replay.lines import Members
-from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import jsonrpc
 
 _STATED = frozenset({"title", "kind", "status", "content", "locations"})
@@ -146,8 +146,8 @@ class Fold:
     def _say(self, fields: Members, notice: str) -> None:
         """In the content; where that would replace what an earlier turn told, in place of a value that is left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
-            said = lines.items(fields.get("content", b"[]"))
-            fields["content"] = lines.array([*said, lines.text_item(notice)])
+            said = update_lines.items(fields.get("content", b"[]"))
+            fields["content"] = update_lines.array([*said, update_lines.text_item(notice)])
             return
         for name in _ANY_VALUE:
             if name in self._left_out:
@@ -197,7 +197,7 @@ class _OneByOne:
     def _told_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolved(self._content, own=True)
         notice = cutting.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
-        said = lines.array([*cutting.fewer(content, self._limit), lines.text_item(notice)])
+        said = update_lines.array([*cutting.fewer(content, self._limit), update_lines.text_item(notice)])
         return [*rest, calls.updated(self._session, self._id, {"content": said}, {})]
 
 

@@ -15,7 +15,7 @@ from acp_proxy.replay.chunks import Chunks, key
 from acp_proxy.replay.compactions import Compaction
 from acp_proxy.replay.folding import Fold
 from acp_proxy.replay.standing import Key, Standing
-from acp_proxy.replay.terminals import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Update
 from acp_proxy.wire.acp import COMPACTION
 from acp_proxy.wire.streams import Stream

@@ -16,7 +16,7 @@ from acp_proxy.replay.echoes import Echoes
 from acp_proxy.replay.prompts import Prompt
 from acp_proxy.replay.segments import Folded, Segment, Streamed
 from acp_proxy.replay.standing import Standing
-from acp_proxy.replay.terminals import ReplayedTerminals
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer

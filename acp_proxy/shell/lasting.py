@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from acp_proxy.shell.agent import AgentProcess
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.later import Later
 from acp_proxy.shell.relay import Relay
 from acp_proxy.transcripts import store

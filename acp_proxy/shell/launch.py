@@ -9,7 +9,7 @@ import sys
 
 from acp_proxy import options
 from acp_proxy.errors import UsageError
-from acp_proxy.shell import agent as processes
+from acp_proxy.shell import agent_process as processes
 
 USAGE = 2
 LATER = ("inspect", "ipaddress", "copy")
@@ -41,7 +41,7 @@ def launch(words: list[str]) -> None:
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):
-        from acp_proxy.shell.run import serve
+        from acp_proxy.shell.proxy import serve
 
     # Threads may still sit in a read, or in a store that hangs: nothing of them is waited for.
     os._exit(serve(agent, command, given))

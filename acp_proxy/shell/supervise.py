@@ -24,8 +24,8 @@ from anyio import (  # each by name: it loads them when they are asked for
 )
 from anyio.from_thread import BlockingPortal
 
-from acp_proxy.shell import agent as processes
-from acp_proxy.shell.agent import AgentProcess
+from acp_proxy.shell import agent_process as processes
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.relay import Relay
 from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.shell.agent import NOT_FOUND, AgentProcess
+from acp_proxy.shell.agent_process import NOT_FOUND, AgentProcess
 
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9

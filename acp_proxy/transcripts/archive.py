@@ -27,7 +27,7 @@ from acp_proxy.transcripts.files.names import (
     readable,
 )
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
-from acp_proxy.transcripts.listing import keeping, newest
+from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.listing.places import is_windows
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.catalog import Progress
     from acp_proxy.transcripts.listing.glance import Glance
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
     from acp_proxy.transcripts.lives.importing import Taken
-    from acp_proxy.transcripts.lives.packing import Made, Terms
     from acp_proxy.transcripts.search.phrases import question
     from acp_proxy.transcripts.search.searching import Hit, SearchResult, Sought
     from acp_proxy.transcripts.search.words import Excerpt
@@ -60,7 +60,7 @@ _LATER = {
     "files.summary": {"Summary"},
     "listing.glance": {"Glance"},
     "lives.importing": {"Taken"},
-    "lives.packing": {"Made", "Terms"},
+    "lives.compressing": {"Made", "Terms"},
     "search.phrases": {"question"},
     "search.searching": {"Hit", "SearchResult", "Sought"},
     "search.words": {"Excerpt"},
@@ -87,22 +87,22 @@ class Archive(Opened):
 
         Raises Unreadable, also later on.
         """
-        wanted = newest.ListFilter(self.agents(agent), cwd, since)
-        return keeping.titled(self._layout, newest.newest(self._catalog.ask, wanted))
+        wanted = queries.ListFilter(self.agents(agent), cwd, since)
+        return keeping.titled(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions of exactly this id or transcript, else those whose ids begin so, newest first.
 
         What was deleted is the beginning of no other. Raises Unreadable, OSError.
         """
-        wanted = newest.ListFilter(self.agents(agent), None, "")
+        wanted = queries.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
-        found = self._catalog.ask(lambda index: newest.meant(index, wanted, given, gone), *wanted.agents)
+        found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(keeping.titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
-        return self._catalog.ask(lambda index: newest.alike(index, sessions, length))
+        return self._catalog.ask(lambda index: queries.alike(index, sessions, length))
 
     def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
         """The newest sessions in which something was said; all that was said since the last search is read first.

@@ -21,7 +21,7 @@ from acp_proxy.transcripts.lives import folders
 if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not need it
     from acp_proxy.transcripts.listing.catalog import Catalog, Filling
     from acp_proxy.transcripts.listing.index import Listed
-    from acp_proxy.transcripts.lives.packing import Made, Terms
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
 
 
 def default_root() -> Path:
@@ -88,7 +88,7 @@ class Opened:
 
     def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
         """Agents and names of these transcripts, or of all; what crashes have left of compressing is removed."""
-        from acp_proxy.transcripts.lives.packing import clear
+        from acp_proxy.transcripts.lives.compressing import clear
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
@@ -97,9 +97,9 @@ class Opened:
 
     def compress(self, agent: str, name: str, terms: "Terms") -> "Made | None":
         """Compress a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
-        from acp_proxy.transcripts.lives import packing
+        from acp_proxy.transcripts.lives import compressing
 
-        made = packing.compress(self._layout, agent, name, terms)
+        made = compressing.compress(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and it is read once more
                 self._catalog.compressed(agent, name, made.inodes)

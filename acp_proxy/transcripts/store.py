@@ -14,21 +14,21 @@ from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
-from acp_proxy.transcripts.lives import deleting, forks, opening
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives import beginning, deleting, forks
+from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.index import Page
-    from acp_proxy.transcripts.lives.packing import Terms
+    from acp_proxy.transcripts.lives.compressing import Terms
 
 __all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
 __all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.packing": {"Terms"}})
+    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}})
 
 
 class Store(Opened):
@@ -47,7 +47,7 @@ class Store(Opened):
         ``fresh``: the agent has just made this session; an older one of the same id is set aside. ``parent``: a session
         whose transcript, up to a size, a new one begins with; a long one is still to be copied (``finish_fork``).
         """
-        return opening.begin(self._layout, agent, header, fresh=fresh, parent=parent, until=until)
+        return beginning.begin(self._layout, agent, header, fresh=fresh, parent=parent, until=until)
 
     def finish_fork(self, path: Path, beginning: Reading | None) -> None:
         """Copy what a fork still lacks, from what its ``Transcript`` has, or else its parent. Raises OSError."""
@@ -59,7 +59,7 @@ class Store(Opened):
 
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """The file that was open before, also where it was set aside. Raises Deleted where it is gone."""
-        return opening.reopen(self._layout, agent, session, identity)
+        return beginning.reopen(self._layout, agent, session, identity)
 
     def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
         """The index has not seen all of this session (in this file of it): leave a mark that outlives us."""
@@ -114,7 +114,7 @@ class Store(Opened):
 
     def daily(self) -> AbstractContextManager[bool]:
         """Whether the day's compressing is ours to do; it is done when this is left without an exception."""
-        from acp_proxy.transcripts.lives.packing import once_a_day
+        from acp_proxy.transcripts.lives.compressing import once_a_day
 
         return once_a_day(self._layout.compressed)
 
@@ -124,6 +124,6 @@ class Store(Opened):
 
 def load_the_rest() -> None:
     """Load what lists, damage and compressed transcripts need. What cannot be loaded is missed where it is used."""
-    for module in ("listing.catalog", "listing.keeping", "files.remaking", "files.shortening", "lives.packing"):
+    for module in ("listing.catalog", "listing.keeping", "files.remaking", "files.shortening", "lives.compressing"):
         with suppress(Exception):
             import_module(f"{__package__}.{module}")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.diagnosis.abilities import NOBODY, OURS, Ability
-from acp_proxy.diagnosis.agent import Examined
-from acp_proxy.diagnosis.store import StoreReport
+from acp_proxy.diagnosis.agent_report import Examined
+from acp_proxy.diagnosis.store_report import StoreReport
 from acp_proxy.diagnosis.versions import PROGRAMS
 from acp_proxy.diagnosis.whole import Diagnosis
 from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way

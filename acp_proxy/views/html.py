@@ -12,8 +12,7 @@ from html import escape
 from pathlib import Path
 
 from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
-from acp_proxy.views import calls, diffs, document
-from acp_proxy.views.calls import Diff, Raw
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
@@ -21,11 +20,12 @@ from acp_proxy.views.images import image_in
 from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
 from acp_proxy.views.prose import html_of, link
 from acp_proxy.views.terminal import json_text
+from acp_proxy.views.tool_calls import Diff, Raw
 from acp_proxy.wire import acp
 
 _OPEN_ROWS = 30
 """Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
-_MARKS = {calls.COMPLETED: "✓", calls.FAILED: "✗", None: "·"}
+_MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
 _POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
 _END = '</main>\n<footer class="foot">Exported from its transcript by acp-proxy.</footer>\n</div>\n</body>\n</html>\n'
@@ -130,11 +130,13 @@ class _Paper:
         return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
 
     def _call(self, call: ToolCall) -> str:
-        status = calls.status(call)
-        parts = calls.parts(call)
+        status = tool_calls.status(call)
+        parts = tool_calls.parts(call)
         changes = [part for part in parts if isinstance(part, Diff)]
         line = self._line(call, changes)
-        body = "".join(self._part(part, calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+        body = (
+            "".join(self._part(part, tool_calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+        )
         if not body:
             return f'<div class="call {status or ""}"><div class="line">{line}</div></div>\n'
         is_short = bool(changes) and sum(len(change.rows) for change in changes) <= _OPEN_ROWS
@@ -145,15 +147,15 @@ class _Paper:
 
     def _line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = calls.status(call), calls.kind(call), self._short(calls.title(call))
-        places = [place for place in map(self._short, calls.paths(call)[:3]) if place.split(":")[0] not in title]
+        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(tool_calls.title(call))
+        places = [place for place in map(self._short, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
         out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
             out += f'<span class="kind">{kind.replace("_", " ")}</span> '
         out += f'<span class="what">{escape(" ".join([title, *places]))}</span>'
         return f"{out} {_counted(changes)}" if changes else out
 
-    def _part(self, part: calls.Part, title: str) -> str:
+    def _part(self, part: tool_calls.Part, title: str) -> str:
         if isinstance(part, Diff):
             path = self._short(part.path)
             label = "" if path in title else f'<p class="label">{escape(path)}{" (new)" if part.is_new else ""}</p>\n'

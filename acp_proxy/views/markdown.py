@@ -13,16 +13,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, ToolCall
-from acp_proxy.views import calls, diffs, document
-from acp_proxy.views.calls import Diff, Raw
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.images import image_in
 from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
 from acp_proxy.views.prose import LIMIT
+from acp_proxy.views.tool_calls import Diff, Raw
 from acp_proxy.wire import acp
 
-_MARKS = {calls.COMPLETED: "✓", calls.FAILED: "✗"}
+_MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
 _STEPS = {"completed": "[x]"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _ESCAPED, _SPAN, _LINK = r"\\.", r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", r"<(?:https?://|mailto:)[^\s<>]*>"
@@ -79,10 +79,12 @@ def _item(item: Item, about: str, head: Head, choices: Choices) -> str:
 
 
 def _call(call: ToolCall, head: Head, choices: Choices) -> str:
-    status, parts = calls.status(call), calls.parts(call)
+    status, parts = tool_calls.status(call), tool_calls.parts(call)
     changes = [part for part in parts if isinstance(part, Diff)]
-    title = one_line(calls.title(call)).replace(f"{head.cwd}/", "") if head.cwd else one_line(calls.title(call))
-    kind = calls.kind(call)
+    title = (
+        one_line(tool_calls.title(call)).replace(f"{head.cwd}/", "") if head.cwd else one_line(tool_calls.title(call))
+    )
+    kind = tool_calls.kind(call)
     words = [_MARKS.get(status or "", "…"), *([kind] if kind and not title.lower().startswith(kind) else [])]
     counted = [f"+{added} -{removed}" for added, removed in (diffs.counts(change.rows) for change in changes)]
     if choices.tools != "full" or not parts:
@@ -92,7 +94,7 @@ def _call(call: ToolCall, head: Head, choices: Choices) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n"
 
 
-def _part(part: calls.Part, head: Head) -> str:
+def _part(part: tool_calls.Part, head: Head) -> str:
     if isinstance(part, Diff):
         new = " (new)" if part.is_new else ""
         rows = "\n".join(row.text if row.kind == "@" else row.kind + row.text for row in part.rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.conversation import Begun, Ended, Item, Note, Other, Part, Plan, Said, Speaker, ToolCall
-from acp_proxy.views import calls, diffs, document
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.wire import acp
 
@@ -186,7 +186,7 @@ class _Showing:
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield Tool(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (Thing(None, f"at {place}", True) for place in calls.paths(call))
+            yield from (Thing(None, f"at {place}", True) for place in tool_calls.paths(call))
             if (given := call.fields.get("rawInput")) is not None:
                 yield CallText("input", _json(given))
         content = call.fields.get("content")

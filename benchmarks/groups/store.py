@@ -14,7 +14,7 @@ from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.transcripts.search import phrases
 from acp_proxy.transcripts.search.searching import Sought, Tables
 from acp_proxy.wire import record

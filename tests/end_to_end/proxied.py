@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import ShownItem, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.wire import acp
 from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 

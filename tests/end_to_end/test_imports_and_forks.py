@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import ShownItem, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import (

@@ -24,7 +24,7 @@ from acp import schema
 from acp.connection import StreamDirection, StreamEvent
 from pydantic import BaseModel
 
-from acp_proxy.demo.telling import ShownItem, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Proxied, Updates, conversation, kept, texts
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.telling import ShownItem, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.history import search
+from acp_proxy.history import letters
 from acp_proxy.history.comparison import TAIL_LIMIT, Comparison
 from acp_proxy.history.messages import merged
 from acp_proxy.history.verdict import Rule, verdict
@@ -248,7 +248,7 @@ def test_of_a_tail_what_nobody_answered_waits_for_what_the_agent_says_next() -> 
 
 def spent(comparison: Comparison) -> int:
     """Letters that were searched."""
-    return search._BUDGET - comparison._search._budget
+    return letters._BUDGET - comparison._search._budget
 
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
@@ -260,7 +260,7 @@ def test_repetitive_chunks_are_compared_with_a_bounded_number_of_searched_letter
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
-    assert spent(comparison) <= search._BUDGET + longest
+    assert spent(comparison) <= letters._BUDGET + longest
     assert verdict(comparison) in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
 
 
@@ -275,13 +275,13 @@ def test_thoughts_are_compared_with_a_bounded_number_of_searched_letters_of_thei
     past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *said, "The answer to it.")
-    assert search._BUDGET - comparison._search._thought_budget <= search._BUDGET + len(past.thoughts) + 2
+    assert letters._BUDGET - comparison._search._thought_budget <= letters._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
     assert verdict(comparison) is Rule.SAME
 
 
 def test_what_takes_too_long_is_not_decided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_BUDGET", 10)
+    monkeypatch.setattr(letters, "_BUDGET", 10)
     comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
     assert verdict(comparison) is Rule.UNDECIDED
     assert new(comparison) == []

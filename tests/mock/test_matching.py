@@ -3,7 +3,7 @@ from typing import get_args
 import pytest
 
 from acp_proxy.mock.matching import Match, Matching, text_of
-from acp_proxy.mock.turns import RecordedTurn
+from acp_proxy.mock.steps import RecordedTurn
 
 
 def blocks(*texts: str) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # loaded where something is told again, and where a compressed file is met
-    from acp_proxy.transcripts.files.packed import Compressed
+    from acp_proxy.transcripts.files.compressed import Compressed
     from acp_proxy.wire.streams import Stream
 
 _WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
@@ -316,7 +316,7 @@ def to_read(path: Path) -> "tuple[int, Compressed | None]":
             return open_private(path, os.O_RDONLY), None
         with contextlib.suppress(FileNotFoundError):
             fd = open_private(names.compressed(path), os.O_RDONLY)
-            from acp_proxy.transcripts.files.packed import Compressed
+            from acp_proxy.transcripts.files.compressed import Compressed
 
             return fd, Compressed(fd)
         if os.path.lexists(names.forked(path)):

@@ -15,7 +15,7 @@ from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
 from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
-from acp_proxy.transcripts.listing.newest import NUMBER
+from acp_proxy.transcripts.listing.queries import NUMBER
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
 

@@ -204,7 +204,7 @@ class Index:
         return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
-        """What people ask (``newest``, ``searching``)."""
+        """What people ask (``queries``, ``searching``)."""
         return self._database.execute(query, values).fetchall()
 
     def has(self, agent: str, name: str) -> bool:

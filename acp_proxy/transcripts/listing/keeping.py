@@ -15,7 +15,7 @@ from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.lives import deleting, opening
+from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import clock, record
 
 _RESTORED = "deleted"
@@ -76,7 +76,7 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
     name = deleting.restore(layout, kept.agent, kept.session, kept.name)
     if summary.open:
         path = layout.transcript(kept.agent, name)
-        opening.make_plain(layout, kept.agent, path)
+        beginning.make_plain(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
             note = {"type": record.GAP, "since": kept.at, "reason": _RESTORED}

@@ -21,7 +21,7 @@ from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, 
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Line, Reading, to_read
 from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.transcripts.lives import forks, opening
+from acp_proxy.transcripts.lives import beginning, forks
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.framing import LineFramer
 
@@ -42,7 +42,7 @@ def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counte
             if path.is_relative_to(layout.backups):  # a damaged one: nothing in it can be masked
                 names.compressed(path).unlink()
                 return found
-            opening.make_plain(layout, path.parent.name, path)
+            beginning.make_plain(layout, path.parent.name, path)
         return redact_file(path, masking, dry=False)
 
 

@@ -13,7 +13,7 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import aside, compressed
 from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import kept, titled
-from acp_proxy.transcripts.listing.newest import everything
+from acp_proxy.transcripts.listing.queries import everything
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.wire.value import Value
 

@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.names import compressed, file_name, unfinished
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives.beginning import Deleted
 from tests.stored import EPOCH, Both, contents, store_session
 from tests.transcripts import cold, talk
 

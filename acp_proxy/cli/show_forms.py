@@ -35,7 +35,7 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
         from acp_proxy.views.dressed import Dressed
 
         return Dressed(target.width, colours=target.colours).told
-    from acp_proxy.views.lines import PassagePrinter
+    from acp_proxy.views.printing import PassagePrinter
 
     return PassagePrinter().told
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.transcripts.files import access
+from acp_proxy.transcripts.files.compressed import Compressed, frame, pieces, written
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import (
     COMPRESSED_SUFFIX,
@@ -23,7 +24,6 @@ from acp_proxy.transcripts.files.names import (
     transcript_in,
     unfinished,
 )
-from acp_proxy.transcripts.files.packed import Compressed, frame, pieces, written
 from acp_proxy.wire import clock, record
 
 MIN_SIZE = 256 * 1024

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.mock.methods import Methods
-from acp_proxy.mock.sessions import PlayedSessions, recorded
+from acp_proxy.mock.played import PlayedSessions, recorded
 from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Request, RequestId
 from acp_proxy.wire.record import Entry, Header

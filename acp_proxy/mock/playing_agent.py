@@ -14,8 +14,8 @@ from anyio.abc import TaskGroup
 from acp_proxy.mock.connection import Connection
 from acp_proxy.mock.matching import Match, Matching
 from acp_proxy.mock.methods import Capabilities, Methods, RequestRefused
+from acp_proxy.mock.played import PlayedSession, PlayedSessions
 from acp_proxy.mock.playing import Playing
-from acp_proxy.mock.sessions import PlayedSession, PlayedSessions
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Opaque, Request, RequestId, Response

@@ -6,24 +6,24 @@ import sys
 
 import pytest
 
-from acp_proxy.shell import agent
-from acp_proxy.shell.agent import DEATH_SIGNAL, END_OF_FILE, JOB, AgentProcess
+from acp_proxy.shell import agent_process
+from acp_proxy.shell.agent_process import DEATH_SIGNAL, END_OF_FILE, JOB, AgentProcess
 
 
 @pytest.mark.parametrize(
     ("platform", "tie"), [("linux", DEATH_SIGNAL), ("darwin", END_OF_FILE), ("win32", JOB), ("freebsd14", END_OF_FILE)]
 )
 def test_an_agent_is_tied_to_our_life_as_well_as_the_platform_can(platform: str, tie: str) -> None:
-    assert agent.tie(platform) == tie
+    assert agent_process.tie(platform) == tie
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_the_end_is_end_of_file_then_sigterm_then_sigkill(platform: str) -> None:
-    assert agent.steps(platform, 0.5) == ((None, 0.5), (signal.SIGTERM, 2.0), (9, 2.0))
+    assert agent_process.steps(platform, 0.5) == ((None, 0.5), (signal.SIGTERM, 2.0), (9, 2.0))
 
 
 def test_on_windows_the_end_is_end_of_file_and_then_termination() -> None:
-    assert agent.steps("win32", 5.0) == ((None, 5.0), (signal.SIGTERM, 2.0))
+    assert agent_process.steps("win32", 5.0) == ((None, 5.0), (signal.SIGTERM, 2.0))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_c_library_is_called_also_where_pythons_inner_names_have_changed(
         monkeypatch.delattr(_ctypes, "call_function")
     before = os.umask(0o022)
     try:
-        agent._call("umask", 0o077)
+        agent_process._call("umask", 0o077)
         assert os.umask(before) == 0o077
     finally:
         os.umask(before)

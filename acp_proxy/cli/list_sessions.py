@@ -17,7 +17,7 @@ from acp_proxy.views import terminal
 from acp_proxy.views.rows import for_programs, values
 
 if TYPE_CHECKING:
-    from acp_proxy.views.listing import Table
+    from acp_proxy.views.session_list import Table
 
 _TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 
@@ -75,14 +75,14 @@ def nothing(store: Archive, *, narrowed: bool) -> str:
 
 
 def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
-    from acp_proxy.views import listing  # imported late: no other command needs it
+    from acp_proxy.views import session_list  # imported late: no other command needs it
 
-    look = listing.ListLook(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
+    look = session_list.ListLook(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
     table: Table | None = None
     while some := list(islice(rows, _TOGETHER)):
         ids = short_ids(store, some)
         if table is None:
-            table = listing.table(some, ids, look)
+            table = session_list.table(some, ids, look)
             yield f"{table.heading()}\n"
         yield "".join(f"{text}\n" for text in table.lines(some, ids))
 

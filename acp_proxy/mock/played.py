@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from acp_proxy.mock.state import PlayedState
-from acp_proxy.mock.turns import RecordedTurn, cut, is_prompt
+from acp_proxy.mock.steps import RecordedTurn, cut, is_prompt
 from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.archive import Summary
 from acp_proxy.wire import acp, jsonrpc, record

@@ -10,7 +10,7 @@ import pytest
 
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.listing import index as index_module
-from acp_proxy.transcripts.listing import newest as newest_module
+from acp_proxy.transcripts.listing import queries as newest_module
 from acp_proxy.transcripts.listing.index import Index
 from tests.stored import Both
 from tests.transcripts import talk

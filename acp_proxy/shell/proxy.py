@@ -16,7 +16,7 @@ from acp_proxy.errors import REPLACED, StoreRefused, UsageError
 from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.shell import lasting, signals
-from acp_proxy.shell.agent import AgentProcess
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.output import stderr
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
 from acp_proxy.transcripts.store import PRIVATE_UMASK, Store, default_root

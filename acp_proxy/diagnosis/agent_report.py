@@ -11,12 +11,12 @@ from collections.abc import Callable
 from acp_proxy import __version__
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
-from acp_proxy.diagnosis import past
+from acp_proxy.diagnosis import replay_check
 from acp_proxy.diagnosis.abilities import Ability, abilities
 from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
-from acp_proxy.shell.agent import NOT_EXECUTABLE, NOT_FOUND
+from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification
@@ -44,7 +44,7 @@ class Wish(Value):
 
 
 class LoadResult(Value):
-    """The result of loading an old session: an outcome of ``past``, or one of this module."""
+    """The result of loading an old session: an outcome of ``replay_check``, or one of this module."""
 
     outcome: str
     text: str
@@ -82,7 +82,7 @@ class Examined(Value):
     folder: str | None = None
     sessions: int = 0
     load: LoadResult | None = None
-    shown: tuple[past.LastLoad, ...] = ()
+    shown: tuple[replay_check.LastLoad, ...] = ()
 
 
 def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:
@@ -115,13 +115,13 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
         return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
     offer = read_offer(answer.result)
     able = tuple(abilities(offer, wish.modes, wish.off))
-    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[past.LastLoad, ...]()
+    folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[replay_check.LastLoad, ...]()
     if wish.store is not None:
         name, others = command_name(wish.command), may_run_others(wish.command)
         folder = wish.store.choose_agent(wish.agent_id, offer.name, name, may_run_others=others)
         try:
             sessions = sum(row.agent == folder for row in wish.store.sessions())
-            shown = past.shown_last(wish.store, folder)
+            shown = replay_check.shown_last(wish.store, folder)
             if LOAD in offer.native and offer.version == acp.VERSION:
                 load, todo = _loaded(probe, wish, wish.store, folder, say)
         except AcpProxyError:  # the report on the store says it
@@ -133,7 +133,7 @@ def _loaded(
     probe: Probe, wish: Wish, store: Archive, folder: str, say: Callable[[str], None]
 ) -> tuple[LoadResult, list[Todo]]:
     """Raises AcpProxyError."""
-    found = past.newest_session(store, folder)
+    found = replay_check.newest_session(store, folder)
     if found is None:
         return LoadResult(UNTRIED, "not compared: no complete session of this agent is recorded yet"), []
     row, reading = found
@@ -146,7 +146,7 @@ def _loaded(
             return _refused(answer.error, row.session)
         if theirs.size > _HEARD_BYTES:
             return LoadResult(UNTRIED, "not compared: its replay is too large", row.session), []
-        compared = past.compare(reading, theirs.told)
+        compared = replay_check.compare(reading, theirs.told)
     except NoAnswer as problem:
         return LoadResult(SILENT, f"at session/load, the agent {problem}", row.session), []
     except OSError as problem:
@@ -154,11 +154,11 @@ def _loaded(
     finally:
         reading.close()
     match compared.outcome:
-        case past.LOSES:
+        case replay_check.LOSES:
             text = f"it leaves out: {', '.join(compared.loses)}"
             if wish.off is None and wish.modes.load != AGENT:
                 text += "; acp-proxy shows the transcript instead"
-        case past.WHOLE:
+        case replay_check.WHOLE:
             text = "it replays everything"
         case _:
             text = "it replays something else than the transcript: the session may have continued without acp-proxy"

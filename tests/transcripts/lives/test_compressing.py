@@ -9,9 +9,9 @@ import pytest
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts.files.names import COMPRESSED_SUFFIX, compressed, file_name, unfinished
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.lives import packing
-from acp_proxy.transcripts.lives.opening import Deleted
-from acp_proxy.transcripts.lives.packing import Made, Terms
+from acp_proxy.transcripts.lives import compressing
+from acp_proxy.transcripts.lives.beginning import Deleted
+from acp_proxy.transcripts.lives.compressing import Made, Terms
 from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.cold import AGENT, AT_ONCE, age, compress, compressed_now, content, kept, path
@@ -344,5 +344,5 @@ def test_it_is_not_compressed_where_it_would_not_be_plain_again_soon(
     store: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept(store)
-    monkeypatch.setattr(packing, "MAX_SIZE", 1000)
+    monkeypatch.setattr(compressing, "MAX_SIZE", 1000)
     assert compress(store) is None

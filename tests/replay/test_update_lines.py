@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.replay import lines
+from acp_proxy.replay import update_lines
 from acp_proxy.wire import jsonrpc
 from tests.strategies import spelled, texts, values
 
@@ -32,7 +32,7 @@ def test_it_makes_no_difference_whether_a_lines_value_is_known(message: dict[str
     ):
         raw = text.strip().encode()
         value: Any = jsonrpc.parse(raw)
-        apart, known = lines.taken_apart(raw), lines.taken_apart(raw, value)
+        apart, known = update_lines.taken_apart(raw), update_lines.taken_apart(raw, value)
         assert known == apart
         assert [*known[0]] == [*apart[0]], "in the same order"
 
@@ -42,4 +42,4 @@ def test_what_is_nested_deeply_is_taken_apart_all_the_same(depth: int) -> None:
     deep = b"[" * depth + b"]" * depth
     raw = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"x","rawInput":%b}}}' % deep
     value: Any = jsonrpc.parse(raw)
-    assert lines.taken_apart(raw, value)[0]["rawInput"] == deep
+    assert update_lines.taken_apart(raw, value)[0]["rawInput"] == deep

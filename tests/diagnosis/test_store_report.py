@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.diagnosis import store as looking
-from acp_proxy.diagnosis.store import examine
+from acp_proxy.diagnosis import store_report as looking
+from acp_proxy.diagnosis.store_report import examine
 from acp_proxy.diagnosis.todo import Todo
 from tests.stored import Both, store_session
 

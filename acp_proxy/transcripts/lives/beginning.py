@@ -71,7 +71,7 @@ def make_plain(layout: Layout, agent: str, path: Path) -> bool:
     """Make a transcript plain that was compressed; whether it was. Raises OSError."""
     if not os.path.lexists(compressed(path)):
         return False
-    from acp_proxy.transcripts.lives.packing import decompress
+    from acp_proxy.transcripts.lives.compressing import decompress
 
     return decompress(layout, agent, path)
 

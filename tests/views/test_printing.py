@@ -1,7 +1,7 @@
 """A conversation as plain text."""
 
 from acp_proxy.conversation import Begun, Ended, Part, Said, Speaker, ToolCall
-from acp_proxy.views.lines import PassagePrinter
+from acp_proxy.views.printing import PassagePrinter
 from acp_proxy.views.showing import passages
 from tests.views.parts import AT, everything
 

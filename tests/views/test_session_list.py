@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.views import listing, rows
-from acp_proxy.views.listing import ListLook
+from acp_proxy.views import rows, session_list
+from acp_proxy.views.session_list import ListLook
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ROW = Listed(
@@ -46,7 +46,7 @@ IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1"
 
 def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
     look = ListLook(width, colours, NOW, "/home/me")
-    table = listing.table(some or ROWS, IDS, look)
+    table = session_list.table(some or ROWS, IDS, look)
     return [table.heading(), *table.lines(some or ROWS, IDS)]
 
 
@@ -109,7 +109,7 @@ def test_the_width_of_a_text_is_that_on_any_terminal() -> None:
 
 def test_ids_of_later_rows_that_are_longer_take_room_from_others_but_are_not_cut() -> None:
     look = ListLook(60, False, NOW)
-    table = listing.table([ROW], {ROW.session: "0198c5de"}, look)
+    table = session_list.table([ROW], {ROW.session: "0198c5de"}, look)
     [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
     assert later.startswith("ses_4f3a2b1c  Why")
     assert cells(later) <= 60
@@ -141,7 +141,7 @@ def test_nothing_of_somebody_elses_text_steers_the_terminal(width: int) -> None:
     text = f"a{HOSTILE}b"
     row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
     look = ListLook(width, False, NOW)
-    table = listing.table([row], {text: text}, look)
+    table = session_list.table([row], {text: text}, look)
     printed = [
         table.heading(),
         *table.lines([row], {text: text}),

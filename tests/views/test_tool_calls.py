@@ -1,9 +1,9 @@
 from typing import Any
 
 from acp_proxy.conversation import ToolCall
-from acp_proxy.views import calls
-from acp_proxy.views.calls import Block, Diff, Raw
+from acp_proxy.views import tool_calls
 from acp_proxy.views.diffs import DiffRow
+from acp_proxy.views.tool_calls import Block, Diff, Raw
 
 UNKNOWN: list[Any] = ['x" onclick="', None, []]
 SHAPES: list[Any] = [None, 7, "x", [], [[]], [None], {}, [{"type": "diff", "newText": 3}], [{"type": "content"}]]
@@ -18,29 +18,29 @@ def text(words: str) -> dict[str, Any]:
 
 
 def test_a_call_has_a_title_of_one_line_whatever_it_says_of_itself() -> None:
-    assert calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
-    assert calls.title(call(name="grep")) == "grep"
-    assert calls.title(call(title=7)) == "id-1"
-    assert len(calls.title(call(title="x" * 5000))) == 300
+    assert tool_calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
+    assert tool_calls.title(call(name="grep")) == "grep"
+    assert tool_calls.title(call(title=7)) == "id-1"
+    assert len(tool_calls.title(call(title="x" * 5000))) == 300
 
 
 def test_only_the_protocols_own_kinds_and_statuses_are_told() -> None:
-    assert calls.kind(call(kind="read")) == "read"
-    assert [calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
-    assert calls.status(call(status="completed")) == "completed"
-    assert [calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
+    assert tool_calls.kind(call(kind="read")) == "read"
+    assert [tool_calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
+    assert tool_calls.status(call(status="completed")) == "completed"
+    assert [tool_calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
 
 
 def test_places_are_told_once_each() -> None:
     locations = [{"path": "/a", "line": 3}, {"path": "/a", "line": 3}, {"path": "/b"}, {"path": "/c", "line": True}, 7]
-    assert calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
-    assert calls.paths(call(locations="x")) == []
+    assert tool_calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
+    assert tool_calls.paths(call(locations="x")) == []
 
 
 def test_the_parts_are_the_input_and_then_the_content() -> None:
     diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
     image = {"type": "content", "content": {"type": "image"}}
-    found = calls.parts(
+    found = tool_calls.parts(
         call(
             rawInput={"q": 1}, rawOutput={"never": "shown"}, content=[text("done"), text("```\ncode\n```"), diff, image]
         )
@@ -56,8 +56,8 @@ def test_the_parts_are_the_input_and_then_the_content() -> None:
 
 def test_a_command_is_told_as_one_and_not_twice() -> None:
     given = {"command": "ls -l", "description": "List"}
-    assert calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
-    assert calls.parts(call(title="ls -l", rawInput=given)) == []
+    assert tool_calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
+    assert tool_calls.parts(call(title="ls -l", rawInput=given)) == []
 
 
 def test_commands_and_their_output_are_told_as_agents_give_them() -> None:
@@ -68,18 +68,19 @@ def test_commands_and_their_output_are_told_as_agents_give_them() -> None:
     ):
         given = {"call_id": 1, "command": command}
         gave = {"stdout": "no", "formatted_output": "2 files", "exit_code": 0}
-        assert calls.parts(call(rawInput=given, rawOutput=gave)) == [
+        assert tool_calls.parts(call(rawInput=given, rawOutput=gave)) == [
             Raw("input", told, "sh"),
             Raw("output", "2 files", ""),
         ]
 
 
 def test_output_of_its_own_form_is_told_where_there_is_no_other() -> None:
-    assert calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
-    assert calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
+    assert tool_calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
+    assert tool_calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
 
 
 def test_a_call_of_any_shape_is_read() -> None:
     for value in SHAPES:
         found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
-        calls.title(found), calls.kind(found), calls.status(found), calls.paths(found), calls.parts(found)
+        for read in (tool_calls.title, tool_calls.kind, tool_calls.status, tool_calls.paths, tool_calls.parts):
+            read(found)

@@ -9,7 +9,7 @@ so what refers to it stays.
 
 from collections.abc import Iterable, Mapping
 
-from acp_proxy.replay import cutting, lines
+from acp_proxy.replay import cutting, update_lines
 from acp_proxy.replay.newest import Newest
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
@@ -61,22 +61,22 @@ class ReplayedTerminals:
         ``own``: its call keeps the output of terminals itself.
         """
         told, left_out = [], 0
-        for raw in lines.items(shown.content):
-            item = lines.value(raw)
+        for raw in update_lines.items(shown.content):
+            item = update_lines.value(raw)
             id = shown.run, acp.text(item, "terminalId") or ""
             if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
                 noted = self._noted.get(id) or _Noted(PLACEHOLDER, 0)
-                raw, left_out = lines.text_item(noted.text), left_out + noted.left_out
+                raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
             told.append(raw)
-        return lines.array(told), left_out
+        return update_lines.array(told), left_out
 
     def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
         """An update's line with outputs in place of terminals; every other byte stays."""
         raw = line.removesuffix(b"\n")
         try:
-            content = lines.content_of(raw)
+            content = update_lines.content_of(raw)
             told = self.resolved(TerminalContent(run, content), own=own)[0]
-            return lines.with_content(raw, told) + b"\n" if told != content else line
+            return update_lines.with_content(raw, told) + b"\n" if told != content else line
         except (ValueError, KeyError):
             return line
 
@@ -107,7 +107,7 @@ class ReplayedTerminals:
 
 def _shown_in(shown: TerminalContent) -> set[str]:
     """The terminals that a content refers to."""
-    values = [lines.value(raw) for raw in lines.items(shown.content)]
+    values = [update_lines.value(raw) for raw in update_lines.items(shown.content)]
     ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
     return {id for id in ids if id is not None}
 

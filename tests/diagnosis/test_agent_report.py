@@ -9,8 +9,8 @@ import pytest
 
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis.abilities import OURS
-from acp_proxy.diagnosis.agent import Examined, Wish, examine
-from acp_proxy.diagnosis.past import LastLoad
+from acp_proxy.diagnosis.agent_report import Examined, Wish, examine
+from acp_proxy.diagnosis.replay_check import LastLoad
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.wire import record
 from tests.agents import asked, offering, python, scripted

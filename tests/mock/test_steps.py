@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.mock.turns import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
+from acp_proxy.mock.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.transcripts.files import packed as compressed_files
+from acp_proxy.transcripts.files import compressed as compressed_files
+from acp_proxy.transcripts.files.compressed import CHUNK, PIECE, Compressed, frame
 from acp_proxy.transcripts.files.names import compressed
-from acp_proxy.transcripts.files.packed import CHUNK, PIECE, Compressed, frame
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.transcript import Transcript
 from tests.transcripts import talk
