@@ -1,4 +1,4 @@
-"""Imports go one way. The tables below are the rule; the checker names the file and the import that break it."""
+"""Imports go one way, and names are unique. The tables below are the rule; the checkers name what breaks it."""
 
 import ast
 import graphlib
@@ -81,6 +81,11 @@ NOT_IN = {
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
+def package() -> dict[PurePath, str]:
+    """The source of each file, by its path within the package."""
+    return {file.relative_to(PACKAGE): file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
+
+
 def violations(file: PurePath, source: str) -> Iterator[str]:
     """What this file of the package (its path within the package) may not do, in words."""
     room, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
@@ -138,6 +143,18 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
     return []
 
 
+def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
+    """The names of modules and of classes that more than one has, and the files."""
+    places: dict[str, list[str]] = {}
+    for file, source in sources.items():
+        if file.stem not in ("__init__", "__main__"):
+            places.setdefault(f"module {file.stem}", []).append(str(file))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(f"class {node.name}", []).append(f"{file}:{node.lineno}")
+    yield from (f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1)
+
+
 def imported(file: PurePath, node: ast.AST) -> list[str]:
     """The full names that an import statement brings, of modules and of what is taken out of them."""
     match node:
@@ -152,16 +169,25 @@ def imported(file: PurePath, node: ast.AST) -> list[str]:
 
 
 def test_every_import_goes_the_one_way() -> None:
-    files = sorted(PACKAGE.rglob("*.py"))
-    broken = [words for file in files for words in violations(file.relative_to(PACKAGE), file.read_text("utf-8"))]
+    broken = [words for file, source in package().items() for words in violations(file, source)]
     assert not broken, "\n".join(broken)
 
 
 def test_no_imports_go_round() -> None:
-    sources: dict[PurePath, str] = {
-        file.relative_to(PACKAGE): file.read_text("utf-8") for file in PACKAGE.rglob("*.py")
-    }
-    assert not (found := circle(sources)), " -> ".join(found)
+    assert not (found := circle(package())), " -> ".join(found)
+
+
+def test_no_two_classes_and_no_two_modules_have_one_name() -> None:
+    assert not (found := [*names_used_twice(package())]), "\n".join(found)
+
+
+def test_a_name_that_is_used_twice_is_found_with_its_places() -> None:
+    one, other = PurePath("wire/one.py"), PurePath("core/one.py")
+    sources = {one: "class _Line: ...", other: "def late():\n    class _Line: ...", PurePath("__init__.py"): ""}
+    assert [*names_used_twice(sources | {PurePath("wire/__init__.py"): "class Other: ..."})] == [
+        f"module one: {one}, {other}",
+        f"class _Line: {one}:1, {other}:2",
+    ]
 
 
 def test_a_circle_is_found_by_its_modules() -> None:
@@ -183,7 +209,7 @@ def test_a_circle_is_found_by_its_modules() -> None:
         ("errors.py", "from .wire import acp"),
         ("options.py", "import acp_proxy.wire.acp"),
         ("demo/agent.py", "from acp_proxy.transcripts.store import Store"),
-        ("mock/agent.py", "from acp_proxy.demo.client import Client"),
+        ("mock/playing_agent.py", "from acp_proxy.demo.client import Client"),
         ("shell/relay.py", "from acp_proxy.cli.app import app"),
         ("cli/app.py", "from acp_proxy.__main__ import main"),
         ("core/ledger.py", "def later():\n    import anyio.abc"),
@@ -205,7 +231,7 @@ def test_a_circle_is_found_by_its_modules() -> None:
         ("shell/finding.py", "from acp_proxy.transcripts.files.reading import Reading"),
         ("recording/files.py", "from acp_proxy.transcripts.archive import Archive"),
         ("cli/storing.py", "from acp_proxy.transcripts.store import Store"),
-        ("views/listing.py", "from acp_proxy import transcripts"),
+        ("views/session_list.py", "from acp_proxy import transcripts"),
     ],
 )
 def test_the_checker_names_what_breaks_the_table(file: str, source: str) -> None:
