@@ -1,7 +1,14 @@
 import contextlib
+import os
 import signal
 
 import pytest
+
+from acp_proxy.shell.launch import CHECK_VALUES
+from acp_proxy.wire.value import check_fields
+
+check_fields()
+os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 
 # What is started in the background often ignores these, and so would every process that a test starts.
 for name in ("SIGINT", "SIGHUP"):

@@ -2,6 +2,8 @@
 
 import ast
 import graphlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -78,6 +80,13 @@ NOT_IN = {
     "agent_command": WORLD,
     "wire": WORLD - {"datetime", "io"},
 }  # BytesIO cuts lines
+RUN_LOADS = """
+import sys
+from acp_proxy.shell import lasting, launch, proxy
+lasting.load_telling()
+print(*sys.modules)
+"""
+"""Prints what `run` loads at its start and for a first load."""
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
@@ -155,6 +164,15 @@ def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
     yield from (f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1)
 
 
+def uses(source: str, module: str) -> bool:
+    """Whether a file imports this module, or something out of it."""
+    return any(
+        name == module or name.startswith(f"{module}.")
+        for node in ast.walk(ast.parse(source))
+        for name in imported(PurePath(), node)
+    )
+
+
 def imported(file: PurePath, node: ast.AST) -> list[str]:
     """The full names that an import statement brings, of modules and of what is taken out of them."""
     match node:
@@ -195,6 +213,19 @@ def test_a_circle_is_found_by_its_modules() -> None:
     sources = {one: "from acp_proxy.wire.other import Other", other: "def late():\n    from acp_proxy.wire import one"}
     assert set(circle(sources)) == {"acp_proxy.wire.one", "acp_proxy.wire.other"}
     assert circle(sources | {other: "from acp_proxy import wire"}) == []
+
+
+def test_what_run_loads_first_has_values_and_all_else_has_dataclasses() -> None:
+    done = subprocess.run([sys.executable, "-c", RUN_LOADS], capture_output=True, text=True, timeout=60, check=True)
+    first = {name for name in done.stdout.split() if name.startswith("acp_proxy.")}
+    assert {"acp_proxy.core.interceptor", "acp_proxy.replay.telling"} <= first
+    broken = []
+    for file, source in package().items():
+        module = ".".join(("acp_proxy", *file.with_suffix("").parts))
+        other = "dataclasses" if module in first else "acp_proxy.wire.value"
+        if uses(source, other) and module != "acp_proxy.shell.launch":  # that only asks for the check
+            broken.append(f"{file} imports {other}")
+    assert not broken, "\n".join(broken)
 
 
 @pytest.mark.parametrize(

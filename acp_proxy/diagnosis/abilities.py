@@ -1,15 +1,17 @@
 """What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``core``. Pure."""
 
+from dataclasses import dataclass
+
 from acp_proxy.core import capabilities
 from acp_proxy.core.capabilities import AGENT, ALWAYS, AUTO, DELETE, LIST, LOAD, NEVER, RESUME, STORE, Modes, Offer
 from acp_proxy.wire import acp
-from acp_proxy.wire.value import Value
 
 OURS, THEIRS, NOBODY = "acp-proxy", "agent", "nobody"
 _ORDER = (LIST, LOAD, RESUME, DELETE)
 
 
-class Ability(Value):
+@dataclass(frozen=True, slots=True)
+class Ability:
     """Who answers a request, and why."""
 
     name: str

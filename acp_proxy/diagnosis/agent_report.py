@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from acp_proxy import __version__
 from acp_proxy.agent_command import command_name, may_run_others
@@ -20,7 +21,6 @@ from acp_proxy.shell.agent_process import NOT_EXECUTABLE, NOT_FOUND
 from acp_proxy.transcripts.archive import Archive
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Notification
-from acp_proxy.wire.value import Value
 
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
@@ -29,7 +29,8 @@ _ARGUMENTS = "Check its arguments: many agents speak the protocol only with --ac
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
-class Wish(Value):
+@dataclass(frozen=True, slots=True)
+class Wish:
     """How ``run`` would start the agent. Without ``store``, or with ``off`` set, acp-proxy adds nothing, for the reason
     in ``off``.
     """
@@ -43,7 +44,8 @@ class Wish(Value):
     umask: int = -1
 
 
-class LoadResult(Value):
+@dataclass(frozen=True, slots=True)
+class LoadResult:
     """The result of loading an old session: an outcome of ``replay_check``, or one of this module."""
 
     outcome: str
@@ -67,7 +69,8 @@ class _Heard:
                 self.told.append(message.raw)
 
 
-class Examined(Value):
+@dataclass(frozen=True, slots=True)
+class Examined:
     """``problem``: why the agent gave no answer; the other fields are then empty. ``folder``: the folder of its
     sessions.
     """
@@ -98,8 +101,7 @@ def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
             found, todo = Examined(wish.command, text), [Todo(_capital(f"{text}. {_what_to_look_at(probe)}"))]
-    more = {"stderr": tuple(probe.stderr), "stray": tuple(probe.stray)}
-    return Examined(**{name: getattr(found, name) for name in found._names} | more), todo
+    return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
 
 
 def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo]]:

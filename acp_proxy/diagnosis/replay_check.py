@@ -7,6 +7,7 @@ directory that exists. It costs no tokens and creates no session: an editor that
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from acp_proxy.errors import AcpProxyError
@@ -15,7 +16,6 @@ from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.shell.replaying import compare as compared_with
 from acp_proxy.transcripts.archive import Archive, Listed, Reading
 from acp_proxy.wire import acp, record
-from acp_proxy.wire.value import Value
 
 _MAX_BYTES = 16 * 1024 * 1024
 """Bytes of a transcript: the user waits while it is read."""
@@ -26,14 +26,16 @@ _TOLD_OF = 5
 WHOLE, LOSES, OTHER = "whole", "loses", "other"
 
 
-class Compared(Value):
+@dataclass(frozen=True, slots=True)
+class Compared:
     """``loses``: what the agent's replay leaves out, in words."""
 
     outcome: str
     loses: tuple[str, ...] = ()
 
 
-class LastLoad(Value):
+@dataclass(frozen=True, slots=True)
+class LastLoad:
     """Whose replay the last load of a session showed, ``transcript`` or ``agent``, and why."""
 
     session: str

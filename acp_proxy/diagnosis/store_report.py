@@ -11,13 +11,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire.value import Value
 
 ANSWER_SECONDS = 20.0
 """Seconds. Rebuilding the index of a large store takes several."""
@@ -27,7 +27,8 @@ _BLOCK = 4096
 T = TypeVar("T")
 
 
-class StoreReport(Value):
+@dataclass(frozen=True, slots=True)
+class StoreReport:
     """``sessions``: None if they cannot be counted. ``off``: why nothing can be recorded now."""
 
     place: Path

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy import options
@@ -20,10 +21,10 @@ from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire.value import Value
 
 
-class Diagnosis(Value):
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
     store: StoreReport
     versions: dict[str, str | None]
     editors: list[Configuration]

@@ -8,6 +8,7 @@ import enum
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy import options
@@ -16,7 +17,6 @@ from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Editor, SettingsFiles, Sources
 from acp_proxy.errors import UsageError
 from acp_proxy.wire import acp
-from acp_proxy.wire.value import Value
 
 _MANY_FILES = 2000
 """Per editor: nobody writes more by hand."""
@@ -37,7 +37,8 @@ class Way(enum.Enum):
     REGISTRY = "from the editor's registry, which allows no prefix"
 
 
-class ConfiguredAgent(Value):
+@dataclass(frozen=True, slots=True)
+class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
     of --store.
     """
@@ -53,7 +54,8 @@ class ConfiguredAgent(Value):
         return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
 
 
-class Configuration(Value):
+@dataclass(frozen=True, slots=True)
+class Configuration:
     """A file, and its agents. ``mentions``: whether a program without named agents mentions acp-proxy. ``problem``: why
     the file cannot be read.
     """

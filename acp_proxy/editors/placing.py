@@ -5,16 +5,17 @@ belong to something else.
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.editors import commented
 from acp_proxy.editors.configured import NOT_JSON, code
 from acp_proxy.editors.snippets import Snippet
 from acp_proxy.editors.table import Editor, SettingsFiles, Sources
-from acp_proxy.wire.value import Value
 
 
-class Placed(Value):
+@dataclass(frozen=True, slots=True)
+class Placed:
     """``where``: the place, in words. ``also``: more advice about that file."""
 
     where: str

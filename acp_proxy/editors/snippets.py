@@ -7,13 +7,14 @@ new name.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from textwrap import indent
 
 from acp_proxy.editors.table import Name
-from acp_proxy.wire.value import Value
 
 
-class EditorEntry(Value):
+@dataclass(frozen=True, slots=True)
+class EditorEntry:
     """The complete command, acp-proxy first; the agent's variables; the name of the agent by its command."""
 
     words: list[str]
@@ -21,7 +22,8 @@ class EditorEntry(Value):
     agent: str
 
 
-class Snippet(Value):
+@dataclass(frozen=True, slots=True)
+class Snippet:
     """``entry``: the agent's entry, under ``title``. ``members``: its enclosing members, outermost first. ``into``:
     their container, if it is not the file. ``beside``: text next to the outermost member. ``then``: how to choose the
     agent.
@@ -55,7 +57,8 @@ class Snippet(Value):
 _INDENT = "  "
 
 
-class _Known(Value):
+@dataclass(frozen=True, slots=True)
+class _Known:
     """An agent's display name, and its name in editors. None: the editor does not know it."""
 
     title: str

@@ -4,11 +4,11 @@ Source: each editor's documentation or source code, named beside it (2026).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from acp_proxy.editors.machine import Machine
-from acp_proxy.wire.value import Value
 
 
 class Name(StrEnum):
@@ -23,14 +23,16 @@ class Name(StrEnum):
     VSCODE = "vscode"
 
 
-class SettingsFiles(Value):
+@dataclass(frozen=True, slots=True)
+class SettingsFiles:
     """JSON files: their possible places, the usual one first, and the member that contains the agents."""
 
     files: Callable[[Machine], list[Path]]
     member: str
 
 
-class Sources(Value):
+@dataclass(frozen=True, slots=True)
+class Sources:
     """A configuration that is a program: its possible places (files or directories, the usual one first), the suffix of
     its files, the sign of a comment, and a pattern for the plugin's name.
     """
@@ -41,7 +43,8 @@ class Sources(Value):
     mark: str
 
 
-class Editor(Value):
+@dataclass(frozen=True, slots=True)
+class Editor:
     name: Name
     title: str
     configured: SettingsFiles | Sources

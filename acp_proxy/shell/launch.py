@@ -12,6 +12,8 @@ from acp_proxy.errors import UsageError
 from acp_proxy.shell import agent_process as processes
 
 USAGE = 2
+CHECK_VALUES = "ACP_PROXY_CHECK_VALUES"
+"""Set by the tests, so that a value with a missing or an unknown field is an error here too."""
 LATER = ("inspect", "ipaddress", "copy")
 """What orjson's and pathlib's imports bring along, and ``run`` has no use for: a fifth of what it would load."""
 
@@ -38,6 +40,10 @@ def launch(words: list[str]) -> None:
             os.write(2, _ALONE)
         os._exit(processes.become(command))
     agent = _started(command)
+    if CHECK_VALUES in os.environ:
+        from acp_proxy.wire.value import check_fields
+
+        check_fields()
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):

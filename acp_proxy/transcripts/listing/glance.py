@@ -8,6 +8,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from acp_proxy.transcripts.listing.index import SCHEMA
 from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
 from acp_proxy.transcripts.listing.queries import NUMBER
 from acp_proxy.wire import jsonrpc
-from acp_proxy.wire.value import Value
 
 _MANY = 100
 """More than anybody chooses from."""
@@ -29,7 +29,8 @@ ORDER BY updated DESC, session DESC LIMIT ?3
 """
 
 
-class GlancedSession(Value):
+@dataclass(frozen=True, slots=True)
+class GlancedSession:
     named: str
     title: str
 

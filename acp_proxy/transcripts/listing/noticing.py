@@ -8,16 +8,17 @@ A file that grows in its place changes no folder: who writes to it leaves a mark
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.wire.value import Value
 
 _GRANULE_SECONDS = 2.0
 """The coarsest clock of a file system (FAT): what changes within one has the same time as what changed before it."""
 
 
-class Changes(Value):
+@dataclass(frozen=True, slots=True)
+class Changes:
     """``come``: transcripts that the index lacks, or knows with another size. ``gone``: those that are there no more.
 
     ``seen``: how the folder was before it was looked through; nothing where that is no news, or may change unseen.

@@ -6,6 +6,7 @@ Each limit is a promise about what is left, so a session goes if any of them say
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
@@ -15,12 +16,12 @@ from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import kept, titled
 from acp_proxy.transcripts.listing.queries import everything
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.wire.value import Value
 
 IN_USE = "in use"
 
 
-class Limits(Value):
+@dataclass(frozen=True, slots=True)
+class Limits:
     """``before``: a time; nothing older is left. ``keep``: so many sessions are. ``size``: bytes that they may take."""
 
     before: str | None = None
@@ -28,7 +29,8 @@ class Limits(Value):
     size: int | None = None
 
 
-class Candidate(Value):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """``at``: when it was used last, or deleted. ``size``: bytes on the disk. ``counts``: it has a turn."""
 
     agent: str
