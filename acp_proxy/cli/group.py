@@ -15,7 +15,7 @@ from typer.main import get_command, get_group
 
 @dataclass(frozen=True, slots=True)
 class LazyCommand:
-    """The place of a command's function, or of a group's app. ``in_front``: an agent's command follows it."""
+    """Where to import a command's function, or a group's app, from. ``in_front``: an agent's command follows it."""
 
     module: str
     name: str

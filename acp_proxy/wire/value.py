@@ -2,8 +2,8 @@
 
 A module that ``run`` loads at its start or for a first load uses ``Value``; every other module uses ``dataclass``.
 ``dataclass`` compiles six functions for each class: ``run`` would spend 0.4 ms on each of fifty before the first line
-passes. Here they are shared. mypy finds a field that is missing, unknown or changed. Under tests a missing
-or unknown one is also an error at run time (``check_fields``); that takes three times as long.
+passes. Here they are shared. mypy finds a field that is missing, unknown or changed. Under tests a missing or
+unknown one is also an error at run time (``check_fields``); a value then takes three times as long to make.
 """
 
 from typing import Any, Self, dataclass_transform
