@@ -16,7 +16,7 @@ from typing import Literal
 
 from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.archive import Line, Lines, Reading
+from acp_proxy.transcripts.archive import AlikeLines, Line, Reading
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -35,7 +35,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A tool call. ``fields``: by the protocol's names. ``is_new``: False for the changes that a later turn made."""
 
     id: str
@@ -68,7 +68,7 @@ class Other:
     update: Mapping[str, object]
 
 
-Item = Said | Call | Plan | Note | Other
+Item = Said | ToolCall | Plan | Note | Other
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ Part = Begun | Item | Ended
 
 
 @dataclass(slots=True)
-class Turn:
+class ConversationTurn:
     """A whole turn. ``number`` and ``at`` as in ``Begun``, ``stop`` and ``error`` as in ``Ended``."""
 
     number: int
@@ -109,13 +109,13 @@ _PAGE = 4 * 1024 * 1024
 """The bytes of a turn that ``parts`` reads at once: far more than most turns have."""
 
 
-def turns(reading: Reading, session: str) -> Iterator[Turn]:
+def turns(reading: Reading, session: str) -> Iterator[ConversationTurn]:
     """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError."""
-    turn = Turn(0, "")
+    turn = ConversationTurn(0, "")
     for part in _Parts(session, reading.also).read(reading.streams()):
         match part:
             case Begun():
-                turn = Turn(part.number, part.at)
+                turn = ConversationTurn(part.number, part.at)
             case Ended():
                 turn.stop, turn.error = part.stop, part.error
                 yield turn
@@ -144,10 +144,10 @@ class _Parts:
         self._stop: str | None = None
         self._error: str | None = None
 
-    def read(self, lines: Iterable[Line | Lines]) -> Iterator[Part]:
+    def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
         at = ""
         for line in lines:
-            if isinstance(line, Lines):
+            if isinstance(line, AlikeLines):
                 yield from self._take(self._telling.go_on(line.number, line.stream), at)
                 continue
             entry = line.entry
@@ -228,24 +228,24 @@ def _add(items: list[Item], item: Item) -> None:
 
 def _items(told: Iterable[bytes]) -> Iterator[Item]:
     """The items in lines of updates. Adjacent updates of one call are joined."""
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for line in chain.from_iterable(map(framing.cut, told)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
         if not isinstance(update, Mapping):
             continue
         item = _item(update)
-        goes_on = isinstance(item, Call) and not item.is_new and bool(calls) and calls[0].id == item.id
+        goes_on = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
         if not goes_on:
             yield from _whole(calls)
             calls = []
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             calls.append(item)
         else:
             yield item
     yield from _whole(calls)
 
 
-def _whole(calls: list[Call]) -> Iterator[Call]:
+def _whole(calls: list[ToolCall]) -> Iterator[ToolCall]:
     if calls:
         yield replace(calls[0], fields=merged(call.fields for call in calls))
 
@@ -257,7 +257,7 @@ def _item(update: Mapping[str, object]) -> Item:
         return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
     if kind in ("tool_call", "tool_call_update"):
         fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
-        return Call(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
+        return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
     entries = acp.member(update, "entries")
     if kind == "plan" and isinstance(entries, list):
         return Plan(entries)

@@ -55,7 +55,7 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "ACP_PROXY_HANDOVER",
         ("auto", "always", "never"),
         "auto",
-        "If the agent cannot restore a session, continue it in a new one, with a record of the old one.",
+        "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
     ),
     (
         "replay",

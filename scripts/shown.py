@@ -41,7 +41,7 @@ class Shown:
         self.tools |= later.tools
 
     def words(self, speaker: str) -> str:
-        """All that the speaker says, without white space: a restored conversation is cut and spaced in other places."""
+        """All that the speaker says, without white space: a replayed conversation is cut and spaced in other places."""
         return "".join(letters(text) for told, text in self.messages if told == speaker)
 
     def compared(self, speaker: str, live: "Shown") -> "Comparison":

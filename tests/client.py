@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.demo import client
-from acp_proxy.demo.client import TIMEOUT, Line, OutputEnded, RequestFailed
+from acp_proxy.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
 
-__all__ = ["NO_ANSWER", "TIMEOUT", "Client", "Line", "OutputEnded", "RequestFailed", "first_option", "has_kind"]
+__all__ = ["NO_ANSWER", "TIMEOUT", "Client", "OutputEnded", "ReceivedLine", "RequestFailed", "first_option", "has_kind"]
 
 NO_ANSWER = object()  # what an `on_request` returns to leave the request open
 
@@ -60,10 +60,10 @@ class Client(client.Client):
 
     # Waiting.
 
-    def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> Line:
+    def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> ReceivedLine:
         """The first line, from `since` on, whose message meets the predicate."""
         position = since
-        found: Line | None = None
+        found: ReceivedLine | None = None
 
         def look() -> bool:
             nonlocal position, found
@@ -84,7 +84,7 @@ class Client(client.Client):
         message: dict[str, Any] = line.message
         return message
 
-    def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> Line:
+    def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> ReceivedLine:
         """The first update with this text in it."""
         return self.wait_for(lambda one: has_text(one, text), timeout, since=since)
 

@@ -22,30 +22,30 @@ from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
-    Begin,
+    BeginTranscript,
     BeginTurn,
-    DecideNext,
+    CloseTranscript,
+    DecideLater,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
-    Forget,
-    ForgetReplay,
+    ForgetSession,
     Forward,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepUpdates,
+    IdentifyAgent,
     ListSessions,
     ReadPast,
     Recording,
-    ReleaseHeld,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
     StartReplay,
     StopReplay,
-    ToStderr,
+    TakeOutput,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Releasing, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, LinesRead, OutputTaken, PastRead, ReplayEnded, SessionFound
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
@@ -199,7 +199,7 @@ class Step:
 
     @property
     def stderr(self) -> bytes:
-        return b"".join(each.data for each in self.done if isinstance(each, ToStderr))
+        return b"".join(each.data for each in self.done if isinstance(each, WriteToStderr))
 
     @property
     def warnings(self) -> list[str]:
@@ -208,7 +208,7 @@ class Step:
     @property
     def asked(self) -> list[Acting]:
         """What the shell is asked to do besides forwarding and warning."""
-        return [each for each in self.done if not isinstance(each, Forward | ToStderr | Warn)]
+        return [each for each in self.done if not isinstance(each, Forward | WriteToStderr | Warn)]
 
     @property
     def refusals(self) -> list[tuple[Any, Any]]:
@@ -234,7 +234,7 @@ class Stored:
     ``alias``: the agent's id of it. ``moved``: it was handed over.
     """
 
-    held: bool = True
+    has_transcript: bool = True
     complete: bool = True
     deleted: bool = False
     trouble: str | None = None
@@ -272,7 +272,7 @@ class Talk:
         self.all = Step()
         """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}
-        self.rows: list[answers.Row] = []
+        self.rows: list[answers.ListRow] = []
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
         """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
@@ -303,7 +303,7 @@ class Talk:
         lines = self._said(said)
         data = b"".join(lines)
         means_nothing = data.endswith(b"\n") and self.core.means_nothing(data)
-        step = self._step(Lines(Peer.CLIENT, lines))
+        step = self._step(LinesRead(Peer.CLIENT, lines))
         if means_nothing:
             assert step.done == [Forward(Peer.AGENT, each) for each in lines]
             assert not step.kept
@@ -314,10 +314,10 @@ class Talk:
         lines = self._said(said)
         data = b"".join(lines)
         passes = self.core.passes(data) if data.endswith(b"\n") else None
-        step = self._step(Lines(Peer.AGENT, lines))
+        step = self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, first=True)]
-            assert step.kept == _kept(KeepUpdates(passes, data))
+            assert step.kept == _kept(RecordUpdates(passes, data))
         return step
 
     def finds(self, id: object, stored: Stored | None = None) -> Step:
@@ -356,7 +356,7 @@ class Talk:
         """Everything that waited for the client's output gets it, in order."""
         self.output_is_busy, step = False, Step()
         while self.wait_for_output:
-            step.add(self._step(Releasing(self.wait_for_output.pop(0))))
+            step.add(self._step(OutputTaken(self.wait_for_output.pop(0))))
         return step
 
     def agent_ends(self, how: str = "exited with status 17") -> Step:
@@ -395,12 +395,14 @@ class Talk:
 
     def _write(self, effect: Recording) -> None:
         match effect:
-            case Begin(session, origin=record.RECORDED):
+            case BeginTranscript(session, origin=record.RECORDED):
                 self.stored[session] = Stored()
-            case Begin(session, parent=str(parent)):
+            case BeginTranscript(session, parent=str(parent)):
                 self.stored[session] = self.stored.get(parent, Stored(complete=False))
-            case Begin(session) if not (there := self.stored.get(session, Stored(held=False))).held:
-                self.stored[session] = Stored(complete=False, held=not there.deleted, deleted=there.deleted)
+            case BeginTranscript(session) if not (
+                there := self.stored.get(session, Stored(has_transcript=False))
+            ).has_transcript:
+                self.stored[session] = Stored(complete=False, has_transcript=not there.deleted, deleted=there.deleted)
             case BeginTurn(session) if self.stored[session].deleted:
                 self.stored[session] = Stored(complete=False)
             case _:
@@ -415,17 +417,19 @@ class Talk:
         """Perform an effect; return the effects that follow from it."""
         match effect:
             case FindSession(id, session):
-                stored = self.stored.get(session, Stored(held=False))
+                stored = self.stored.get(session, Stored(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
                     self.looked_up[id] = session
                     return []
                 return self._decide(self._found(id, session, stored), step)
-            case DecideNext(peer, lines):
-                return self._decide(Lines(peer, lines), step)
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines), step)
             case ReadPast(id, session, told):
-                stored = self.stored.get(session, Stored(held=False))
-                return self._decide(PastRead(id, session, stored.compared(told) if stored.held else None), step)
+                stored = self.stored.get(session, Stored(has_transcript=False))
+                return self._decide(
+                    PastRead(id, session, stored.compared(told) if stored.has_transcript else None), step
+                )
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]
@@ -433,7 +437,7 @@ class Talk:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 return [Forward(Peer.CLIENT, answers.amended(data, deleted))]
             case DeleteSession(session, asked):
-                self.stored[session] = Stored(deleted=True, held=False)
+                self.stored[session] = Stored(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
@@ -441,33 +445,35 @@ class Talk:
             case StopReplay(id):
                 if id in self._replays:
                     self._replays[id].is_stopped = True
-            case ForgetReplay(id):
+            case CloseTranscript(id):
                 found = self._replays.pop(id, None)
                 assert found is None or not found.is_started, f"the replay of {id} is under way"
-            case ReleaseHeld(id) if self.output_is_busy:
+            case TakeOutput(id) if self.output_is_busy:
                 self.wait_for_output.append(id)
-            case ReleaseHeld(id):
-                return self._decide(Releasing(id), step)
-            case Forward() | ToStderr() | Warn():
+            case TakeOutput(id):
+                return self._decide(OutputTaken(id), step)
+            case Forward() | WriteToStderr() | Warn():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _found(self, id: RequestId, session: str, stored: Stored | None) -> Found:
+    def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
         stored = stored or Stored()
-        if stored.held and not stored.deleted and stored.trouble is None:
+        if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
-            return Found(id, held=True, complete=stored.complete, alias=stored.alias, moved=stored.moved)
-        return Found(id, deleted=stored.deleted, trouble=stored.trouble)
+            return SessionFound(
+                id, has_transcript=True, complete=stored.complete, alias=stored.alias, moved=stored.moved
+            )
+        return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 
 
 def _kept(effect: Recording) -> list[Recording]:
     """Updates that pass unread are recorded like all others: one entry for each line."""
-    if not isinstance(effect, KeepUpdates):
+    if not isinstance(effect, RecordUpdates):
         return [effect]
     assert effect.data.endswith(b"\n")
-    return [Keep(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
+    return [RecordLine(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
 
 
 def _about(session: str, said: bytes) -> bytes:
@@ -501,26 +507,26 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
-            if isinstance(effect, Recording) and not isinstance(effect, Identify):
+            if isinstance(effect, Recording) and not isinstance(effect, IdentifyAgent):
                 assert type(effect.session) is str, "every entry belongs to a session"
             match effect:
-                case Identify():
+                case IdentifyAgent():
                     assert not self._identified, "the agent is identified twice"
                     self._identified = True
-                case Begin(session, origin=origin, parent=parent):
+                case BeginTranscript(session, origin=origin, parent=parent):
                     assert self._identified, "the agent is not identified yet"
                     self._begun.add(session)
                     if origin == record.RECORDED or parent is not None:
                         self._deleted.discard(session)
                     elif session in self._deleted:
                         against_a_delete.add(session)
-                case Forget(session):
+                case ForgetSession(session):
                     self._begun.remove(session)
                 case BeginTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     self._deleted.discard(session)
                     against_a_delete.discard(session)
-                case Keep(session) | KeepUpdates(session) | KeepNote(session) | EndTurn(session):
+                case RecordLine(session) | RecordUpdates(session) | RecordNote(session) | EndTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     if session in self._deleted:
                         against_a_delete.add(session)
@@ -541,7 +547,7 @@ class _Rules:
         assert not against_a_delete, f"{against_a_delete} was deleted, but entries of it are kept"
 
     def _is_verbatim(self, effect: Effect) -> None:
-        if isinstance(effect, Keep):
+        if isinstance(effect, RecordLine):
             assert b"\n" not in effect.raw
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy import conversation
-from acp_proxy.conversation import Begun, Call, Note, Other, Plan, Said, Turn
+from acp_proxy.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -14,13 +14,13 @@ from tests.stored import EPOCH, chunk, message, store_session
 STAMP = "2023-11-14T22:13:20.000Z"
 
 
-def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[Turn]:
+def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
     store = Store(tmp_path / "store")
     store_session(store, "s", *turns, **options)
     return read(store)
 
 
-def read(store: Store) -> list[Turn]:
+def read(store: Store) -> list[ConversationTurn]:
     reading = store.read(store.agents()[0], "s")
     try:
         return list(conversation.turns(reading, "s"))
@@ -52,7 +52,7 @@ def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
         ("agent", "Looking."),
         ("agent", "Done."),
     ]
-    assert isinstance(turn.items[3], Call)
+    assert isinstance(turn.items[3], ToolCall)
 
 
 def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
     done = tool("1", "tool_call_update", status="completed", content=[diff])
     [turn] = told(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
     assert turn.items[1:] == [
-        Call("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
+        ToolCall("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
     ]
 
 
@@ -70,8 +70,8 @@ def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path:
         ("one", [tool("1", title="Build", status="completed")]),
         ("two", [tool("1", "tool_call_update", title="Build again")]),
     )
-    assert isinstance(first.items[1], Call)
-    assert second.items[1:] == [Call("1", {"title": "Build again"}, is_new=False)]
+    assert isinstance(first.items[1], ToolCall)
+    assert second.items[1:] == [ToolCall("1", {"title": "Build again"}, is_new=False)]
 
 
 def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
         file.write(message(STAMP, Peer.AGENT, {"method": "session/update", "params": running}))
     [turn] = read(store)
     assert (turn.stop, turn.error) == (None, None)
-    assert turn.items[1:] == [Call("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
+    assert turn.items[1:] == [ToolCall("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
 
 
 def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path:
         tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
     ]
     [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
-    run, other = (item for item in turn.items if isinstance(item, Call))
+    run, other = (item for item in turn.items if isinstance(item, ToolCall))
     assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
     assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
     assert other.fields["content"] == shown
@@ -210,9 +210,9 @@ def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     size, parts = reading.size, conversation.parts(reading, "s")
     assert next(parts) == Begun(1, STAMP, True)
     assert isinstance(next(parts), Said)
-    assert isinstance(next(parts), Call)
+    assert isinstance(next(parts), ToolCall)
     tracemalloc.start()
-    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, Call)]
+    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, ToolCall)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     reading.close()
@@ -233,7 +233,7 @@ def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
             if pieces and speaker == pieces[-1][0]:
                 words = pieces.pop()[1] + words
             pieces.append((speaker, words))
-        elif isinstance(part, Call):
+        elif isinstance(part, ToolCall):
             pieces.append(("", ""))
     reading.close()
     assert [piece for piece in pieces if piece[0]] == whole

@@ -9,7 +9,7 @@ from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 
-class Row(Protocol):
+class ListRow(Protocol):
     """What an answer needs to know about a stored session.
 
     ``updated``: the time of its last change, as text. ``prompts``, ``replies``: how many. ``failed``: a turn failed.
@@ -36,7 +36,7 @@ class Row(Protocol):
     def meta(self) -> dict[str, object]: ...
 
 
-def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
+def listed(id: RequestId, rows: Iterable[ListRow], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
     """The answer to ``session/list``, as a line.
 
     ``cursor``: for the next page, if there is one. ``directories``: the agent supports additional directories.
@@ -50,7 +50,7 @@ def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directorie
     return jsonrpc.result(id, result)
 
 
-def session_info(row: Row, *, directories: bool) -> dict[str, object]:
+def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
     """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members."""
     info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
     if directories and row.directories:

@@ -86,8 +86,8 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         for name, mode in ((LIST, modes.list), (DELETE, modes.delete))
         if mode == STORE or (mode == AUTO and name not in offer.native)
     ]
-    restores = RESUME in offer.native or modes.handover != NEVER
-    if LOAD not in offer.native and modes.load != AGENT and restores:
+    can_open = RESUME in offer.native or modes.handover != NEVER
+    if LOAD not in offer.native and modes.load != AGENT and can_open:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)

@@ -13,18 +13,18 @@ from acp_proxy.wire.value import Value
 # --- for the transcript
 
 
-class Kept(Value):
+class ForTranscript(Value):
     """An effect for the transcript."""
 
 
-class Identify(Kept):
+class IdentifyAgent(ForTranscript):
     """The agent's own name and version, or None. They choose its folder in the store."""
 
     name: str | None
     version: str | None
 
 
-class Begin(Kept):
+class BeginTranscript(ForTranscript):
     """From here on, record this session: in the transcript that it has, or in a new one with this header.
 
     ``origin``: as in the transcript's header. ``directories``: additional ones.
@@ -38,13 +38,13 @@ class Begin(Kept):
     """For a fork: the session whose transcript up to here becomes the beginning of this one's."""
 
 
-class BeginTurn(Kept):
+class BeginTurn(ForTranscript):
     """A prompt follows. From now on the session is listed, even if it was deleted before."""
 
     session: str
 
 
-class Keep(Kept):
+class RecordLine(ForTranscript):
     """A line, byte for byte. ``of``: the method that a response answers."""
 
     session: str
@@ -53,14 +53,14 @@ class Keep(Kept):
     of: str | None = None
 
 
-class KeepUpdates(Kept):
+class RecordUpdates(ForTranscript):
     """Whole lines of updates from the agent, not parsed."""
 
     session: str
     data: bytes
 
 
-class KeepPiece(Kept):
+class RecordPiece(ForTranscript):
     """A piece of a line that is too long to hold. No other entry of its session comes between the pieces."""
 
     session: str
@@ -70,20 +70,20 @@ class KeepPiece(Kept):
     last: bool
 
 
-class KeepNote(Kept):
+class RecordNote(ForTranscript):
     """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
 
     session: str
     note: Mapping[str, object]
 
 
-class EndTurn(Kept):
+class EndTurn(ForTranscript):
     """A turn has ended or the title has changed: force the transcript to disk if so configured, and index it."""
 
     session: str
 
 
-class Forget(Kept):
+class ForgetSession(ForTranscript):
     """Free the memory for a session that has not been used for long. Its transcript stays; another ``Begin`` follows
     before its next line."""
 
@@ -108,7 +108,7 @@ class Forward(Value):
     ends: bool = True
 
 
-class ToStderr(Value):
+class WriteToStderr(Value):
     """Write a line from the agent that is not a message to stderr, unchanged."""
 
     data: bytes
@@ -157,7 +157,7 @@ class FindSession(Value):
     only_here: bool = True
 
 
-class DecideNext(Value):
+class DecideLater(Value):
     """Pass these lines to the core again as ``Lines``, after the question to the store in front of them is answered."""
 
     peer: Peer
@@ -206,13 +206,13 @@ class StopReplay(Value):
     request: RequestId
 
 
-class ForgetReplay(Value):
+class CloseTranscript(Value):
     """Close the transcript that was looked up for a request, since it will not be replayed."""
 
     request: RequestId
 
 
-class ReleaseHeld(Value):
+class TakeOutput(Value):
     """Reserve the client's output; the event ``Releasing`` follows.
 
     The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing
@@ -222,20 +222,30 @@ class ReleaseHeld(Value):
     request: RequestId
 
 
-Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn | Forget
+Recording = (
+    IdentifyAgent
+    | BeginTranscript
+    | BeginTurn
+    | RecordLine
+    | RecordUpdates
+    | RecordPiece
+    | RecordNote
+    | EndTurn
+    | ForgetSession
+)
 Acting = (
     Forward
-    | ToStderr
+    | WriteToStderr
     | Warn
     | ListSessions
     | AmendList
     | DeleteSession
     | FindSession
-    | DecideNext
+    | DecideLater
     | ReadPast
     | StartReplay
     | StopReplay
-    | ForgetReplay
-    | ReleaseHeld
+    | CloseTranscript
+    | TakeOutput
 )
 Effect = Recording | Acting

@@ -6,14 +6,14 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
 
-class Lines(Value):
+class LinesRead(Value):
     """Lines that one read brought, each with its newline. Only the last line of a stream may lack it."""
 
     peer: Peer
     lines: list[bytes]
 
 
-class Piece(Value):
+class PieceRead(Value):
     """The next piece of a long line. ``last``: it ends with the newline, or at the end of the peer's output."""
 
     peer: Peer
@@ -21,7 +21,7 @@ class Piece(Value):
     last: bool
 
 
-class Found(Value):
+class SessionFound(Value):
     """What the store has of a session that the client wants to open: the answer to ``FindSession``.
 
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
@@ -32,7 +32,7 @@ class Found(Value):
     request: RequestId
     deleted: bool = False
     trouble: str | None = None
-    held: bool = False
+    has_transcript: bool = False
     complete: bool = False
     alias: str | None = None
     moved: bool = False
@@ -62,7 +62,7 @@ class PastRead(Value):
     comparison: Comparison | None
 
 
-class Releasing(Value):
+class OutputTaken(Value):
     """The client's output is reserved: the answer to ``ReleaseHeld``."""
 
     request: RequestId
@@ -74,4 +74,4 @@ class AgentEnded(Value):
     how: str
 
 
-Event = Lines | Piece | Found | ReplayEnded | PastRead | Releasing | AgentEnded
+Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | AgentEnded

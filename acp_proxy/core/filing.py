@@ -5,17 +5,18 @@ the transcript.
 """
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
     Effect,
     EndTurn,
-    Forget,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepPiece,
-    KeepUpdates,
+    ForgetSession,
+    ForTranscript,
+    IdentifyAgent,
     Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
 )
 from acp_proxy.core.notebook import WAITING_LIMIT
 from acp_proxy.wire import jsonrpc
@@ -30,7 +31,7 @@ class Filing:
         self._waiting: list[Recording] = []
         self._size = 0
 
-    def named(self, name: Identify) -> list[Recording]:
+    def named(self, name: IdentifyAgent) -> list[Recording]:
         """The name is known: returns it and then everything that waited. From here on nothing waits."""
         self.is_named = True
         waited, self._waiting = self._waiting, []
@@ -49,25 +50,25 @@ class Filing:
         """Like ``filed``. A prompt, or too many bytes, end the waiting without a name."""
         out: list[Effect] = []
         for effect in effects:
-            if self.is_named or not isinstance(effect, Recording):
+            if self.is_named or not isinstance(effect, ForTranscript):
                 out.append(effect)
                 continue
             self._waiting.append(effect)
             self._size += _size(effect)
             if isinstance(effect, BeginTurn) or self._size > WAITING_LIMIT:
-                out += self.named(Identify(None, None))
+                out += self.named(IdentifyAgent(None, None))
         return out
 
 
 def _size(effect: Recording) -> int:
     match effect:
-        case Keep(raw=raw):
+        case RecordLine(raw=raw):
             return len(raw)
-        case KeepPiece(data=data):
+        case RecordPiece(data=data):
             return len(data)
-        case KeepUpdates(data=data):
+        case RecordUpdates(data=data):
             return len(data)
-        case KeepNote(note=note):
+        case RecordNote(note=note):
             return len(jsonrpc.dump(note))
-        case Identify() | Begin() | BeginTurn() | EndTurn() | Forget():
+        case IdentifyAgent() | BeginTranscript() | BeginTurn() | EndTurn() | ForgetSession():
             return 0

@@ -154,7 +154,7 @@ class Handovers:
 
     def prompted_first(self, load: Load, prompt: Request) -> None:
         """Remember the first prompt after a load, to send it again if the agent does not know the session."""
-        if load.held_here and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
+        if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
     def refused_first(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:

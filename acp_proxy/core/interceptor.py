@@ -10,19 +10,28 @@ from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Modes, Service
 from acp_proxy.core.effects import (
     AmendList,
-    DecideNext,
+    DecideLater,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
     Forward,
-    Identify,
-    KeepPiece,
+    IdentifyAgent,
     ListSessions,
-    ToStderr,
+    RecordPiece,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.filing import Filing
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
@@ -110,19 +119,19 @@ class Interceptor:
         """Decide what to do about an event. Never raises on anything that a peer sends."""
         effects: list[Effect] = []
         match event:
-            case Lines(peer, lines):
+            case LinesRead(peer, lines):
                 effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
-            case Piece(peer, data, last):
+            case PieceRead(peer, data, last):
                 effects = self._piece(peer, data, first=False, last=last)
-            case Found():
+            case SessionFound():
                 self._passing = None
                 effects = self._opening.found(event)
             case ReplayEnded():
                 effects = self._loads.replay_ended(event)
             case PastRead():
                 effects = self._loads.past_read(event)
-            case Releasing(request):
-                effects = self._loads.released(request)
+            case OutputTaken(request):
+                effects = self._loads.output_taken(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
@@ -168,7 +177,7 @@ class Interceptor:
             return []
         session = self._long.pop(peer) if last else self._long[peer]
         forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
-        return [KeepPiece(session, peer, data, first, last), forward] if session is not None else [forward]
+        return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
     # --- from the client
 
@@ -179,10 +188,10 @@ class Interceptor:
             if not isinstance(message, Notification):
                 self._passing = None
             if unread := self._unread(message):
-                return [*effects, *unread, DecideNext(Peer.CLIENT, lines[at - 1 :])]
+                return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
             effects += self._filing.filed(self._from_client(line, message))
             if isinstance(effects[-1], FindSession) and at < len(lines):
-                return [*effects, DecideNext(Peer.CLIENT, lines[at:])]
+                return [*effects, DecideLater(Peer.CLIENT, lines[at:])]
         return effects
 
     def _unread(self, message: Message) -> list[Effect]:
@@ -262,8 +271,8 @@ class Interceptor:
                 self._passing = None
                 effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
-                if effects and isinstance(next := effects[-1], DecideNext):
-                    return [*effects[:-1], DecideNext(Peer.AGENT, [*next.lines, *lines[at:]])]
+                if effects and isinstance(next := effects[-1], DecideLater):
+                    return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
                 continue
             prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
             end = at + 1
@@ -301,7 +310,7 @@ class Interceptor:
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
         match message:
             case Opaque(is_json=False):
-                return [ToStderr(line)]
+                return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 return self._update(line, message, acp.session_id(params))
             case Response():
@@ -419,7 +428,7 @@ class Interceptor:
             self._notebook.start()
         effects: list[Effect] = []
         if not self._filing.is_named:
-            effects += self._filing.named(Identify(offer.name, offer.release))
+            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
         service.is_known = service.is_wanted
         self._loads.life.titles = capabilities.LIST in service.ours

@@ -9,19 +9,19 @@ from acp_proxy.core import handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.effects import (
+    CloseTranscript,
     Effect,
     EndTurn,
-    ForgetReplay,
     Forward,
     ReadPast,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
     Warn,
 )
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.handovers import Handovers
-from acp_proxy.core.load import Do, Happens, Load, State
+from acp_proxy.core.load import Do, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
 from acp_proxy.history.late import InTurn
@@ -55,14 +55,14 @@ class Life:
         effects: list[Effect] = []
         for do in load.steps(event):
             effects += self._do(load, do, said)
-        if load.state is State.OPEN and load in self.under_way.all():
+        if load.state is LoadState.OPEN and load in self.under_way.all():
             self.under_way.answered(load)
             if not self._notebook.is_deleted(load.session):
                 self.under_way.in_question[load.session] = load
                 effects += self._bounded()
             effects += self.goes_on(load)
             effects += self._next(load.session)
-        elif load.state is State.OVER:
+        elif load.state is LoadState.OVER:
             self.under_way.leave(load)
             self.under_way.settled(load)
             effects += self._next(load.session)
@@ -73,7 +73,7 @@ class Life:
         is_live = self._notebook.is_live(load.session)
         later = [other for other in self.under_way.of_session(load.session) if other.number > load.number]
         is_last_word = self.is_over or bool(later)
-        is_open = load.state is State.OPEN and self.under_way.in_question.get(load.session) is load
+        is_open = load.state is LoadState.OPEN and self.under_way.in_question.get(load.session) is load
         if not is_open or not (is_live or is_last_word):
             return []
         if unread := self.unread(load.session):
@@ -96,7 +96,7 @@ class Life:
     def unread(self, session: str | None) -> list[Effect]:
         """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.under_way.in_question.get(session) if session is not None else None
-        if load is None or load.comparison is not None or not load.told or load.state is not State.OPEN:
+        if load is None or load.comparison is not None or not load.told or load.state is not LoadState.OPEN:
             return []
         _, is_late = load.told[-1]
         if load.is_imported and not is_late:  # all of it is recorded already
@@ -116,14 +116,15 @@ class Life:
                 return self._next(load.session)
             case Do.TELL:
                 return self._told(load)
-            case Do.FORGET:
-                return [ForgetReplay(load.request.id)]
+            case Do.CLOSE_TRANSCRIPT:
+                return [CloseTranscript(load.request.id)]
             case Do.STOP:
                 return [StopReplay(load.request.id)]
             case Do.TAKE_OUTPUT:
-                return [ReleaseHeld(load.request.id)]
+                return [TakeOutput(load.request.id)]
             case Do.LET_GO:
-                told, load.told = load.told, [(line, late) for line, late in load.told if load.state is State.PASSING]
+                told, passes = load.told, load.state is LoadState.PASSING
+                load.told = [(line, late) for line, late in told if passes]
                 return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
             case Do.DROP:
                 load.told.clear()
@@ -135,7 +136,7 @@ class Life:
             case Do.ANSWER_TOLD:
                 return self._answer_told(load, said)
             case Do.SAY_CANCELLED:
-                load.is_ours = load.is_ours or load.held_here  # the client wants nothing more of the past
+                load.is_ours = load.is_ours or load.has_transcript  # the client wants nothing more of the past
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
                 load.held.clear()
@@ -170,7 +171,7 @@ class Life:
 
     def _told(self, load: Load) -> list[Effect]:
         """Have the shell compare and replay; without a transcript, end with what the agent sent."""
-        if not load.held_here:
+        if not load.has_transcript:
             name = jsonrpc.printable(load.session)
             warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.told else [warning]), *self.happens(load, Happens.TOLD)]
@@ -256,7 +257,7 @@ class Life:
 
     def rest(self, load: Load) -> list[Effect]:
         """Send the waiting lines that the client has not seen; not in a turn, where ``InTurn`` decides."""
-        if load.state is State.TURN and load.turn is not None:
+        if load.state is LoadState.TURN and load.turn is not None:
             return []
         return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
 
@@ -290,7 +291,7 @@ class Life:
     def waits(self, load: Load, line: bytes) -> list[Effect]:
         """Count a line that waits. If too much waits before the agent's answer, everything passes."""
         load.size += len(line)
-        if load.state is not State.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
+        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
             return []
         if load.plan.rule is not None and load.told:  # the transcript is shown whatever the agent sends
             load.size -= sum(len(told) for told, _ in load.told)
@@ -309,9 +310,9 @@ class Life:
     def _next(self, session: str) -> list[Effect]:
         """Start the next replay of a session, unless one is running."""
         others = self.under_way.of_session(session)
-        if any(other.state in (State.TELLING, State.STOPPING) for other in others):
+        if any(other.state in (LoadState.TELLING, LoadState.STOPPING) for other in others):
             return []
-        queued = next((other for other in others if other.state is State.QUEUED), None)
+        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
         return self.happens(queued, Happens.NEXT) if queued is not None else []
 
 

@@ -7,14 +7,14 @@ does not have for a state changes nothing.
 
 import enum
 
-from acp_proxy.core.planning import Plan
+from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import InTurn, Sieve
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Request
 
 
-class State(enum.Enum):
+class LoadState(enum.Enum):
     """The state of a load."""
 
     ASKED = "the agent was asked; what it sends waits"
@@ -37,7 +37,7 @@ class Happens(enum.Enum):
     UNKNOWN = "the agent does not know the session, which can continue in a new one"
     FLOODED = "too much waits"
     GAVE_UP = "the client has cancelled its request"
-    RELEASED = "the client's output is reserved"
+    OUTPUT_TAKEN = "the client's output is reserved"
     NEXT = "no other replay of this session is running"
     TOLD = "the shell has compared and replayed"
     PROMPTED = "the client has sent a prompt"
@@ -52,7 +52,7 @@ class Do(enum.Enum):
     NOTE = "record that the session was opened, and the state that came with it"
     WAIT_IN_LINE = "replay as soon as no other replay of the session is running"
     TELL = "have the shell compare and replay"
-    FORGET = "close the transcript that was looked up"
+    CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP = "stop the replay"
     TAKE_OUTPUT = "reserve the client's output"
     LET_GO = "send the client what the agent sent"
@@ -69,74 +69,74 @@ class Do(enum.Enum):
 
 _GIVE_BACK = (Do.LET_GO, Do.HAND_BACK)
 
-LIFE: dict[State, dict[Happens, tuple[State, tuple[Do, ...]]]] = {
-    State.ASKED: {
-        Happens.AGREED: (State.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
-        Happens.REFUSED: (State.OVER, (*_GIVE_BACK, Do.ANSWER, Do.FORGET)),
-        Happens.UNKNOWN: (State.ASKED, (Do.DROP, Do.OPEN_ANEW)),
-        Happens.FLOODED: (State.PASSING, _GIVE_BACK),
-        Happens.PROMPTED: (State.PASSING, _GIVE_BACK),
-        Happens.GAVE_UP: (State.GIVEN_UP, (Do.FORGET, Do.TAKE_OUTPUT)),
-        Happens.ENDED: (State.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.FORGET)),
+LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
+    LoadState.ASKED: {
+        Happens.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
+        Happens.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
+        Happens.FLOODED: (LoadState.PASSING, _GIVE_BACK),
+        Happens.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
+        Happens.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        Happens.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
-    State.PASSING: {
-        Happens.AGREED: (State.OPEN, (Do.NOTE, Do.ANSWER, Do.FORGET)),
-        Happens.REFUSED: (State.OVER, (Do.ANSWER, Do.FORGET)),
-        Happens.ENDED: (State.OVER, (Do.SAY_ENDED, Do.FORGET)),
+    LoadState.PASSING: {
+        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
-    State.GIVEN_UP: {
-        Happens.RELEASED: (State.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.AGREED: (State.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.REFUSED: (State.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.ENDED: (State.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+    LoadState.GIVEN_UP: {
+        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
-    State.CANCELLED: {
-        Happens.AGREED: (State.OPEN, (Do.DROP, Do.NOTE)),
-        Happens.REFUSED: (State.OVER, ()),
-        Happens.ENDED: (State.OVER, ()),
+    LoadState.CANCELLED: {
+        Happens.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE)),
+        Happens.REFUSED: (LoadState.OVER, ()),
+        Happens.ENDED: (LoadState.OVER, ()),
     },
-    State.QUEUED: {
-        Happens.NEXT: (State.TELLING, (Do.TELL,)),
-        Happens.GAVE_UP: (State.STOPPING, (Do.FORGET, Do.TAKE_OUTPUT)),
+    LoadState.QUEUED: {
+        Happens.NEXT: (LoadState.TELLING, (Do.TELL,)),
+        Happens.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
     },
-    State.TELLING: {
-        Happens.TOLD: (State.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
-        Happens.GAVE_UP: (State.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
+    LoadState.TELLING: {
+        Happens.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
+        Happens.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
     },
-    State.STOPPING: {
-        Happens.RELEASED: (State.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.TOLD: (State.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+    LoadState.STOPPING: {
+        Happens.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
-    State.OPEN: {
-        Happens.PROMPTED: (State.TURN, (Do.SETTLE,)),
-        Happens.CLOSED: (State.OVER, (Do.SETTLE,)),
-        Happens.ENDED: (State.OVER, (Do.SETTLE,)),
+    LoadState.OPEN: {
+        Happens.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
+        Happens.CLOSED: (LoadState.OVER, (Do.SETTLE,)),
+        Happens.ENDED: (LoadState.OVER, (Do.SETTLE,)),
     },
-    State.TURN: {
-        Happens.TURN_ENDED: (State.OVER, (Do.END_TURN,)),
-        Happens.CLOSED: (State.OVER, (Do.END_TURN,)),
-        Happens.ENDED: (State.OVER, (Do.END_TURN,)),
+    LoadState.TURN: {
+        Happens.TURN_ENDED: (LoadState.OVER, (Do.END_TURN,)),
+        Happens.CLOSED: (LoadState.OVER, (Do.END_TURN,)),
+        Happens.ENDED: (LoadState.OVER, (Do.END_TURN,)),
     },
-    State.OVER: {},
+    LoadState.OVER: {},
 }
 
-AWAITING = frozenset({State.ASKED, State.PASSING, State.GIVEN_UP, State.CANCELLED})
+AWAITING = frozenset({LoadState.ASKED, LoadState.PASSING, LoadState.GIVEN_UP, LoadState.CANCELLED})
 """States in which the agent has not answered."""
-HOLDING = frozenset({State.ASKED, State.GIVEN_UP, State.QUEUED, State.TELLING, State.STOPPING})
+HOLDING = frozenset({LoadState.ASKED, LoadState.GIVEN_UP, LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
 """States in which the session's lines wait for the answer to the client."""
-TELLS = frozenset({State.QUEUED, State.TELLING, State.STOPPING})
+TELLS = frozenset({LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
 """States in which the shell has the transcript open, or will."""
 
 
 class Load:
     """A request to open a session, and what the agent sends about the session until everything is settled."""
 
-    def __init__(self, request: Request, session: str, plan: Plan, *, held_here: bool) -> None:
+    def __init__(self, request: Request, session: str, plan: OpeningPlan, *, has_transcript: bool) -> None:
         self.request = request
         self.session = session
         self.plan = plan
-        self.state = State.PASSING if plan.passes else State.ASKED
-        self.held_here = held_here
+        self.state = LoadState.PASSING if plan.passes else LoadState.ASKED
+        self.has_transcript = has_transcript
         """Whether the store has a transcript of the session."""
         self.number = 0
         """Its place among all requests, in the order in which they were sent."""

@@ -9,7 +9,7 @@ from typing import assert_never
 from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import (
-    DecideNext,
+    DecideLater,
     Effect,
     Forward,
     StopReplay,
@@ -17,9 +17,9 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import PastRead, ReplayEnded
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.life import Life
-from acp_proxy.core.load import AWAITING, Happens, Load, State
+from acp_proxy.core.load import AWAITING, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan
+from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.late import InTurn
 from acp_proxy.history.once import told_last
@@ -47,7 +47,7 @@ class Loads:
         if load is None:
             return True
         is_running = load.turn is not None and load.turn.is_running
-        return load.state is State.TURN and not is_running and acp.USER_CHUNK.encode() not in data
+        return load.state is LoadState.TURN and not is_running and acp.USER_CHUNK.encode() not in data
 
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
         """An update of a session whose load is not settled. ``message``: the same line, parsed."""
@@ -57,24 +57,24 @@ class Loads:
         if self._notebook.is_live(load.session):
             return self._told_in_turn(load, line, message.raw, update)
         match load.state:
-            case State.ASKED:
+            case LoadState.ASKED:
                 load.told.append((line, self.under_way.follows(load)))
                 return self.life.waits(load, line)
-            case State.PASSING:
+            case LoadState.PASSING:
                 return [
                     *self.life.remembered(load, line, late=self.under_way.follows(load)),
                     *self.life.behind_what_waits(load, line),
                 ]
-            case State.GIVEN_UP:
+            case LoadState.GIVEN_UP:
                 return []
-            case State.CANCELLED:  # the agent may never answer it, and send this for the next request
+            case LoadState.CANCELLED:  # the agent may never answer it, and send this for the next request
                 return self.life.remembered(load, line, late=self.under_way.follows(load))
-            case State.QUEUED | State.TELLING | State.STOPPING:
+            case LoadState.QUEUED | LoadState.TELLING | LoadState.STOPPING:
                 load.held.append((line, update))
                 return self.life.waits(load, line)
-            case State.OPEN | State.TURN:
+            case LoadState.OPEN | LoadState.TURN:
                 return self._told_late(load, line, update)
-            case State.OVER:
+            case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
@@ -92,7 +92,7 @@ class Loads:
         """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
         agent may need the client's answer to give its own."""
         load = self.under_way.holder(session) if session is not None else None
-        if load is None or load.state is not State.ASKED:
+        if load is None or load.state is not LoadState.ASKED:
             return self.to_client(session, line)
         waited = self.life.happens(load, Happens.FLOODED) if load.told else self.life.released(load)
         return [*waited, Forward(Peer.CLIENT, line)]
@@ -113,17 +113,17 @@ class Loads:
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
-        if load.is_ours and load.held_here and not load.is_handed_over:  # the transcript was shown without comparing
-            return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+        if load.is_ours and load.has_transcript and not load.is_handed_over:  # the transcript was shown without comparing
+            return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
         """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
         if load.turn is None:
-            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.held_here
+            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.has_transcript
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
-                return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+                return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
             return self.life.told_in_turn(load, [(line, True)], line)
         return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
 
@@ -132,15 +132,15 @@ class Loads:
         effects: list[Effect] = []
         for load in self.under_way.of_session(session):
             _sent(load, prompt)
-            if load.state is State.ASKED and load.told:
+            if load.state is LoadState.ASKED and load.told:
                 effects += self.life.happens(load, Happens.PROMPTED)
-            if load.state is State.PASSING:
+            if load.state is LoadState.PASSING:
                 load.told.clear()
                 load.plan = load.plan.but(imports=False)
         opened = self.under_way.in_question.get(session)
         if opened is not None:
             _sent(opened, prompt)
-            if prompt is not None and opened.state is State.OPEN:
+            if prompt is not None and opened.state is LoadState.OPEN:
                 self._handovers.prompted_first(opened, prompt)
             effects += self.life.happens(opened, Happens.PROMPTED)
         return effects
@@ -166,8 +166,8 @@ class Loads:
     def forked(self, request: Request, session: str, told: list[bytes]) -> None:
         """The agent has opened a fork. ``told``: lines without newlines that came before its answer, which are the
         parent's past or new."""
-        load = Load(request, session, _FORK, held_here=True)
-        load.state = State.OPEN
+        load = Load(request, session, _FORK, has_transcript=True)
+        load.state = LoadState.OPEN
         load.told = [(line + b"\n", False) for line in told]
         self.under_way.in_question[session] = load
 
@@ -183,7 +183,7 @@ class Loads:
         load = self.under_way.get(id)
         if load is None or id in self.life.resent:
             return []
-        load.was_cancelled = load.state is State.PASSING
+        load.was_cancelled = load.state is LoadState.PASSING
         return self.life.happens(load, Happens.GAVE_UP)
 
     def stopped(self, session: str) -> list[Effect]:
@@ -210,7 +210,7 @@ class Loads:
 
     def _can_go_on(self, load: Load, message: Response) -> bool:
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not State.ASKED or self._notebook.is_live(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._notebook.is_live(load.session):
             return False
         if handover.wants_login(message.error):
             return False
@@ -219,7 +219,7 @@ class Loads:
     def opened_anew(self, load: Load, line: bytes, message: Response) -> list[Effect]:
         """The agent's answer to acp-proxy's own ``session/new``, for a handover."""
         id, opened = load.request.id, acp.session_id(message.result)
-        if load.state in (State.GIVEN_UP, State.CANCELLED):
+        if load.state in (LoadState.GIVEN_UP, LoadState.CANCELLED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
             return self.life.happens(load, Happens.REFUSED)
         if message.error is not None or opened is None:
@@ -237,7 +237,7 @@ class Loads:
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
         """The shell has compared and replayed."""
         load = self.under_way.get(ended.request)
-        if load is None or load.state not in (State.TELLING, State.STOPPING):  # the id was used again
+        if load is None or load.state not in (LoadState.TELLING, LoadState.STOPPING):  # the id was used again
             return []
         load.rule = ended.rule
         if ended.comparison is not None and not load.is_handed_over:
@@ -254,7 +254,7 @@ class Loads:
             if is_its and load.comparison is None:
                 load.told.clear()
                 if read.comparison is None:
-                    load.held_here = False  # do not read it again
+                    load.has_transcript = False  # do not read it again
                 else:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):
@@ -262,10 +262,10 @@ class Loads:
                 return self.life.goes_on(load)
         return []
 
-    def released(self, request: RequestId) -> list[Effect]:
+    def output_taken(self, request: RequestId) -> list[Effect]:
         """The client's output is reserved: answer a cancelled load, unless it has its answer."""
         load = self.under_way.get(request)
-        return self.life.happens(load, Happens.RELEASED) if load is not None else []
+        return self.life.happens(load, Happens.OUTPUT_TAKEN) if load is not None else []
 
     def failed(self, how: str) -> list[Effect]:
         """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
@@ -307,4 +307,4 @@ def _with_object(line: bytes, message: Response) -> bytes:
         return line
 
 
-_FORK = Plan(acp.FORK, passes=True)
+_FORK = OpeningPlan(acp.FORK, passes=True)

@@ -7,7 +7,16 @@ of memory. docs/transcript-format.md says what is recorded.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+)
 from acp_proxy.core.terminals import SessionTerminals, Terminals
 from acp_proxy.history.verdict import Rule
 from acp_proxy.titles import Titles
@@ -26,7 +35,7 @@ _SESSION = 2048  # bytes that a session takes here and in the recorder, beside i
 _SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
 
 
-class Prompt:
+class OpenPrompt:
     """A prompt without an answer. ``cancelled``: the client has cancelled its turn."""
 
     def __init__(self, id: RequestId | None) -> None:
@@ -34,7 +43,7 @@ class Prompt:
         self.cancelled = False
 
 
-class Session:
+class SessionState:
     """What is remembered of a session.
 
     ``begun``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``: those
@@ -45,7 +54,7 @@ class Session:
         self.begun = False
         self.cwd: str | None = None
         self.directories: list[str] = []
-        self.prompts: list[Prompt] = []
+        self.prompts: list[OpenPrompt] = []
         self.deleted = False
         self.untold = False
         """Whether it is new and the client has no title of it yet."""
@@ -59,7 +68,7 @@ class Notebook:
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.sessions: OrderedDict[str, SessionState] = OrderedDict()
         self.is_crowded = False
         """Whether the agent named more than ``STRANGERS`` sessions that were not opened here."""
         self._strangers = 0
@@ -114,7 +123,7 @@ class Notebook:
 
         ``told``, ``states``: lines of conversation and of state that came before its answer, without newlines.
         """
-        kept = [Keep(session, Peer.AGENT, raw) for raw in (*told, *states)]
+        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
@@ -190,8 +199,8 @@ class Notebook:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        begin = Begin(session, cwd, directories, origin, parent)
-        return [*forgotten, begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
+        begin = BeginTranscript(session, cwd, directories, origin, parent)
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
 
     def start(self) -> None:
         """Record again."""
@@ -215,7 +224,7 @@ class Notebook:
 
     def updates(self, session: str, data: bytes) -> Recording:
         """Record whole lines of updates of a session for which ``is_plain`` holds."""
-        return KeepUpdates(session, data)
+        return RecordUpdates(session, data)
 
     def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
         """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
@@ -232,7 +241,7 @@ class Notebook:
         effects = self._begun(session)
         known = self.sessions[session]
         known.terminals.refer(update)
-        effects.append(Keep(session, Peer.AGENT, raw))
+        effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == acp.SESSION_INFO:
             self.title_told(session, update)
             effects.append(EndTurn(session))
@@ -243,7 +252,7 @@ class Notebook:
         begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
-        return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
+        return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
     def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
         """Begin the turn of a prompt that passes in pieces. ``blocks``: those in its first bytes.
@@ -262,24 +271,24 @@ class Notebook:
         effects = self._begun(session)
         self.sessions.move_to_end(session)
         known = self.sessions[session]
-        known.prompts.append(Prompt(id))
+        known.prompts.append(OpenPrompt(id))
         known.deleted = False
         return [*effects, BeginTurn(session)]
 
     def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
         """Record the agent's answer to a prompt, which ends the turn."""
-        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)], id)
+        return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
         """The agent ended before it answered a prompt. ``how``: what the note says."""
         note = {"type": record.FAILED, "method": acp.PROMPT, "message": how}
-        return self._end_turn(session, [KeepNote(session, note)], id)
+        return self._end_turn(session, [RecordNote(session, note)], id)
 
     def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
         """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
         if session is None or session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [Keep(session, peer, raw, of)]
+        return [RecordLine(session, peer, raw, of)]
 
     def closed(self, session: str) -> list[Recording]:
         """Note that the agent has closed the session."""
@@ -288,7 +297,7 @@ class Notebook:
     def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [KeepNote(session, note)]
+        return [RecordNote(session, note)]
 
     def deleted(self, session: str) -> list[Recording]:
         """The session was deleted: record nothing of it until it is prompted again."""
@@ -327,7 +336,7 @@ class Notebook:
         if known.begun:
             return forgotten
         known.begun = True
-        begin = Begin(session, known.cwd, known.directories, record.PARTIAL)
+        begin = BeginTranscript(session, known.cwd, known.directories, record.PARTIAL)
         return [*forgotten, begin, *self._no_longer_waiting(session)]
 
     def _takes_in(self, session: str) -> bool:
@@ -338,7 +347,7 @@ class Notebook:
         self._strangers += not self.is_crowded
         return not self.is_crowded
 
-    def _entered(self, session: str, texts: int | None = None) -> tuple[Session, list[Recording]]:
+    def _entered(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
         """The session, which is remembered from here on, and the effects of forgetting others.
 
         ``texts``: the size of its new texts in bytes, if they change.
@@ -347,7 +356,7 @@ class Notebook:
         if known is not None and texts is None:
             return known, []
         if known is None:
-            known = self.sessions[session] = Session()
+            known = self.sessions[session] = SessionState()
         self._size -= known.size
         known.size = _SESSION + len(session) + (texts or 0)
         self._size += known.size
@@ -368,7 +377,7 @@ class Notebook:
         gone = self.sessions.pop(oldest)
         self._size -= gone.size
         self._terminals.forget(gone.terminals)
-        return [Forget(oldest)] if gone.begun else []
+        return [ForgetSession(oldest)] if gone.begun else []
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
@@ -376,4 +385,4 @@ class Notebook:
         for _, update in waited:
             if acp.update_kind(update) == acp.SESSION_INFO:
                 self.title_told(session, update)
-        return [Keep(session, Peer.AGENT, raw) for raw, _ in waited]
+        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]

@@ -6,13 +6,13 @@ Knows the requests that are being looked up. As soon as the agent is asked, a re
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Service
-from acp_proxy.core.effects import Effect, FindSession, ForgetReplay, Forward
-from acp_proxy.core.events import Found
+from acp_proxy.core.effects import CloseTranscript, Effect, FindSession, Forward
+from acp_proxy.core.events import SessionFound
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -50,14 +50,10 @@ class Opening:
         if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
             return None
         settled = self._loads.life.closed(session)
-        return [
-            *settled,
-            *self._asked(
-                line, Load(request, session, Plan(request.method, passes=True, renames=False), held_here=True)
-            ),
-        ]
+        planned = OpeningPlan(request.method, passes=True, renames=False)
+        return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
 
-    def found(self, found: Found) -> list[Effect]:
+    def found(self, found: SessionFound) -> list[Effect]:
         """The session was looked up: refuse the request, or ask the agent."""
         if found.request in self._resending:
             return self._found_again(found)
@@ -72,18 +68,18 @@ class Opening:
         if self._loads.is_handed_over(session):
             found = found.but(moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
-        if planned is None or (not isinstance(planned, Refused) and self._loads.under_way.are_many):
-            planned = Refused.TOO_MANY if is_ours else Plan(request.method, passes=True)
+        if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
+            planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
-        if planned is Refused.TOO_MANY:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
-        if isinstance(planned, Refused):
+        if planned is Refusal.TOO_MANY:
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
+        if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
-        unused: list[Effect] = [ForgetReplay(request.id)] if planned.passes else []
-        return [*unused, *self._asked(line, Load(request, session, planned, held_here=found.held))]
+        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
+        return [*unused, *self._asked(line, Load(request, session, planned, has_transcript=found.has_transcript))]
 
     def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
         """The agent refused a prompt because it does not know the session: send it again in a new one.
@@ -99,12 +95,12 @@ class Opening:
         self._finding.clear()
         return effects
 
-    def _found_again(self, found: Found) -> list[Effect]:
+    def _found_again(self, found: SessionFound) -> list[Effect]:
         load, prompt, refused = self._resending.pop(found.request)
-        if not found.held:
+        if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, Plan(acp.NEW, rule=Rule.HANDED_OVER), held_here=True)
+        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
         self._loads.send_again(again, prompt, refused)
         return self._loads.life.hand_over(again)
 
@@ -118,7 +114,7 @@ class Opening:
             if sends != request.method:
                 line = acp.renamed(request.raw, sends) + b"\n"
         except ValueError as problem:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         self._loads.under_way.add(load)
         self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
         return [Forward(Peer.AGENT, self._names.to_agent(line, request))]

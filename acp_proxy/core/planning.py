@@ -6,20 +6,20 @@ docs/transparency.md says who answers what.
 import enum
 
 from acp_proxy.core.capabilities import AGENT, ALWAYS, LOAD, NEVER, RESUME, STORE, Modes
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from acp_proxy.wire.value import Value
 
 
-class Refused(enum.Enum):
+class Refusal(enum.Enum):
     """Why a request is refused."""
 
     NOT_FOUND = "the agent cannot open sessions, and the store has no transcript"
     TOO_MANY = "too many sessions are being opened at once"
 
 
-class Plan(Value):
+class OpeningPlan(Value):
     """How a request is served.
 
     ``sends``: the method that goes to the agent.
@@ -42,29 +42,33 @@ class Plan(Value):
     hands_over: str = NEVER
 
 
-def plan(method: str, found: Found, native: frozenset[str], modes: Modes, *, live: bool) -> Plan | Refused | None:
+def plan(
+    method: str, found: SessionFound, native: frozenset[str], modes: Modes, *, live: bool
+) -> OpeningPlan | Refusal | None:
     """The plan for a request to open a session. None: acp-proxy does not serve it.
 
     ``method``: ``session/load`` or ``session/resume``. ``native``: what the agent serves itself. ``live``: a turn of
     the session is under way.
     """
-    hands_over = modes.handover if found.held else NEVER
+    hands_over = modes.handover if found.has_transcript else NEVER
     rule = Rule.HANDED_OVER if found.moved else None
     if method != acp.LOAD:
         if RESUME in native or modes.resume != STORE or method != acp.RESUME:
-            return Plan(method, passes=True)
-        return Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
+            return OpeningPlan(method, passes=True)
+        return OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)
     if modes.load == AGENT:
-        return Plan(acp.LOAD, passes=True)
+        return OpeningPlan(acp.LOAD, passes=True)
     if LOAD in native:
-        if live or found.trouble is not None or not found.held:
-            return Plan(acp.LOAD, passes=True, imports=not found.held and not live and found.trouble is None)
+        if live or found.trouble is not None or not found.has_transcript:
+            return OpeningPlan(
+                acp.LOAD, passes=True, imports=not found.has_transcript and not live and found.trouble is None
+            )
         if modes.load == STORE and found.complete:
             sends = acp.RESUME if RESUME in native else acp.LOAD
-            return Plan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
-        return Plan(acp.LOAD, rule=rule, hands_over=hands_over)
+            return OpeningPlan(sends, rule=Rule.ASKED_FOR, hands_over=hands_over)
+        return OpeningPlan(acp.LOAD, rule=rule, hands_over=hands_over)
     if RESUME in native:
-        return Plan(acp.RESUME, rule=rule, hands_over=hands_over)
+        return OpeningPlan(acp.RESUME, rule=rule, hands_over=hands_over)
     if modes.handover == NEVER:
         return None
-    return Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.held else Refused.NOT_FOUND
+    return OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over=ALWAYS) if found.has_transcript else Refusal.NOT_FOUND

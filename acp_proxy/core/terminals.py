@@ -6,7 +6,7 @@ more becomes known. Outputs take at most ``SHOWN_LIMIT`` bytes of memory. docs/t
 
 from collections.abc import Mapping
 
-from acp_proxy.core.effects import KeepNote, Recording
+from acp_proxy.core.effects import Recording, RecordNote
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.value import Value
 
@@ -126,7 +126,7 @@ class Terminals:
 
 def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
     return [
-        KeepNote(
+        RecordNote(
             session,
             {
                 "type": record.TERMINAL,

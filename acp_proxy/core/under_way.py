@@ -5,7 +5,7 @@ answered. A line for the client waits for the answer to the session's latest req
 overtakes a replay.
 """
 
-from acp_proxy.core.load import AWAITING, Load, State
+from acp_proxy.core.load import AWAITING, Load, LoadState
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
@@ -95,14 +95,14 @@ class UnderWay:
         """
         told: list[tuple[bytes, bool]] = []
         for other in self.of_session(load.session):
-            if (other.state is State.CANCELLED or other.was_cancelled) and other.number < load.number:
+            if (other.state is LoadState.CANCELLED or other.was_cancelled) and other.number < load.number:
                 told += self._past(other)
         return told
 
     def forget_given_up(self, session: str) -> None:
         """A whole turn has passed: drop what the agent sent for cancelled requests of this session."""
         for other in self.of_session(session):
-            if other.state is State.CANCELLED:
+            if other.state is LoadState.CANCELLED:
                 self._past(other)
 
     @staticmethod

@@ -12,9 +12,9 @@ Never raises on what an agent sends. Texts are compared without white space. doc
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
-from acp_proxy.history.messages import Run, Span, Told, merged
+from acp_proxy.history.letters import SHORT, Search
+from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
-from acp_proxy.history.search import SHORT, Search
 from acp_proxy.wire import acp
 
 TAIL_LIMIT = 1024 * 1024
@@ -46,9 +46,9 @@ class Comparison:
         """``lacks``: the transcript lacks words or calls from before the tail. ``is_odd``: it lacks an update of
         another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was sent
         twice."""
-        self.tail: list[Told] = []
+        self.tail: list[ToldUpdate] = []
         self._tail_size = 0
-        self._first: list[Told] = []
+        self._first: list[ToldUpdate] = []
         self._has_unknown = False  # words or calls in the tail
         self._completes = self._rewrites = False
         self._tail_users = 0
@@ -68,7 +68,7 @@ class Comparison:
         """
         kind = acp.update_kind(update) or ""
         self.told_anything = True
-        told = Told(line, kind, late)
+        told = ToldUpdate(line, kind, late)
         shown = shown_by(update) if kind == acp.AGENT_CHUNK else None
         if kind in _CHUNKS and shown is None:
             self._chunk(told, update)
@@ -176,7 +176,7 @@ class Comparison:
         """Whether the tail has a turn that was made elsewhere: a user message and something from the agent."""
         return self._turn_begins(self.tail) < len(self.tail)
 
-    def _turn_begins(self, tail: list[Told]) -> int:
+    def _turn_begins(self, tail: list[ToldUpdate]) -> int:
         """The index of the first user message, if anything from the agent follows it; else the length."""
         begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
         is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
@@ -184,7 +184,7 @@ class Comparison:
 
     # --- messages
 
-    def _chunk(self, told: Told, update: object) -> None:
+    def _chunk(self, told: ToldUpdate, update: object) -> None:
         message = acp.text(update, "messageId")
         run = self._run
         if run is None or (run.kind, run.message) != (told.kind, message):
@@ -260,14 +260,14 @@ class Comparison:
         self.tail, self._tail_size, self._tail_users = [], 0, 0
         self._has_unknown = self._completes = self._rewrites = False
 
-    def _unknown(self, *told: Told) -> None:
+    def _unknown(self, *told: ToldUpdate) -> None:
         if self._rewrites:
             self.lacks = True
             return
         self._has_unknown = True
         self._keep(*told)
 
-    def _keep(self, *told: Told) -> None:
+    def _keep(self, *told: ToldUpdate) -> None:
         for each in told:
             self._tail_size += len(each.line)
             if self._tail_size <= TAIL_LIMIT:
@@ -334,7 +334,7 @@ class Comparison:
 
     # --- tool calls
 
-    def _call(self, told: Told, update: object) -> int | None:
+    def _call(self, told: ToldUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None

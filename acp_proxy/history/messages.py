@@ -8,7 +8,7 @@ Span = tuple[int, int]
 """A range of letters: the offset of the first one, and of the one after the last."""
 
 
-class Told(Value, frozen=False):
+class ToldUpdate(Value, frozen=False):
     """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere."""
 
     line: bytes
@@ -26,7 +26,7 @@ class Run:
         self.message = message
         self.said: list[str] = []
         self.size = 0
-        self.pieces: list[Told] = []
+        self.pieces: list[ToldUpdate] = []
         self._joined: str | None = None
         self.span: Span | None = None
         """The place of all its letters in the transcript, if they have been looked for and found."""
@@ -39,7 +39,7 @@ class Run:
             self._joined = "".join(self.said)
         return self._joined
 
-    def behind(self, size: int) -> list[Told]:
+    def behind(self, size: int) -> list[ToldUpdate]:
         """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]

@@ -11,8 +11,8 @@ follows the recording as far as possible:
 import enum
 from collections.abc import Mapping
 
-from acp_proxy.mock.turns import Answer, Ask, Await, Send
-from acp_proxy.replay import calls, lines
+from acp_proxy.mock.steps import Answer, Ask, Await, Send
+from acp_proxy.replay import calls, update_lines
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import RequestId
 from acp_proxy.wire.record import Entry
@@ -64,7 +64,7 @@ class Course:
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
         try:
-            return (entry.raw if id == self._session else lines.retold(entry.raw, self._session)) + b"\n"
+            return (entry.raw if id == self._session else update_lines.retold(entry.raw, self._session)) + b"\n"
         except (ValueError, KeyError):
             return None
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from acp_proxy.mock.turns import Turn
+from acp_proxy.mock.steps import RecordedTurn
 from acp_proxy.wire import acp
 
 Match = Literal["exact", "nearest", "next"]
@@ -26,13 +26,13 @@ _SHOWN, _SHOWN_WIDTH = 20, 100
 class Matching:
     """The turns to play, and how often each session has played them."""
 
-    def __init__(self, turns: Sequence[Turn], match: Match) -> None:
+    def __init__(self, turns: Sequence[RecordedTurn], match: Match) -> None:
         self._turns = turns
         self._match = match
         self._texts = [text_of(turn.prompt) for turn in turns]
         self._played: Counter[tuple[str, str]] = Counter()
 
-    def find(self, prompt: object, session: str) -> Turn | None:
+    def find(self, prompt: object, session: str) -> RecordedTurn | None:
         """The turn to play now in this session; None if there is none."""
         own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
         words = "" if self._match == "next" else self._known(text_of(prompt))

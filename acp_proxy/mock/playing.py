@@ -8,8 +8,8 @@ import anyio.lowlevel
 
 from acp_proxy.mock.connection import Connection
 from acp_proxy.mock.course import Course, Verdict, retold
-from acp_proxy.mock.sessions import RUN, Session
-from acp_proxy.mock.turns import Answer, Ask, Await, Keep, Send, Turn
+from acp_proxy.mock.played import RUN, PlayedSession
+from acp_proxy.mock.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry
@@ -20,7 +20,7 @@ _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 class Playing:
     """The answer to one prompt."""
 
-    def __init__(self, connection: Connection, session: Session, request: Request, speed: float) -> None:
+    def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         """``speed``: times faster than recorded; 0: as fast as possible."""
         self.session = session
         self.request = request
@@ -33,7 +33,7 @@ class Playing:
         self._asked: dict[int, tuple[Ask, RequestId]] = {}
         self._answered = False
 
-    async def play(self, turn: Turn) -> None:
+    async def play(self, turn: RecordedTurn) -> None:
         """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
         self._begin(turn.at)
         with self.scope:

@@ -7,7 +7,7 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
 
-class State:
+class PlayedState:
     """The modes and options of one session."""
 
     def __init__(self, modes: object = None, options: object = None) -> None:
@@ -16,9 +16,9 @@ class State:
         self._options = options if isinstance(options, list) else None
         self._asked: dict[tuple[str, bytes], str] = {}
 
-    def copy(self) -> "State":
+    def copy(self) -> "PlayedState":
         """A copy that changes separately."""
-        return State(self._modes, self._options)
+        return PlayedState(self._modes, self._options)
 
     @property
     def is_known(self) -> bool:
@@ -68,7 +68,7 @@ class State:
 
     def _opened(self, note: Mapping[str, object]) -> None:
         if note.get("type") == record.OPENED:
-            fresh = State(note.get("modes"), note.get("configOptions"))
+            fresh = PlayedState(note.get("modes"), note.get("configOptions"))
             self._modes, self._options = fresh._modes or self._modes, fresh._options or self._options
 
     def _updated(self, update: object) -> None:

@@ -8,7 +8,17 @@ missing.
 import threading
 from collections import deque
 
-from acp_proxy.core.effects import Begin, BeginTurn, Forget, Identify, Keep, KeepNote, KeepPiece, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    ForgetSession,
+    IdentifyAgent,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
+)
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
 
@@ -66,11 +76,11 @@ class Backlog:
 def size_of(effect: Recording | Dropped) -> int:
     """Approximate memory of an effect, in bytes."""
     match effect:
-        case Keep(raw=raw):
+        case RecordLine(raw=raw):
             return len(raw) + _LITTLE
-        case KeepUpdates(data=data) | KeepPiece(data=data):
+        case RecordUpdates(data=data) | RecordPiece(data=data):
             return len(data) + _LITTLE
-        case KeepNote(note=note):
+        case RecordNote(note=note):
             return len(jsonrpc.dump(note)) + _LITTLE
         case _:
             return _LITTLE
@@ -81,9 +91,9 @@ def _without_words(effects: list[Timed]) -> list[Timed]:
     left: list[Timed] = []
     missing: set[str] = set()
     for at, effect in effects:
-        if isinstance(effect, Identify | Begin | BeginTurn | Forget):
+        if isinstance(effect, IdentifyAgent | BeginTranscript | BeginTurn | ForgetSession):
             left.append((at, effect))
-            if isinstance(effect, Begin):
+            if isinstance(effect, BeginTranscript):
                 missing.discard(effect.session)
         elif effect.session not in missing:
             missing.add(effect.session)

@@ -5,7 +5,7 @@ Other entries of the session wait for the line's end, in bounded memory: if they
 
 from collections.abc import Callable
 
-from acp_proxy.core.effects import Identify, KeepPiece, Recording
+from acp_proxy.core.effects import IdentifyAgent, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.wire.jsonrpc import Peer
@@ -36,7 +36,7 @@ class LongLines(dict[str, LongLine]):
         self._files = files
         self._holds = holds
 
-    def put(self, known: Known, piece: KeepPiece, data: bytes, write: Callable[[bytes], None]) -> None:
+    def put(self, known: Known, piece: RecordPiece, data: bytes, write: Callable[[bytes], None]) -> None:
         """Write or hold a piece of a long line; ``data``: its entry's bytes.
 
         ``write``: writes whole lines, after a gap note if one is due. Raises OSError.
@@ -55,9 +55,9 @@ class LongLines(dict[str, LongLine]):
 
     def before(self, effect: Recording | Dropped) -> LongLine | None:
         """The long line that must end before this effect can be written, or None."""
-        if isinstance(effect, Identify | Dropped) or (line := self.get(effect.session)) is None:
+        if isinstance(effect, IdentifyAgent | Dropped) or (line := self.get(effect.session)) is None:
             return None
-        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
+        return None if isinstance(effect, RecordPiece) and effect.peer is line.peer else line
 
     def wait(self, line: LongLine, seconds: float, effect: Recording | Dropped) -> list[Timed]:
         """Let an effect wait for a long line; if too much waits, give the line up and return what waited."""

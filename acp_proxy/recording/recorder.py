@@ -15,28 +15,28 @@ from typing import TypeVar, assert_never
 
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
     EndTurn,
-    Forget,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepPiece,
-    KeepUpdates,
+    ForgetSession,
+    IdentifyAgent,
     Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
 )
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.sessions import Sessions
+from acp_proxy.recording.recorded import RecordedSessions
 from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
 _NAME_LENGTH = 500  # characters of a name or version
 
-_LINES = (Keep, KeepUpdates, KeepNote)
+_LINES = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
-        self._sessions = Sessions(store, self.gate, self.run, warn)
+        self._sessions = RecordedSessions(store, self.gate, self.run, warn)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._long_lines = LongLines(self._sessions.files, holds=mask is not None)
 
@@ -175,7 +175,7 @@ class Recorder:
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
         """Write the usual case quickly: updates of one session and nothing else. Returns False in other cases."""
-        if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
+        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
@@ -200,18 +200,18 @@ class Recorder:
                 self._append(session, data, at)
                 data = []
             match effect:
-                case Keep(session, peer, raw, of):
+                case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
                     data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
-                case KeepUpdates(session, lines):
+                case RecordUpdates(session, lines):
                     data.append(record.encode_updates(at, self.run, lines))
-                case KeepPiece():
+                case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
-                case KeepNote(session, note):
+                case RecordNote(session, note):
                     data.append(record.encode_note(at, self.run, note))
-                case Identify():
+                case IdentifyAgent():
                     self._identify(effect)
-                case Begin():
+                case BeginTranscript():
                     self._sessions.begin(effect, self.agent, self._told, at)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
@@ -219,7 +219,7 @@ class Recorder:
                     self.on_turn_end(effect.session)
                 case Dropped():
                     self._sessions.lose(effect.session, at, "ETIMEDOUT")
-                case Forget():
+                case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
                     assert_never(effect)
@@ -228,7 +228,7 @@ class Recorder:
         if self._unmarked:
             self._sessions.mark(self.agent)
 
-    def _identify(self, told: Identify) -> None:
+    def _identify(self, told: IdentifyAgent) -> None:
         self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command, may_run_others=self._may_run_others)
@@ -245,7 +245,7 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
-    def _piece(self, piece: KeepPiece, at: str) -> list[Timed]:
+    def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
         """Write a piece of a long line; returns what waited for the line's end."""
         session = piece.session
         data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)

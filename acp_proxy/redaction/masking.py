@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction import rules
-from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
 from acp_proxy.wire import jsonrpc, record, splice
 
 PROTECTED = frozenset(
@@ -45,11 +45,11 @@ class Span:
 
     start: int
     end: int
-    rule: Rule
+    rule: SecretRule
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MaskedSpan:
     """A replacement: ``new`` goes to the offset ``at``, over as many bytes.
 
     ``rule``: the rule's name. ``counts``: matches to count; 0 for the later pieces of a secret.
@@ -109,11 +109,11 @@ class Masking:
             return data
         return b"\n".join(changed(line, self._changes(line, candidates)) for line in data.split(b"\n"))
 
-    def changes(self, line: bytes) -> list[Change]:
+    def changes(self, line: bytes) -> list[MaskedSpan]:
         """The changes that mask one line, with or without its newline."""
         return self._changes(line, self._all)
 
-    def _changes(self, line: bytes, among: list[Rule]) -> list[Change]:
+    def _changes(self, line: bytes, among: list[SecretRule]) -> list[MaskedSpan]:
         candidates = self._candidates(line, among)
         if not candidates or _is_header(line):
             return []
@@ -123,7 +123,7 @@ class Masking:
         """The secrets in a text, in order and without overlap."""
         return found_in(text, self._all)
 
-    def _candidates(self, data: bytes, among: list[Rule]) -> list[Rule]:
+    def _candidates(self, data: bytes, among: list[SecretRule]) -> list[SecretRule]:
         """The rules that may match. Escaped characters count as the characters they stand for."""
         if _KEPT_LINE in data:
             return among
@@ -139,7 +139,7 @@ class Masking:
         ]
 
 
-def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]:
+def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
     """The matches of these rules in a text with this key. Overlapping matches become one, with the first one's rule.
 
     A key alone may identify a secret; the user's patterns see only the text.
@@ -163,7 +163,7 @@ def mask(size: int, mark: str) -> bytes:
     return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
 
 
-def changed(line: bytes, changes: Iterable[Change]) -> bytes:
+def changed(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
     """The line with the changes applied."""
     out = bytearray(line)
     for change in changes:
@@ -179,13 +179,13 @@ def _is_header(line: bytes) -> bool:
         return True
 
 
-def _in_line(line: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_line(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     start = _intact_from(line)
     torn = _in_string(line[:start], candidates) if start else []
     return torn + [_shifted(span, start) for span in _in_json(line[start:], candidates)]
 
 
-def _in_json(line: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_json(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     spans: list[Span] = []
     for at, raw, key in _strings(line):
         if key == _LINE:
@@ -195,14 +195,14 @@ def _in_json(line: bytes, candidates: list[Rule]) -> list[Span]:
     return spans
 
 
-def _in_string(raw: bytes, candidates: Iterable[Rule], key: str = "") -> list[Span]:
+def _in_string(raw: bytes, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
     text = Text(raw)
     return [
         Span(text.place(span.start), text.place(span.end), span.rule) for span in found_in(text.text, candidates, key)
     ]
 
 
-def _in_kept_line(raw: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
     """A message that is kept as a string contains strings with their own escapes."""
     text = Text(raw)
     try:
@@ -248,13 +248,13 @@ def _intact_from(line: bytes) -> int:
     return len(line)
 
 
-def written_over(line: bytes, spans: Iterable[Span]) -> list[Change]:
+def written_over(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
     """The changes for these matches, except changes already made."""
     out = []
     for span in spans:
         new = mask(span.end - span.start, span.rule.mark)
         if line[span.start : span.end] != new:
-            out.append(Change(span.start, new, span.rule.name))
+            out.append(MaskedSpan(span.start, new, span.rule.name))
     return out
 
 

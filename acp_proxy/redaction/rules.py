@@ -19,7 +19,7 @@ LONGEST = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SecretRule:
     """A form of secret.
 
     ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
@@ -36,9 +36,11 @@ class Rule:
     own: bool = False
 
 
-def own(patterns: list[str]) -> list[Rule]:
+def own(patterns: list[str]) -> list[SecretRule]:
     """Rules for the user's patterns, which must be valid; the whole match is masked."""
-    return [Rule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)]
+    return [
+        SecretRule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)
+    ]
 
 
 _WORD = "[A-Za-z0-9]"
@@ -51,20 +53,20 @@ _BODY = r"(?:[^\[-]|-(?!----))"
 _KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
-def _token(name: str, prefix: str, body: str, *literals: str) -> Rule:
+def _token(name: str, prefix: str, body: str, *literals: str) -> SecretRule:
     """A token with a known beginning, not preceded by a letter or a digit. A plain beginning comes first in the
     pattern, because ``re`` searches for it quickly.
     """
     begins = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
-    return Rule(name, literals or (prefix,), re.compile(begins + body), runs=True)
+    return SecretRule(name, literals or (prefix,), re.compile(begins + body), runs=True)
 
 
-def _named(name: str, pattern: str, *literals: str) -> Rule:
+def _named(name: str, pattern: str, *literals: str) -> SecretRule:
     """A secret that only the preceding text identifies: the group is the secret."""
-    return Rule(name, literals, re.compile(pattern), 1)
+    return SecretRule(name, literals, re.compile(pattern), 1)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[SecretRule, ...] = (
     # models
     _token("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
     _token(
@@ -125,7 +127,7 @@ RULES: tuple[Rule, ...] = (
         r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,100}={0,2})",
         *("AccountKey=", "SharedAccessKey="),
     ),
-    Rule(
+    SecretRule(
         "Azure AD client secret",
         ("Q~",),
         re.compile(r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
@@ -157,19 +159,19 @@ RULES: tuple[Rule, ...] = (
     _token("SendGrid API key", r"SG\.", _SAFE + r"{16,32}\." + _SAFE + "{16,64}", "SG."),
     _token("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
     # of any kind
-    Rule(
+    SecretRule(
         "JSON Web Token",
         ("eyJ",),
         re.compile(rf"(?<![A-Za-z0-9_-])eyJ{_SAFE}{{8,4000}}+\.eyJ{_SAFE}{{8,8000}}+\.{_SAFE}{{16,4000}}"),
         runs=True,
     ),
     _token("age secret key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
-    Rule(
+    SecretRule(
         "private key (PEM, OpenSSH, PGP)",
         ("PRIVATE",),
         re.compile(rf"{_BEGIN}{_BODY}{{20,24000}}+{_END}"),
     ),
-    Rule(
+    SecretRule(
         "private key, cut off",
         ("PRIVATE", "private"),
         re.compile(

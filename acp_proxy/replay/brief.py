@@ -37,7 +37,7 @@ class _Said:
         return f"{self.speaker}\n{_quoted(''.join(self.pieces))}"
 
 
-class _Turn:
+class _BriefTurn:
     """The messages and calls of one turn."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Brief:
     def __init__(self, limit: int = LIMIT) -> None:
         """``limit``: the most bytes of the record."""
         self._limit = limit
-        self._turns: deque[_Turn] = deque()
+        self._turns: deque[_BriefTurn] = deque()
         self._size = 0
         self._lost = False
         self._speaker: tuple[str, str | None] | None = None
@@ -122,7 +122,7 @@ class Brief:
         while self._turns and self._size - self._turns[0].size > self._limit:
             self._size -= self._turns.popleft().size
             self._lost = True
-        self._turns.append(_Turn())
+        self._turns.append(_BriefTurn())
 
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:

@@ -5,8 +5,8 @@ Fields keep their JSON text. A field that is null or of the wrong type counts as
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
@@ -29,7 +29,7 @@ _TYPES: dict[str, type] = {
 }
 
 
-class Call(Value):
+class ReplayedCall(Value):
     """One statement about a tool call.
 
     ``run``: the connection in which it was made.
@@ -63,7 +63,7 @@ class Call(Value):
         """The bytes of its values."""
         return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
 
-    def followed_by(self, other: "Call") -> "Call":
+    def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
         """This statement and a later one about the same call as one. Neither may be a start."""
         last = other if other.sets_content else self
         return other.but(
@@ -77,10 +77,10 @@ class Call(Value):
         )
 
 
-def from_update(update: Update) -> Call | None:
+def from_update(update: Update) -> ReplayedCall | None:
     """What an update states; None if it does not name a call."""
     try:
-        members, around = lines.taken_apart(update.raw, update.message)
+        members, around = update_lines.taken_apart(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
@@ -88,18 +88,18 @@ def from_update(update: Update) -> Call | None:
     return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
 
 
-def from_permission(raw: bytes, params: object, run: str) -> Call | None:
+def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
     """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
-        members = lines.asked_about(raw)
+        members = update_lines.asked_about(raw)
     except (ValueError, KeyError):
         return None
     found = _read(value, members, {}, run, False, None)
     return found.but(is_asked=True) if found is not None else None
 
 
-def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
+def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
     """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
 
     None: it would be an update without fields.
@@ -114,21 +114,21 @@ def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
 def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
 
 
 def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
     """The line of a ``tool_call_update``."""
-    return lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    return update_lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
 
 
 def _read(
     value: object, members: Members, around: Members, run: str, is_start: bool, line: bytes | None
-) -> Call | None:
+) -> ReplayedCall | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):
         return None
-    return Call(
+    return ReplayedCall(
         id=id,
         run=run,
         is_start=is_start,

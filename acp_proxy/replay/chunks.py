@@ -4,7 +4,7 @@ Texts of one kind and one ``messageId`` (or none) are joined. A chunk with anyth
 annotations, ``_meta`` or an unknown member other than null, stays alone. A chunk that stays alone keeps its bytes.
 """
 
-from acp_proxy.replay import lines
+from acp_proxy.replay import update_lines
 from acp_proxy.replay.updates import Update
 from acp_proxy.wire import acp, jsonrpc
 
@@ -52,7 +52,7 @@ class Chunks:
         kind, message_id = self.key
         content = b'{"type":"text","text":"' + self._text + b'"}'
         more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
-        return lines.update(self._session, kind, {"content": content, **more})
+        return update_lines.update(self._session, kind, {"content": content, **more})
 
     def _begin(self) -> None:
         if self._line is not None:

@@ -5,9 +5,9 @@ out, and null removes them; a chunk adds a block to the summary, and begins an u
 JSON text.
 """
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
 from acp_proxy.replay.standing import Standing
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.wire import acp, jsonrpc
 
@@ -29,20 +29,22 @@ class Compaction:
     def add(self, update: Update) -> None:
         """Add an update about this compaction."""
         try:
-            members, _ = lines.taken_apart(update.raw, update.message)
+            members, _ = update_lines.taken_apart(update.raw, update.message)
         except (ValueError, KeyError):
             return
         if update.kind == acp.COMPACTION_CHUNK:
             self._summary.append(members["content"])
             return
         if _SUMMARY in members:
-            self._summary = lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+            self._summary = (
+                update_lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+            )
         said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
 
     def told(self, *, failed: bool) -> bytes:
         """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
-        summary = {_SUMMARY: lines.array(self._summary)} if self._summary else {}
+        summary = {_SUMMARY: update_lines.array(self._summary)} if self._summary else {}
         return _line(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
 
 
@@ -65,4 +67,4 @@ def failed(session: str, id: str) -> bytes:
 
 
 def _line(session: str, id: str, fields: Members) -> bytes:
-    return lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+    return update_lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

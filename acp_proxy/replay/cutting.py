@@ -6,8 +6,8 @@ text the beginning is kept; a diff, an image or a value of unknown shape is kept
 
 import shlex
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import acp, jsonrpc, splice
 
 _ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
@@ -47,9 +47,9 @@ def shortened(text: str, room: int) -> str:
 
 def _shorter(name: str, raw: bytes, room: int) -> bytes:
     if name == "content":
-        return lines.array(fewer(raw, room))
+        return update_lines.array(fewer(raw, room))
     if name == "title":
-        return jsonrpc.dump(shortened(str(lines.value(raw)), room))
+        return jsonrpc.dump(shortened(str(update_lines.value(raw)), room))
     return b""
 
 
@@ -57,7 +57,7 @@ def fewer(array: bytes, room: int) -> list[bytes]:
     """The items of an array that fit into one of ``room`` bytes. Of a text that does not fit, the beginning."""
     kept = []
     room -= len(b"[]")
-    for item in lines.items(array):
+    for item in update_lines.items(array):
         told = item if len(item) < room else _shorter_item(item, room - 1)
         if told:
             kept.append(told)
@@ -66,13 +66,13 @@ def fewer(array: bytes, room: int) -> list[bytes]:
 
 
 def _shorter_item(item: bytes, room: int) -> bytes:
-    value = lines.value(item)
+    value = update_lines.value(item)
     text = acp.text(acp.member(value, "content"), "text")
     if acp.text(value, "type") != "content" or text is None:
         return b""
     if value == {"type": "content", "content": {"type": "text", "text": text}}:
-        kept = shortened(text, room - len(lines.text_item("")))
-        return lines.text_item(kept) if kept else b""
+        kept = shortened(text, room - len(update_lines.text_item("")))
+        return update_lines.text_item(kept) if kept else b""
     whole = splice.decode(item)
     try:
         span = splice.members(whole, splice.members(whole)["content"][0])["text"]

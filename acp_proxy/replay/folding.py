@@ -13,10 +13,10 @@ up to the limit.
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import calls, cutting, lines
-from acp_proxy.replay.calls import Call
-from acp_proxy.replay.lines import Members
-from acp_proxy.replay.terminals import Shown, Terminals
+from acp_proxy.replay import calls, cutting, update_lines
+from acp_proxy.replay.calls import ReplayedCall
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import jsonrpc
 
 _STATED = frozenset({"title", "kind", "status", "content", "locations"})
@@ -46,17 +46,17 @@ class Fold:
         self._run: str | None = None  # the run of the terminals that the content refers to
 
     @property
-    def shown(self) -> Shown | None:
+    def shown(self) -> TerminalContent | None:
         """The content, if it refers to terminals of the client."""
         return self._shown if not self._is_own else None
 
     @property
-    def _shown(self) -> Shown | None:
+    def _shown(self) -> TerminalContent | None:
         if self._run is None or "content" not in self._fields:
             return None
-        return Shown(self._run, self._fields["content"])
+        return TerminalContent(self._run, self._fields["content"])
 
-    def take(self, call: Call, *, one_by_one: bool) -> None:
+    def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
         """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         if one_by_one and self._behind is None:
             self._is_own = True
@@ -66,7 +66,7 @@ class Fold:
         else:
             self.add(call)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ReplayedCall) -> None:
         """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
@@ -108,14 +108,14 @@ class Fold:
             return False
         return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
-    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
         if self._behind is None:
             return self._folded(terminals, failed=failed)
         before = self._folded(terminals, failed=False) if not self._is_empty else []
         return before + self._behind.told(terminals, failed=failed)
 
-    def _folded(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+    def _folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
         fields, left_out = self._shown_fields(terminals)
         if failed:
@@ -136,7 +136,7 @@ class Fold:
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
         self._fields, self._left_out, self._is_whole = {}, {}, True
 
-    def _shown_fields(self, terminals: Terminals) -> tuple[Members, int]:
+    def _shown_fields(self, terminals: ReplayedTerminals) -> tuple[Members, int]:
         """The fields to send, and how many bytes are left out of them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
         if (shown := self._shown) is not None:
@@ -150,8 +150,8 @@ class Fold:
         """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
         value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
-            said = lines.items(fields.get("content", b"[]"))
-            fields["content"] = lines.array([*said, lines.text_item(notice)])
+            said = update_lines.items(fields.get("content", b"[]"))
+            fields["content"] = update_lines.array([*said, update_lines.text_item(notice)])
             return
         for name in _ANY_VALUE:
             if name in self._left_out:
@@ -167,17 +167,17 @@ class _OneByOne:
         self._id = id
         self._limit = limit
         self._is_new = is_new
-        self._kept: list[Call] = []
+        self._kept: list[ReplayedCall] = []
         self._size = 0
         self._rest: Fold | None = None
         self._beyond = 0
-        self._content = Shown("", b"[]")
+        self._content = TerminalContent("", b"[]")
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ReplayedCall) -> None:
         size = call.size if call.line is None else len(call.line)
         self._size += size
         if call.sets_content:
-            self._content = Shown(call.run, call.fields.get("content", b"[]"))
+            self._content = TerminalContent(call.run, call.fields.get("content", b"[]"))
         if not self._limit or self._size <= self._limit:
             self._kept.append(call)
             return
@@ -187,7 +187,7 @@ class _OneByOne:
         self._beyond += size
         self._rest.add(call)
 
-    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         told, is_new = [], self._is_new
         for call in self._kept:
             line = calls.told(self._session, call, is_start=call.is_start or is_new)
@@ -198,10 +198,10 @@ class _OneByOne:
             told += self._told_beyond(self._rest.told(terminals, failed=False), terminals)
         return [*told, calls.updated(self._session, self._id, {"status": calls.FAILED}, {})] if failed else told
 
-    def _told_beyond(self, rest: list[bytes], terminals: Terminals) -> list[bytes]:
+    def _told_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolved(self._content, own=True)
         notice = cutting.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
-        said = lines.array([*cutting.fewer(content, self._limit), lines.text_item(notice)])
+        said = update_lines.array([*cutting.fewer(content, self._limit), update_lines.text_item(notice)])
         return [*rest, calls.updated(self._session, self._id, {"content": said}, {})]
 
 

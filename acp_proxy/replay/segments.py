@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from acp_proxy.replay import calls, compactions
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.chunks import Chunks, key
 from acp_proxy.replay.compactions import Compaction
 from acp_proxy.replay.folding import Fold
 from acp_proxy.replay.standing import Key, Standing
-from acp_proxy.replay.terminals import Shown, Terminals
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Update
 from acp_proxy.wire.acp import COMPACTION
 from acp_proxy.wire.streams import Stream
@@ -31,7 +31,7 @@ class Segment(Protocol):
     def go_on(self, stream: Stream) -> list[bytes] | None:
         """Add more chunks of the message that was added last. None: add them one by one instead."""
 
-    def call(self, call: Call) -> list[bytes]:
+    def call(self, call: ReplayedCall) -> list[bytes]:
         """Add a statement about a tool call."""
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
@@ -53,11 +53,11 @@ class _Held(Value, frozen=False):
 class Streamed:
     """Sends every update as it comes."""
 
-    def __init__(self, session: str, standing: Standing, terminals: Terminals) -> None:
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals) -> None:
         self._session = session
         self._standing = standing
         self._terminals = terminals
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, TerminalContent] = {}
         self._held: deque[_Held] = deque()
         """The lines from the first reference to a terminal on, or from a question about a call that has not come."""
         self._asked: dict[str, _Held] = {}
@@ -70,7 +70,7 @@ class Streamed:
     def go_on(self, stream: Stream) -> list[bytes]:
         return self._out(_Held(stream.messages))
 
-    def call(self, call: Call) -> list[bytes]:
+    def call(self, call: ReplayedCall) -> list[bytes]:
         is_new = call.id not in self._standing.known
         told = self._standing.take(call)
         if not told and call.id not in self._asked:
@@ -93,7 +93,7 @@ class Streamed:
         self._terminals.end_of_turn({id: shown for id, shown in self._shown.items() if id not in own})
         return [*told, *(_failed(self._session, key) for key in failed)]
 
-    def _put(self, call: Call, line: bytes) -> list[bytes]:
+    def _put(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
         held = self._asked.pop(call.id, None)
         if held is None:
@@ -119,18 +119,18 @@ class Streamed:
             return held.line
         return self._terminals.in_line(held.line, held.run, own=held.call in self._standing.own)
 
-    def _note_terminals(self, call: Call) -> None:
+    def _note_terminals(self, call: ReplayedCall) -> None:
         if call.sets_content:
             self._terminals.changed(call.id)
             self._shown.pop(call.id, None)
         if call.shows_terminal:
-            self._shown[call.id] = Shown(call.run, call.fields["content"])
+            self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
 
 
 class Folded:
     """Sends everything when the segment ends, in as few lines as possible."""
 
-    def __init__(self, session: str, standing: Standing, terminals: Terminals, limit: int) -> None:
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals, limit: int) -> None:
         """``limit``: the most bytes of one call; 0 for no limit."""
         self._session = session
         self._standing = standing
@@ -161,7 +161,7 @@ class Folded:
         last.go_on(stream.text)
         return []
 
-    def call(self, call: Call) -> list[bytes]:
+    def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
             fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
             self._folds[call.id] = fold

@@ -7,7 +7,7 @@ comes. The bytes kept for such requests are bounded; ids are kept without a limi
 from collections.abc import Collection
 
 from acp_proxy.replay import calls
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.newest import Newest
 from acp_proxy.replay.updates import TOOL_CALL
 from acp_proxy.wire import acp
@@ -32,9 +32,9 @@ class Standing:
         self._unfinished: dict[str, dict[Key, None]] = {}
         """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
-        self._asked: Newest[str, Call] = Newest(CARRIED)
+        self._asked: Newest[str, ReplayedCall] = Newest(CARRIED)
 
-    def take(self, call: Call) -> list[Call]:
+    def take(self, call: ReplayedCall) -> list[ReplayedCall]:
         """The statements about a call to replay now: this one, after what was asked before the call came.
 
         Empty for a permission request whose call has not come.
@@ -64,7 +64,7 @@ class Standing:
             self._finish(key)
         return given_up
 
-    def _note(self, call: Call, run: str) -> None:
+    def _note(self, call: ReplayedCall, run: str) -> None:
         """Note the status of a call. ``run``: the run that works on it."""
         is_start = call.is_start or call.id not in self.known
         self.known.add(call.id)
@@ -87,7 +87,7 @@ class Standing:
             if not self._unfinished[run]:
                 del self._unfinished[run]
 
-    def _ask(self, call: Call) -> None:
+    def _ask(self, call: ReplayedCall) -> None:
         before = self._asked.get(call.id)
         asked = call if before is None else before.followed_by(call)
         self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from acp_proxy.replay import calls, updates
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.echoes import Echoes
 from acp_proxy.replay.prompts import Prompt
 from acp_proxy.replay.segments import Folded, Segment, Streamed
 from acp_proxy.replay.standing import Standing
-from acp_proxy.replay.terminals import Terminals
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -65,7 +65,7 @@ class Telling:
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
         self._page, self._taken = page, 0
-        self._terminals = Terminals(self._limit)
+        self._terminals = ReplayedTerminals(self._limit)
         self._left_out = acp.OPTIONAL_KINDS - kinds
         self._at_once = at_once
         self._standing = Standing()
@@ -197,7 +197,7 @@ class Telling:
                 told: list[bytes] = []
                 for id, shown in self._terminals.note(run, note).items():
                     told += self._segment.call(
-                        Call(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
+                        ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
                     )
                 return told
             case _:
@@ -221,7 +221,7 @@ class Telling:
             return []
         return self._called(calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
 
-    def _called(self, call: Call | None) -> list[bytes]:
+    def _called(self, call: ReplayedCall | None) -> list[bytes]:
         return self._heard(self._echoes.told(call.run)) + self._segment.call(call) if call is not None else []
 
     def _heard(self, own: list[Update]) -> list[bytes]:

@@ -6,7 +6,7 @@ are, even if their type is wrong, since clients read them as absent.
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import lines
+from acp_proxy.replay import update_lines
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.value import Value
@@ -60,7 +60,7 @@ def own_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
     if id not in ids or entry.raw is None:
         return None
     try:
-        return entry.raw if id == session else lines.retold(entry.raw, session)
+        return entry.raw if id == session else update_lines.retold(entry.raw, session)
     except (ValueError, KeyError):
         return None
 

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable
 
 from acp_proxy.core.effects import Acting, FindSession
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Reading
 
 
-class Held:
+class OpenedTranscript:
     """A transcript that can be replayed.
 
     ``also``: other ids that its entries may have. ``title``: the user's title, if there is one.
@@ -48,28 +48,32 @@ class Held:
             raise
 
 
-def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]) -> Found | Held:
+def look_up(
+    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+) -> SessionFound | OpenedTranscript:
     """The transcript of the wanted session, or an event that says why there is none.
 
     ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
     """
     request, session = wanted.request, wanted.session
 
-    def look() -> Found | Held:
+    def look() -> SessionFound | OpenedTranscript:
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
-            return Found(request, deleted=True)
+            return SessionFound(request, deleted=True)
         try:
-            return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
+            return OpenedTranscript(
+                recorder, session, recorder.store.read(recorder.agent, session), state.title(session)
+            )
         except FileNotFoundError:
             if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
-                return Found(request, deleted=True)
+                return SessionFound(request, deleted=True)
             raise
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)
     except FileNotFoundError:
         # Only the index knows whether there was one; it must not be used on this thread.
-        return Found(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
     except (OSError, NewerFormat) as problem:
-        return Found(request, trouble=errno_name(problem))
+        return SessionFound(request, trouble=errno_name(problem))

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from acp_proxy.shell.agent import Agent
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.later import Later
 from acp_proxy.shell.relay import Relay
 from acp_proxy.transcripts import store
@@ -25,7 +25,7 @@ def load_telling() -> None:
         from acp_proxy.shell import finding, replaying  # noqa: F401
 
 
-def supervision() -> Callable[[Agent, Relay, float], int]:
+def supervision() -> Callable[[AgentProcess, Relay, float], int]:
     """Import and return ``supervise.supervise``, which runs until the end. Raises ImportError."""
     try:
         with _without(_TLS):

@@ -9,9 +9,11 @@ import sys
 
 from acp_proxy import options
 from acp_proxy.errors import UsageError
-from acp_proxy.shell import agent as processes
+from acp_proxy.shell import agent_process as processes
 
 USAGE = 2
+CHECK_VALUES = "ACP_PROXY_CHECK_VALUES"
+"""Set by the tests, so that a value with a missing or an unknown field is an error here too."""
 LATER = ("inspect", "ipaddress", "copy")
 """Modules that orjson and pathlib import but ``run`` does not use: a fifth of what it would load."""
 
@@ -38,16 +40,20 @@ def launch(words: list[str]) -> None:
             os.write(2, _ALONE)
         os._exit(processes.become(command))
     agent = _started(command)
+    if CHECK_VALUES in os.environ:
+        from acp_proxy.wire.value import check_fields
+
+        check_fields()
     from acp_proxy.shell.later import Later
 
     with Later(*LATER):
-        from acp_proxy.shell.run import serve
+        from acp_proxy.shell.proxy import serve
 
     # Does not wait for threads that still read, or hang in the store.
     os._exit(serve(agent, command, given))
 
 
-def _started(command: list[str]) -> processes.Agent:
+def _started(command: list[str]) -> processes.AgentProcess:
     if processes.tie(sys.platform) == processes.JOB:
         from acp_proxy.shell.windows import start_agent
 

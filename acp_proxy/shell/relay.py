@@ -17,23 +17,32 @@ from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
-    DecideNext,
+    CloseTranscript,
+    DecideLater,
     DeleteSession,
     Effect,
     FindSession,
-    ForgetReplay,
+    ForTranscript,
     Forward,
-    KeepUpdates,
-    Kept,
     ListSessions,
     ReadPast,
-    ReleaseHeld,
+    RecordUpdates,
     StartReplay,
     StopReplay,
-    ToStderr,
+    TakeOutput,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
@@ -164,7 +173,7 @@ class Relay:
         """Decide on complete lines from ``peer``. Returns the effects to perform."""
         if peer is Peer.AGENT and not self.stirred.is_set():
             self.stirred.set()
-        return self._decide(Lines(peer, lines))
+        return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
         """Forward a client's lines if none has a meaning here; returns whether it did."""
@@ -187,7 +196,7 @@ class Relay:
             if session is None:
                 return False
             if self._recorder is not None:
-                self._recorder.add(KeepUpdates(session, lines))
+                self._recorder.add(RecordUpdates(session, lines))
         self._to_client.write(lines)
         self.flush()
         return True
@@ -204,7 +213,7 @@ class Relay:
 
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
         """Decide on the next piece of a long line."""
-        return self._decide(Piece(peer, data, last))
+        return self._decide(PieceRead(peer, data, last))
 
     def flush(self) -> None:
         """Write the decided entries to the store, without waiting for one that hangs."""
@@ -240,7 +249,7 @@ class Relay:
                     out.write(effect.data)
                 else:
                     out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
-            case ToStderr(data):
+            case WriteToStderr(data):
                 stderr.write(data)
             case Warn(text):
                 self._warn(text)
@@ -252,8 +261,8 @@ class Relay:
                 return self._the_serving().delete(session, request)
             case FindSession():
                 return self._find(effect)
-            case DecideNext(peer, lines):
-                return self._decide(Lines(peer, lines))
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines))
             case ReadPast():
                 return self._read_past(effect)
             case StartReplay(request):
@@ -261,12 +270,12 @@ class Relay:
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
-            case ForgetReplay(request):
+            case CloseTranscript(request):
                 if request in self._replays:
                     self._replays.pop(request).close()
-            case ReleaseHeld(request):
+            case TakeOutput(request):
                 # On a separate thread: a long line that never ends may hold the client's output.
-                threading.Thread(target=self._release, args=(request,), name="release", daemon=True).start()
+                threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
@@ -275,7 +284,7 @@ class Relay:
         """The effects to perform in place of one that fails, or whose thread hangs in the store."""
         match effect:
             case FindSession(request):
-                return self._decide(Found(request, trouble=trouble))
+                return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session):
                 return self._decide(PastRead(request, session, None))
             case DeleteSession(request=request) if request is not None:
@@ -309,7 +318,7 @@ class Relay:
             effects = self._interceptor.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
             self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
-            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
+            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
             self.is_full = True
@@ -319,7 +328,7 @@ class Relay:
         """Pass effects for the transcript to the recorder, in order; returns the others."""
         acting: list[Acting] = []
         for effect in effects:
-            if not isinstance(effect, Kept):
+            if not isinstance(effect, ForTranscript):
                 acting.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
@@ -334,36 +343,38 @@ class Relay:
         from acp_proxy.shell.replaying import Replay
 
         recorder, request = self._the_recorder(), wanted.request
-        held = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
-        if isinstance(held, Found):
-            return self._decide(held)
+        opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        if isinstance(opened, SessionFound):
+            return self._decide(opened)
         telling = partial(
             Telling,
             wanted.session,
             run=recorder.run,
             mode=self._replay.mode,
             tool_limit=self._replay.tool_limit,
-            also=held.also,
+            also=opened.also,
         )
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
                 wanted.session,
-                held.reading,
+                opened.reading,
                 self._to_client,
                 self._end_replay,
                 self._warn,
                 run=recorder.run,
                 telling=telling,
-                title=held.title,
+                title=opened.title,
             )
-            alias, moved = held.reading.alias, held.reading.was_handed_over
-            return self._decide_locked(Found(request, held=True, complete=complete, alias=alias, moved=moved))
+            alias, moved = opened.reading.alias, opened.reading.was_handed_over
+            return self._decide_locked(
+                SessionFound(request, has_transcript=True, complete=complete, alias=alias, moved=moved)
+            )
 
         try:
-            return held.settled(self._core, found)
+            return opened.settled(self._core, found)
         except OSError as problem:
-            return self._decide(Found(request, trouble=errno_name(problem)))
+            return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
     def _read_past(self, wanted: ReadPast) -> list[Acting]:
         """Compare the updates that came with a request with what is recorded up to now."""
@@ -396,9 +407,9 @@ class Relay:
         self._perform_locked(effects)
         return True
 
-    def _release(self, request: RequestId) -> None:
+    def _take_output(self, request: RequestId) -> None:
         with self._to_client.lock:
-            self._perform_locked(self._decide(Releasing(request)))
+            self._perform_locked(self._decide(OutputTaken(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:
         """Perform effects while holding the client's output."""

@@ -20,7 +20,7 @@ from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.transcripts.store import Line, Lines, Reading, Summary
+from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary
 from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry, Header
@@ -143,7 +143,7 @@ class Replay:
         self._tell(telling.end())
         return True
 
-    def _lines(self) -> Iterable[Line | Lines]:
+    def _lines(self) -> Iterable[Line | AlikeLines]:
         """The transcript, up to the prompt that the agent will get again."""
         for line in self._reading.streams():
             if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
@@ -196,7 +196,7 @@ class Replay:
 
 
 def compare(
-    transcript: Iterable[Line | Lines],
+    transcript: Iterable[Line | AlikeLines],
     told: Iterable[tuple[bytes, bool]],
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
@@ -215,14 +215,14 @@ def compare(
     return comparison
 
 
-def _lay(laying: Laying, line: Line | Lines) -> None:
-    if isinstance(line, Lines):
+def _lay(laying: Laying, line: Line | AlikeLines) -> None:
+    if isinstance(line, AlikeLines):
         laying.go_on(line.stream)
     elif line.entry is not None:
         laying.add(line.entry)
 
 
-def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:
-    if isinstance(line, Lines):
+def _told_of(telling: Telling, line: Line | AlikeLines) -> list[bytes]:
+    if isinstance(line, AlikeLines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []

@@ -24,8 +24,8 @@ from anyio import (  # by name, because anyio imports them lazily
 )
 from anyio.from_thread import BlockingPortal
 
-from acp_proxy.shell import agent as processes
-from acp_proxy.shell.agent import Agent
+from acp_proxy.shell import agent_process as processes
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.relay import Relay
 from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 
@@ -38,7 +38,7 @@ _WORK_SECONDS = 1.0
 """For the store's remaining work at the end; marks tell the next process what was left."""
 
 
-def supervise(agent: Agent, relay: Relay, grace: float) -> int:
+def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
     """Run until the agent is gone and all is delivered. Returns the exit code.
 
     Call it on the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
@@ -46,7 +46,7 @@ def supervise(agent: Agent, relay: Relay, grace: float) -> int:
     return run(_supervise, agent, relay, grace)
 
 
-async def _supervise(agent: Agent, relay: Relay, grace: float) -> int:
+async def _supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
     watch = _Watch(agent, relay, grace)
     async with BlockingPortal() as portal, create_task_group() as tasks:
         # The pumps call this from their threads; earlier calls are visible in the relay's state.
@@ -67,7 +67,7 @@ def _wake(portal: BlockingPortal, watch: "_Watch") -> None:
 class _Watch:
     """Waits until one side ends, then ends the other."""
 
-    def __init__(self, agent: Agent, relay: Relay, grace: float) -> None:
+    def __init__(self, agent: AgentProcess, relay: Relay, grace: float) -> None:
         self._agent = agent
         self._relay = relay
         self._grace = grace

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.shell.agent import NOT_FOUND, Agent
+from acp_proxy.shell.agent_process import NOT_FOUND, AgentProcess
 
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
@@ -20,7 +20,7 @@ _LIMIT_FLAGS_OFFSET = 16
 _INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
 
 
-class WindowsAgent(Agent):
+class WindowsAgent(AgentProcess):
     """A started agent on Windows."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stdin: int, stdout: int) -> None:
@@ -32,7 +32,7 @@ class WindowsAgent(Agent):
         return self.status is not None
 
 
-def start_agent(command: list[str]) -> Agent:
+def start_agent(command: list[str]) -> AgentProcess:
     """Start the agent. If its command is not found, this process exits with 127."""
     found = resolved(command, shutil.which)
     if found is None:

@@ -26,10 +26,10 @@ from acp_proxy.transcripts.files.names import (
     meant,
     readable,
 )
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
-from acp_proxy.transcripts.listing import keeping, newest
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
+from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.listing.keeping import Kept
+from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.listing.places import is_windows
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.catalog import Progress
     from acp_proxy.transcripts.listing.glance import Glance
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
     from acp_proxy.transcripts.lives.importing import Taken
-    from acp_proxy.transcripts.lives.packing import Made, Terms
     from acp_proxy.transcripts.search.phrases import question
-    from acp_proxy.transcripts.search.searching import Found, Hit, Sought
+    from acp_proxy.transcripts.search.searching import Hit, SearchResult, Sought
     from acp_proxy.transcripts.search.words import Excerpt
     from acp_proxy.transcripts.upkeep.damage import Beside
     from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
@@ -51,26 +51,18 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.upkeep.verifying import BY_HAND, MODE, REPAIR, Advancing, Finding
 
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
-__all__ += ["Archive", "Beside", "Candidate", "Excerpt", "Finding", "Found", "Glance", "Hit", "Kept", "Limits", "Line"]
-__all__ += ["Lines", "Listed", "Made", "Reading", "Sought", "Summary", "Taken", "Terms", "Used", "beyond", "called"]
-__all__ += [
-    "default_root",
-    "file_name",
-    "is_windows",
-    "kept_name",
-    "meant",
-    "question",
-    "readable",
-    "totals",
-]
+__all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
+__all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
+__all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
+__all__ += ["readable", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},
     "listing.glance": {"Glance"},
     "lives.importing": {"Taken"},
-    "lives.packing": {"Made", "Terms"},
+    "lives.compressing": {"Made", "Terms"},
     "search.phrases": {"question"},
-    "search.searching": {"Found", "Hit", "Sought"},
+    "search.searching": {"Hit", "SearchResult", "Sought"},
     "search.words": {"Excerpt"},
     "upkeep.damage": {"Beside"},
     "upkeep.pruning": {"IN_USE", "Candidate", "Limits", "beyond"},
@@ -97,8 +89,8 @@ class Archive(Opened):
         ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory. ``since``: only
         sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
         """
-        wanted = newest.Wanted(self.agents(agent), cwd, since)
-        return keeping.titled(self._layout, newest.newest(self._catalog.ask, wanted))
+        wanted = queries.ListFilter(self.agents(agent), cwd, since)
+        return keeping.titled(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
@@ -106,16 +98,16 @@ class Archive(Opened):
 
         The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        wanted = newest.Wanted(self.agents(agent), None, "")
+        wanted = queries.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
-        found = self._catalog.ask(lambda index: newest.meant(index, wanted, given, gone), *wanted.agents)
+        found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(keeping.titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
-        return self._catalog.ask(lambda index: newest.alike(index, sessions, length))
+        return self._catalog.ask(lambda index: queries.alike(index, sessions, length))
 
-    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "Found":
+    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
         """Bring the search tables up to date, then return the newest sessions that match.
 
         ``progress`` is called with the number of transcripts read and the total. Raises Unreadable, NoFullText.
@@ -164,15 +156,15 @@ class Archive(Opened):
 
     # --- soft-deleted sessions
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first. Raises OSError."""
         return keeping.kept(self._layout)
 
-    def look(self, kept: Kept) -> Listed:
+    def look(self, kept: DeletedSession) -> Listed:
         """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
         return keeping.look(self._layout, kept)
 
-    def restore(self, kept: Kept) -> Listed:
+    def restore(self, kept: DeletedSession) -> Listed:
         """Undo a soft delete. Raises OSError, NewerFormat.
 
         Raises Unreadable if the session is restored but the index learns of it only with the next list.
@@ -181,7 +173,7 @@ class Archive(Opened):
         self._bring_in(restored.agent, restored.name)
         return restored
 
-    def remove_kept(self, kept: Kept) -> None:
+    def remove_kept(self, kept: DeletedSession) -> None:
         """Delete a soft-deleted session for good. Raises OSError."""
         deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files import access, names
-from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.lives import folders
@@ -21,7 +21,7 @@ from acp_proxy.transcripts.lives import folders
 if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
     from acp_proxy.transcripts.listing.catalog import Catalog, Filling
     from acp_proxy.transcripts.listing.index import Listed
-    from acp_proxy.transcripts.lives.packing import Made, Terms
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
 
 
 def default_root() -> Path:
@@ -84,7 +84,7 @@ class Opened:
         """
         return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
-    def state(self, agent: str) -> State:
+    def state(self, agent: str) -> JournalState:
         """An agent's deleted sessions and the titles that users gave. Raises OSError."""
         return self._layout.journal(agent).state()
 
@@ -99,7 +99,7 @@ class Opened:
     def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
         """The agent and name of each chosen transcript, or of all if None; then also clears what crashes left of
         compression."""
-        from acp_proxy.transcripts.lives.packing import clear
+        from acp_proxy.transcripts.lives.compressing import clear
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
@@ -111,9 +111,9 @@ class Opened:
 
         ``terms.dry``: only report the sizes.
         """
-        from acp_proxy.transcripts.lives import packing
+        from acp_proxy.transcripts.lives import compressing
 
-        made = packing.compress(self._layout, agent, name, terms)
+        made = compressing.compress(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
             with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
                 self._catalog.compressed(agent, name, made.inodes)

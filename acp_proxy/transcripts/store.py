@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acp_proxy.transcripts.files.access import PRIVATE_UMASK
-from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.names import file_name
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading, Unfinished
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading, Unfinished
 from acp_proxy.transcripts.files.transcript import Transcript, sync
-from acp_proxy.transcripts.lives import deleting, forks, opening
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives import beginning, deleting, forks
+from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire.record import Header
 
 if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.index import Page
-    from acp_proxy.transcripts.lives.packing import Terms
+    from acp_proxy.transcripts.lives.compressing import Terms
 
-__all__ = ["PRIVATE_UMASK", "Deleted", "Line", "Lines", "Page", "Reading", "State", "Store", "Summary", "Terms"]
-__all__ += ["Transcript", "Unfinished", "default_root", "load_the_rest"]
+__all__ = ["PRIVATE_UMASK", "AlikeLines", "Deleted", "JournalState", "Line", "Page", "Reading", "Store", "Summary"]
+__all__ += ["Terms", "Transcript", "Unfinished", "default_root", "load_the_rest"]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.packing": {"Terms"}})
+    __getattr__ = lazily({"files.summary": {"Summary"}, "listing.index": {"Page"}, "lives.compressing": {"Terms"}})
 
 
 class Store(Opened):
@@ -52,7 +52,7 @@ class Store(Opened):
 
         Raises OSError; Deleted if the session was deleted and is not ``fresh``.
         """
-        return opening.begin(self._layout, agent, header, fresh=fresh, parent=parent, until=until)
+        return beginning.begin(self._layout, agent, header, fresh=fresh, parent=parent, until=until)
 
     def finish_fork(self, path: Path, beginning: Reading | None) -> None:
         """Copy the rest of the parent's entries into a fork's transcript. Does nothing if it is complete. Raises
@@ -69,7 +69,7 @@ class Store(Opened):
     def reopen(self, agent: str, session: str, identity: bytes) -> Transcript:
         """Open the file with this ``Transcript.identity`` again, even if it was set aside. Raises OSError; Deleted if
         it is gone."""
-        return opening.reopen(self._layout, agent, session, identity)
+        return beginning.reopen(self._layout, agent, session, identity)
 
     def mark(self, agent: str, session: str, transcript: Transcript | None = None) -> None:
         """Leave a mark on disk that the index has not read all of this session, so that the next list reads it. Raises
@@ -142,7 +142,7 @@ class Store(Opened):
 
         Leaving the context without an exception records the day's compression as done. Raises OSError.
         """
-        from acp_proxy.transcripts.lives.packing import once_a_day
+        from acp_proxy.transcripts.lives.compressing import once_a_day
 
         return once_a_day(self._layout.compressed)
 
@@ -155,6 +155,6 @@ def load_the_rest() -> None:
 
     A failed import is ignored; the code that needs the module fails later.
     """
-    for module in ("listing.catalog", "listing.keeping", "files.remaking", "files.shortening", "lives.packing"):
+    for module in ("listing.catalog", "listing.keeping", "files.remaking", "files.shortening", "lives.compressing"):
         with suppress(Exception):
             import_module(f"{__package__}.{module}")

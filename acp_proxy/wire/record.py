@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import acp, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 VERSION = 1
@@ -190,11 +190,11 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
     return header, len(start) if header is not None else 0
 
 
-def entries_in(line: bytes, version: int = VERSION) -> list[Piece[Entry]]:
+def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
     """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises."""
     entry = decode_entry(line, version)
     if entry is not None:
-        return [Piece(0, len(line.rstrip(b"\r\n")), entry)]
+        return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     return remains.pieces(line, _ENTRY_START, lambda piece: decode_entry(piece, version))
 
 

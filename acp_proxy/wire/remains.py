@@ -16,7 +16,7 @@ _LOOKS = 64  # times the line's length that are read at most: a false beginning 
 T = TypeVar("T")
 
 
-class Piece(Value, Generic[T]):
+class Intact(Value, Generic[T]):
     """An intact value, and its place in the line: the byte offsets ``start`` and ``end``."""
 
     start: int
@@ -24,12 +24,12 @@ class Piece(Value, Generic[T]):
     value: T
 
 
-def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Piece[T]]:
+def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Intact[T]]:
     """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
 
     ``read`` returns the value, or None to refuse it.
     """
-    found: list[Piece[T]] = []
+    found: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
     work, match = 0, beginning.search(line)
@@ -41,7 +41,7 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T 
         if value is None:
             end = start + 1
         else:
-            found.append(Piece(start, end, value))
+            found.append(Intact(start, end, value))
         match = beginning.search(line, end)
     return found
 

@@ -25,6 +25,7 @@ class Value:
         cls.__match_args__ = cls._names  # type: ignore[attr-defined, misc]
 
     def __init__(self, *values: Any, **named: Any) -> None:
+        """``check_fields`` puts ``_checked`` in place of this."""
         for name, value in zip(self._names, values):  # noqa: B905 - defaults stay those of the class
             setattr(self, name, value)
         for name in named:
@@ -46,3 +47,21 @@ class Value:
 
     def _fields(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in self._names)
+
+
+_unchecked = Value.__init__
+
+
+def check_fields() -> None:
+    """For tests: from now on a missing, unknown or repeated field raises TypeError, in this process."""
+    Value.__init__ = _checked  # type: ignore[method-assign]
+
+
+def _checked(self: Value, *values: Any, **named: Any) -> None:
+    kind, names = type(self), self._names
+    given = [*names[: len(values)], *named]
+    if len(values) > len(names) or len({*given}) < len(given) or not {*given} <= {*names}:
+        raise TypeError(f"{kind.__name__} has the fields {names}, not {len(values)} values and {(*named,)}")
+    if missing := [name for name in names if name not in given and not hasattr(kind, name)]:
+        raise TypeError(f"{kind.__name__} lacks {missing}")
+    _unchecked(self, *values, **named)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from acp_proxy.core.effects import (
-    Begin,
-    Keep,
-    KeepNote,
+    BeginTranscript,
+    RecordLine,
+    RecordNote,
 )
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
@@ -41,7 +41,7 @@ CONVERSATION = [
     "compaction_update",
     "a_kind_nobody_knows",
 ]
-KEPT_OPENING = [Begin("s", "/w", [], record.PARTIAL), KeepNote("s", opened_note("session/load"))]
+KEPT_OPENING = [BeginTranscript("s", "/w", [], record.PARTIAL), RecordNote("s", opened_note("session/load"))]
 PAST: tuple[dict[str, Any], ...] = (
     prompt(90, "s", "mend it"),
     chunk("s", "It is mended now, all of it."),
@@ -78,17 +78,17 @@ def replaying(stored: Stored | None = None) -> Talk:
     return talk
 
 
-def agent_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.AGENT, raw(said), of)
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
-def client_kept(said: Said) -> Keep:
-    return Keep("s", Peer.CLIENT, raw(said))
+def client_kept(said: Said) -> RecordLine:
+    return RecordLine("s", Peer.CLIENT, raw(said))
 
 
-def kept_lines(step: Step) -> list[Keep]:
-    return [each for each in step.kept if isinstance(each, Keep)]
+def kept_lines(step: Step) -> list[RecordLine]:
+    return [each for each in step.kept if isinstance(each, RecordLine)]
 
 
-def shown(whose: str, rule: Rule) -> KeepNote:
-    return KeepNote("s", {"type": record.REPLAY, "shown": whose, "rule": rule.value[0]})
+def shown(whose: str, rule: Rule) -> RecordNote:
+    return RecordNote("s", {"type": record.REPLAY, "shown": whose, "rule": rule.value[0]})

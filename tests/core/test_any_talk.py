@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import Modes
-from acp_proxy.core.effects import Identify, Keep
+from acp_proxy.core.effects import IdentifyAgent, RecordLine
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     LOADS,
@@ -106,7 +106,7 @@ def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[byt
     for peer, lines in reads:
         says(talk, peer, lines)
     talk.agent_ends()
-    assert [each for each in talk.all.kept if not isinstance(each, Identify)] == []
+    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
 # While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
@@ -233,7 +233,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     answered = [json.loads(each)["id"] for each in heard if b'"method"' not in each]
     assert len(answered) == len(set(answered)), "a request is answered once"
     assert set(pretender.loads) <= set(answered)
-    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.AGENT]
+    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.AGENT]
     for said in pretender.told.values():
         due = [each for each in said if each not in pretender.past]
         past = [each for each in said if each in pretender.past and each in heard]

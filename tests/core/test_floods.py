@@ -4,7 +4,15 @@ import pytest
 
 from acp_proxy.core import aliases, notebook, terminals, under_way
 from acp_proxy.core.aliases import Aliases
-from acp_proxy.core.effects import Begin, BeginTurn, Forget, ForgetReplay, Keep, KeepNote, StartReplay
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    CloseTranscript,
+    ForgetSession,
+    RecordLine,
+    RecordNote,
+    StartReplay,
+)
 from acp_proxy.core.handovers import AT_MOST as HANDOVERS
 from acp_proxy.core.under_way import AT_ONCE, HELD_LIMIT
 from acp_proxy.wire import record
@@ -55,7 +63,9 @@ def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once
         assert step.to_client == line(chunk(f"unknown {number}", "a"))
         assert bool(step.kept) is (number < few_strangers)
         assert len(step.warnings) == (number == few_strangers)
-    assert talk.agent(chunk("unknown 0", "b")).kept == [Keep("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))]
+    assert talk.agent(chunk("unknown 0", "b")).kept == [
+        RecordLine("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))
+    ]
     assert talk.agent(chunk("s", "b")).kept
 
 
@@ -64,8 +74,8 @@ def test_a_session_beyond_the_limit_is_recorded_once_it_is_prompted(few_stranger
     talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 1)))
     late = f"unknown {few_strangers}"
     step = talk.client(prompt(1, late))
-    assert step.kept[:2] == [Begin(late, None, [], record.PARTIAL), BeginTurn(late)]
-    assert talk.agent(chunk(late, "b")).kept == [Keep(late, Peer.AGENT, raw(chunk(late, "b")))]
+    assert step.kept[:2] == [BeginTranscript(late, None, [], record.PARTIAL), BeginTurn(late)]
+    assert talk.agent(chunk(late, "b")).kept == [RecordLine(late, Peer.AGENT, raw(chunk(late, "b")))]
 
 
 def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_strangers: int) -> None:
@@ -73,7 +83,7 @@ def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_
     talk.client(request(1, "session/new", {"cwd": "/w"}))
     talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
     step = talk.agent(result(1, {"sessionId": "s"}))
-    assert [effect.session for effect in step.kept if isinstance(effect, Begin)] == [
+    assert [effect.session for effect in step.kept if isinstance(effect, BeginTranscript)] == [
         "s", *(f"unknown {number}" for number in range(few_strangers)),
     ]  # fmt: skip
 
@@ -82,21 +92,21 @@ def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_upda
     talk = Talk().begins()
     many = ids(20)
     talk.opens(*many)
-    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, Forget)]
+    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
     assert held_by(talk) <= notebook.KNOWN_LIMIT
     step = talk.agent(chunk(many[0], "late"))
-    assert Begin(many[0], None, [], record.PARTIAL) in step.kept
-    assert step.kept[-1] == Keep(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
+    assert BeginTranscript(many[0], None, [], record.PARTIAL) in step.kept
+    assert step.kept[-1] == RecordLine(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
 
 
 def test_a_session_in_a_turn_is_not_forgotten() -> None:
     talk = Talk().begins().opens("s")
     talk.client(prompt(1, "s"))
     talk.opens(*ids(40))
-    assert Forget("s") not in talk.all.kept
-    assert talk.agent(chunk("s", "still here")).kept == [Keep("s", Peer.AGENT, raw(chunk("s", "still here")))]
+    assert ForgetSession("s") not in talk.all.kept
+    assert talk.agent(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
     assert talk.agent(stopped(1)).kept
 
 
@@ -112,7 +122,7 @@ def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
     for number in range(20):
         talk.client(request(number, "session/new", {"cwd": "/" + "x" * LONG}))
         talk.agent(result(number, {"sessionId": "t"}))
-    assert Forget("s") not in talk.all.kept
+    assert ForgetSession("s") not in talk.all.kept
 
 
 def test_deleted_ids_count_towards_the_limit() -> None:
@@ -133,7 +143,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
         talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
         talk.agent(request("b", "terminal/output", terminal))
         talk.client(result("b", output))
-    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, KeepNote)]
+    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, RecordNote)]
     assert [note["output"] is not None for note in notes] == [True, True, True, False, False, False]
     talk.client(prompt(2, "s"))
     talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
@@ -142,7 +152,7 @@ def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
     talk.client(result("b", {"output": "x" * (terminals.SHOWN_LIMIT // 4)}))
-    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, KeepNote)]
+    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, RecordNote)]
     assert note["output"] is not None, "output that was noted no longer counts"
 
 
@@ -185,7 +195,7 @@ def test_a_cancelled_load_closes_its_transcript() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.client(load(1, "s"))
-    assert ForgetReplay(requested(1)) in talk.client(cancel(1)).done
+    assert CloseTranscript(requested(1)) in talk.client(cancel(1)).done
     assert talk.replays_left == []
     assert talk.agent(result(1, {})).to_client == b""
 
@@ -209,7 +219,10 @@ def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
     big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
     for _ in range(8):
         talk.agent(big)
-    assert sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, Keep)) <= HELD_LIMIT
+    assert (
+        sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, RecordLine))
+        <= HELD_LIMIT
+    )
 
 
 def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:

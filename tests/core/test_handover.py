@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -92,8 +92,8 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
     assert step.to_client == b""
     assert step.kept == [
-        Begin("s", "/w", [], record.PARTIAL),
-        KeepNote("s", opened_note("session/load", modes=modes, configOptions=[])),
+        BeginTranscript("s", "/w", [], record.PARTIAL),
+        RecordNote("s", opened_note("session/load", modes=modes, configOptions=[])),
     ]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
@@ -106,7 +106,7 @@ def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     handed_over = {"acp-proxy": {"handover": True}}
     assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
-    assert step.kept == [KeepNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
+    assert step.kept == [RecordNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
     assert talk.replays_left == []
 
 
@@ -126,7 +126,7 @@ def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte()
 
 
 def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
-    step = about_to_load(Stored(held=False)).client(load(1, "s"))
+    step = about_to_load(Stored(has_transcript=False)).client(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
@@ -229,7 +229,7 @@ def test_ids_are_rewritten_both_ways() -> None:
     step = talk.client(picked)
     assert (step.to_agent, step.kept) == (
         line(picked),
-        [Keep("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+        [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
     )
 
 
@@ -242,7 +242,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
     talk = handed_over()
     step = talk.client(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
-    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
     assert talk.agent(stopped(2)).to_client == line(stopped(2))
     assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
@@ -251,7 +251,7 @@ def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
 def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
     talk = handed_over()
-    note = KeepNote("s", {"type": record.HANDOVER, "to": "n"})
+    note = RecordNote("s", {"type": record.HANDOVER, "to": "n"})
     assert note not in talk.client(prompt(2, "s")).kept
     assert talk.agent(stopped(2, reason)).kept[0] == note
     talk.client(prompt(3, "s"))
@@ -265,7 +265,7 @@ def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
         assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client(prompt(4, "s"))
     talk.agent_ends()
-    assert not [each for each in talk.all.kept if isinstance(each, KeepNote) and each.note["type"] == record.HANDOVER]
+    assert not [each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == record.HANDOVER]
 
 
 def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
@@ -333,7 +333,7 @@ def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> 
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
     step = talk.agent(result(2, {"sessionId": "f"}))
     assert step.to_client == line(result(2, {"sessionId": "f"}))
-    assert step.kept[0] == Begin("f", "/w", [], record.PARTIAL, parent="s")
+    assert step.kept[0] == BeginTranscript("f", "/w", [], record.PARTIAL, parent="s")
 
 
 # A restore that the agent refuses.
@@ -418,13 +418,13 @@ def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: A
     assert [each.get("id") for each in heard(step)] == [None]
     step = talk.agent(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
-    assert KeepNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
-    asked = [each for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.CLIENT]
-    assert asked == [Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert RecordNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
+    asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
+    assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_the_refusal_of_an_unrecorded_session_passes() -> None:
-    talk = about_to_load(Stored(held=False), RESUMES, Modes(handover=ALWAYS))
+    talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
 
@@ -446,7 +446,7 @@ def test_a_cancelled_load_is_not_handed_over() -> None:
 
 def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.stored["t"] = Stored(held=False)
+    talk.stored["t"] = Stored(has_transcript=False)
     talk.client(load(1, "s"), load(2, "t"))
     talk.agent(error(1, -32603))
     talk.agent(update("t", "plan"), result(2, {}))
@@ -481,7 +481,7 @@ def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) ->
     talk = prompted()
     step = talk.agent(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
-    assert step.kept == [Keep("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
 
 
 def test_text_that_only_begins_like_the_record_is_shown() -> None:

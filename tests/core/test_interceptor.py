@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, Identify, Keep, ListSessions
-from acp_proxy.core.events import Lines
+from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions, RecordLine
+from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -128,7 +128,7 @@ def test_a_final_update_passes_with_or_without_a_newline(end: bytes) -> None:
     talk = serving()
     step = talk.agent(*said)
     assert step.to_client == b"".join(said)
-    assert step.kept == [Keep("s", Peer.AGENT, raw(each)) for each in said]
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in said]
 
 
 def test_a_truncated_final_update_goes_to_stderr() -> None:
@@ -164,7 +164,7 @@ def test_both_sides_may_use_the_same_request_id() -> None:
     talk.client(prompt(0, "s"))
     talk.agent(permission(0, "s"))
     assert talk.client(result(0, {})).to_agent == line(result(0, {}))
-    assert talk.agent(stopped(0)).kept == [Keep("s", Peer.AGENT, raw(stopped(0)), "session/prompt"), EndTurn("s")]
+    assert talk.agent(stopped(0)).kept == [RecordLine("s", Peer.AGENT, raw(stopped(0)), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("other", [1.0, "1", True, None, "1.0"])
@@ -197,7 +197,7 @@ def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
     assert [one["id"] for one in told] == [3, 1, 2, 0]
     assert told[1]["result"] == told[3]["result"]
     assert told[1]["result"]["agentCapabilities"]["loadSession"] is True
-    assert [one for one in step.kept if isinstance(one, Identify)] == [Identify(None, None)]
+    assert [one for one in step.kept if isinstance(one, IdentifyAgent)] == [IdentifyAgent(None, None)]
 
 
 def test_a_refused_initialize_passes_and_nothing_is_served() -> None:
@@ -521,4 +521,4 @@ def test_a_cancel_passes_to_the_client() -> None:
 
 def test_an_event_without_lines_has_no_effects() -> None:
     core = Interceptor(Settings(records=True, serves=True, release=RELEASE))
-    assert core.handle(Lines(Peer.CLIENT, [])) == core.handle(Lines(Peer.AGENT, [])) == []
+    assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []

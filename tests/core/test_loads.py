@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.core.capabilities import AGENT, NEVER, Modes
 from acp_proxy.core.effects import (
     FindSession,
-    KeepNote,
+    RecordNote,
     StartReplay,
 )
 from acp_proxy.history.verdict import Rule
@@ -72,7 +72,7 @@ def test_a_load_is_sent_as_a_resume_then_replayed_then_answered() -> None:
     assert step.asked == [StartReplay(ONE)]
     assert step.to_client == b""
     note = opened_note("session/load", modes={"currentModeId": "plan"})
-    assert step.kept == [KEPT_OPENING[0], KeepNote("s", note)]
+    assert step.kept == [KEPT_OPENING[0], RecordNote("s", note)]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "x"))
     assert step.to_client == line(answer, commands("s", "x"))
@@ -189,7 +189,7 @@ def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
 
 @pytest.mark.parametrize("kind", CONVERSATION)
 def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
-    talk = loading(Stored(held=False))
+    talk = loading(Stored(has_transcript=False))
     told = [update("s", kind, n=1), commands("s", "x"), update("s", kind, n=2)]
     assert talk.agent(*told).to_client == b""
     step = talk.agent(result(1, {}))
@@ -205,7 +205,7 @@ def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> Non
 
 
 def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:
-    talk = loading(Stored(held=False))
+    talk = loading(Stored(has_transcript=False))
     step = talk.agent(result(1, None))
     assert step.to_client == line(result(1, {}))
     assert len(step.warnings) == 1
@@ -280,7 +280,7 @@ def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
 # Refusals.
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Stored) -> None:
     talk = loading(stored)
     talk.agent(chunk("s", "told"))
@@ -321,7 +321,7 @@ def test_unreadable_history_refuses_the_load_without_asking_the_agent(name: str)
 
 
 def test_a_resume_passes_whatever_the_state_of_the_transcript() -> None:
-    for stored in (Stored(), Stored(held=False), Stored(trouble="EIO"), Stored(complete=False)):
+    for stored in (Stored(), Stored(has_transcript=False), Stored(trouble="EIO"), Stored(complete=False)):
         talk = about_to_load(stored)
         said = b'{"id":1, "method":"session/resume","params":{"sessionId":"s"}}'
         assert talk.client(said).to_agent == said

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from acp_proxy.core.effects import (
+    CloseTranscript,
     DeleteSession,
-    ForgetReplay,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
@@ -231,7 +231,7 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client(load(2, "s"))
     talk.agent(result(2, {}))
-    assert talk.client(cancel(1)).asked == [StopReplay(ONE), ReleaseHeld(ONE), StartReplay(requested(2))]
+    assert talk.client(cancel(1)).asked == [StopReplay(ONE), TakeOutput(ONE), StartReplay(requested(2))]
     talk.replay_ends(1)
     assert talk.replay_ends(2).to_client == line(result(2, {}))
 
@@ -364,4 +364,4 @@ def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     assert not talk.core.holds_too_much
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [ForgetReplay(ONE)], [])
+    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [CloseTranscript(ONE)], [])

@@ -7,9 +7,9 @@ import pytest
 from acp_proxy.core.effects import (
     BeginTurn,
     EndTurn,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.history.verdict import Rule
@@ -79,7 +79,7 @@ def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_s
     talk.tells(1, chunk("s", "told"))
     talk.agent(chunk("s", "live"))
     step = talk.client(cancel(1))
-    assert step.asked == [StopReplay(ONE), ReleaseHeld(ONE)]
+    assert step.asked == [StopReplay(ONE), TakeOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
     assert talk.tells(1, chunk("s", "more")).to_client == b""

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import BeginTurn, Effect, Forward, KeepPiece
-from acp_proxy.core.events import AgentEnded, Piece
+from acp_proxy.core.effects import BeginTurn, Effect, Forward, RecordPiece
+from acp_proxy.core.events import AgentEnded, PieceRead
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RESUMES,
@@ -44,11 +44,11 @@ def test_a_long_update_passes_and_is_recorded_in_pieces() -> None:
     talk = talking()
     begins = opened(talk, Peer.AGENT, UPDATE)
     assert begins == [
-        KeepPiece("s", Peer.AGENT, UPDATE[:-5], first=True, last=False),
+        RecordPiece("s", Peer.AGENT, UPDATE[:-5], first=True, last=False),
         Forward(Peer.CLIENT, UPDATE[:-5], first=True, ends=False),
     ]
-    assert talk.core.handle(Piece(Peer.AGENT, UPDATE[-5:], last=True)) == [
-        KeepPiece("s", Peer.AGENT, UPDATE[-5:], first=False, last=True),
+    assert talk.core.handle(PieceRead(Peer.AGENT, UPDATE[-5:], last=True)) == [
+        RecordPiece("s", Peer.AGENT, UPDATE[-5:], first=False, last=True),
         Forward(Peer.CLIENT, UPDATE[-5:], first=True, begins=False),
     ]
     assert talk.agent(chunk("s", "another")).to_client == line(chunk("s", "another"))
@@ -58,10 +58,10 @@ def test_a_long_prompt_begins_a_turn_and_is_recorded_before_it_is_forwarded() ->
     talk = talking()
     assert opened(talk, Peer.CLIENT, PROMPT) == [
         BeginTurn("s"),
-        KeepPiece("s", Peer.CLIENT, PROMPT[:-5], first=True, last=False),
+        RecordPiece("s", Peer.CLIENT, PROMPT[:-5], first=True, last=False),
         Forward(Peer.AGENT, PROMPT[:-5], ends=False),
     ]
-    talk.core.handle(Piece(Peer.CLIENT, PROMPT[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, PROMPT[-5:], last=True))
     assert "EndTurn" in [type(kept).__name__ for kept in talk.agent(stopped("id")).kept]
 
 
@@ -84,7 +84,7 @@ def test_the_title_comes_from_blocks_that_are_whole_in_the_beginning_of_a_long_p
     talk = talking()
     said = line(request("id", "session/prompt", {"sessionId": "s", "prompt": blocks}))
     assert opened(talk, Peer.CLIENT, said)
-    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, said[-5:], last=True))
     announced = line(titled("s", title)) if title is not None else b""
     assert talk.agent(stopped("id")).to_client == announced + line(stopped("id"))
 
@@ -93,7 +93,7 @@ def test_a_long_prompt_with_blocks_elsewhere_makes_no_title() -> None:
     talk = talking()
     said = line(request("id", "session/prompt", {"sessionId": "s", "_meta": {}, "prompt": [TEXT, IMAGE]}))
     opened(talk, Peer.CLIENT, said)
-    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, said[-5:], last=True))
     assert talk.agent(stopped("id")).to_client == line(stopped("id"))
 
 
@@ -150,7 +150,7 @@ def test_the_end_of_the_agent_ends_a_long_line() -> None:
     opened(talk, Peer.AGENT, UPDATE)
     ended = talk.core.handle(AgentEnded("exited with status 1"))
     assert ended[:2] == [
-        KeepPiece("s", Peer.AGENT, b"", first=False, last=True),
+        RecordPiece("s", Peer.AGENT, b"", first=False, last=True),
         Forward(Peer.CLIENT, b"", first=True, begins=False),
     ]
-    assert talk.core.handle(Piece(Peer.AGENT, b"late\n", last=True)) == []
+    assert talk.core.handle(PieceRead(Peer.AGENT, b"late\n", last=True)) == []

@@ -8,16 +8,16 @@ import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
+    CloseTranscript,
     EndTurn,
     FindSession,
-    ForgetReplay,
-    Keep,
-    KeepNote,
-    ReleaseHeld,
+    RecordLine,
+    RecordNote,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
@@ -217,7 +217,7 @@ def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
     assert talk.agent(big).to_client == big * 4 + line(commands("s", "x"))
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked) == (line(result(1, {})), [ForgetReplay(ONE)])
+    assert (step.to_client, step.asked) == (line(result(1, {})), [CloseTranscript(ONE)])
     assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
@@ -256,7 +256,7 @@ def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() ->
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReleaseHeld(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), TakeOutput(ONE)], [(1, -32800)])
     assert talk.replay_ends(1).to_client == b""
 
 
@@ -348,14 +348,14 @@ def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     step = talk.agent(result(1, {"sessionId": "f"}), *told[2:])
     assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
     step = talk.client(prompt(2, "f"))
-    assert kept_lines(step) == [Keep("f", Peer.CLIENT, raw(prompt(2, "f")))]
+    assert kept_lines(step) == [RecordLine("f", Peer.CLIENT, raw(prompt(2, "f")))]
 
 
 # Imports.
 
 
 def importing() -> Talk:
-    return loading(Stored(held=False))
+    return loading(Stored(has_transcript=False))
 
 
 def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() -> None:
@@ -366,12 +366,12 @@ def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() 
     step = talk.agent(result(1, None))
     assert (step.to_client, step.warnings) == (line(result(1, None)), [])
     assert step.kept == [
-        Begin("s", "/w", [], record.IMPORTED),
+        BeginTranscript("s", "/w", [], record.IMPORTED),
         *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
-        KeepNote("s", opened_note("session/load")),
+        RecordNote("s", opened_note("session/load")),
         EndTurn("s"),
     ]
-    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_a_session_is_imported_once() -> None:
@@ -400,7 +400,7 @@ def test_updates_after_the_answer_are_imported_too() -> None:
 @pytest.mark.parametrize("told", [[GREETING, *TURN_ONE], [*TURN_ONE, GREETING], [TURN_ONE[1], *TURN_TWO]])
 def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: Any, told: Any) -> None:
     for number in range(len(told) + 1):
-        talk = loading(Stored(held=False), capabilities=capabilities)
+        talk = loading(Stored(has_transcript=False), capabilities=capabilities)
         talk.agent(*told[:number], result(1, {}))
         before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
         talk.stored["s"] = Stored(complete=False, says=before)
@@ -421,8 +421,8 @@ def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk.agent(TOLD[0])
     talk.client(prompt(2, "s"))
     talk.agent(chunk("s", "live"), result(1, {}))
-    kept = [each for each in talk.all.kept if isinstance(each, Keep)]
-    assert kept == [Keep("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
+    kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
+    assert kept == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
 
 
 # Served from the store on request.
@@ -452,14 +452,14 @@ def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
     assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
     talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
     talk.stored["s"] = replace(stored, says=tuple(TOLD))
     assert talk.client(resume(1, "s")).to_agent == line(load(1, "s"))
     assert talk.agent(*TOLD).to_client == b""
     step = talk.agent(result(1, None))
-    if stored.held:
+    if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows=False)]
         step = talk.replay_ends(1)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import AGENT, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Identify, Keep, KeepNote, Recording
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, EndTurn, IdentifyAgent, Recording, RecordLine, RecordNote
 from acp_proxy.core.notebook import WAITING_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -57,16 +57,16 @@ KINDS = [
 SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(spaced, id="spaced")]
 
 
-def client_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.CLIENT, raw(said), of)
+def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.CLIENT, raw(said), of)
 
 
-def agent_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.AGENT, raw(said), of)
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
-def begun(session: str, origin: str = record.RECORDED, cwd: str | None = "/w") -> Begin:
-    return Begin(session, cwd, [], origin)
+def begun(session: str, origin: str = record.RECORDED, cwd: str | None = "/w") -> BeginTranscript:
+    return BeginTranscript(session, cwd, [], origin)
 
 
 def in_a_session(**how: Any) -> Talk:
@@ -136,7 +136,7 @@ def test_an_unanswered_prompt_is_kept_with_the_agents_end() -> None:
     talk = in_a_session()
     talk.client(prompt(1, "s"))
     note = {"type": record.FAILED, "method": "session/prompt", "message": "agent exited with status 17"}
-    assert talk.agent_ends().kept == [KeepNote("s", note), EndTurn("s")]
+    assert talk.agent_ends().kept == [RecordNote("s", note), EndTurn("s")]
 
 
 def test_only_open_prompts_are_kept_at_the_agents_end() -> None:
@@ -268,7 +268,7 @@ def test_initialize_is_not_kept() -> None:
     talk = Talk()
     secret = {"protocolVersion": 1, "_meta": {"token": SECRET}}
     assert talk.client(request(0, "initialize", secret)).kept == []
-    assert talk.agent(result(0, secret)).kept == [Identify(None, None)]
+    assert talk.agent(result(0, secret)).kept == [IdentifyAgent(None, None)]
 
 
 def test_messages_in_a_batch_are_kept() -> None:
@@ -296,7 +296,7 @@ def test_nothing_is_kept_while_recording_is_off() -> None:
     talk.agent(stopped(1))
     talk.client(prompt(2, "s"))
     talk.agent_ends()
-    assert [each for each in talk.all.kept if not isinstance(each, Identify)] == []
+    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
 # Opening sessions.
@@ -311,7 +311,7 @@ def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
     note = opened_note(
         "session/new", servers=["one", "two"], additionalDirectories=["/x"], modes=modes, configOptions=options
     )
-    assert step.kept == [Begin("s", "/w", ["/x"], record.RECORDED), KeepNote("s", note)]
+    assert step.kept == [BeginTranscript("s", "/w", ["/x"], record.RECORDED), RecordNote("s", note)]
     assert step.to_client == line(answer)
 
 
@@ -319,15 +319,15 @@ def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
 def test_a_restored_session_begins_a_partial_transcript(method: str) -> None:
     talk = Talk(serves=False).begins()
     talk.client(request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
-    assert talk.agent(result(1, None)).kept == [begun("s", record.PARTIAL), KeepNote("s", opened_note(method))]
+    assert talk.agent(result(1, None)).kept == [begun("s", record.PARTIAL), RecordNote("s", opened_note(method))]
 
 
 def test_a_fork_begins_under_the_agents_id() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
     assert talk.agent(result(1, {"sessionId": "f"})).kept == [
-        Begin("f", "/w", [], record.PARTIAL, parent="s"),
-        KeepNote("f", opened_note("session/fork")),
+        BeginTranscript("f", "/w", [], record.PARTIAL, parent="s"),
+        RecordNote("f", opened_note("session/fork")),
     ]
 
 
@@ -350,8 +350,8 @@ def test_a_session_with_invalid_parameters_is_kept(params: object) -> None:
     talk = Talk().begins()
     talk.client(request(1, "session/new", params))
     [begin, note] = talk.agent(result(1, {"sessionId": "s"})).kept
-    assert begin == Begin("s", None, ["/x"] if isinstance(params, dict) else [], record.RECORDED)
-    assert isinstance(note, KeepNote)
+    assert begin == BeginTranscript("s", None, ["/x"] if isinstance(params, dict) else [], record.RECORDED)
+    assert isinstance(note, RecordNote)
     assert note.note["mcpServers"] == []
 
 
@@ -359,7 +359,7 @@ def test_a_close_is_noted_when_the_agent_agrees() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/close", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
     assert talk.agent(error(1, -32603)).kept == []
-    assert talk.agent(result(2, {})).kept == [KeepNote("s", {"type": record.CLOSED, "method": "session/close"})]
+    assert talk.agent(result(2, {})).kept == [RecordNote("s", {"type": record.CLOSED, "method": "session/close"})]
 
 
 @pytest.mark.parametrize("session", ["deleted", "unknown"])
@@ -411,7 +411,7 @@ def test_updates_before_the_answer_to_new_follow_the_header(spelling: Any) -> No
     assert (step.kept, step.to_client) == ([], b"".join(early))
     assert talk.agent(result(1, {"sessionId": "s"})).kept == [
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         *(agent_kept("s", each) for each in early),
     ]
 
@@ -422,12 +422,12 @@ def test_two_new_sessions_answered_out_of_order_get_their_own_updates() -> None:
     talk.agent(commands("b", "b"), commands("a", "a"))
     assert talk.agent(result(2, {"sessionId": "b"})).kept == [
         begun("b", cwd="/two"),
-        KeepNote("b", opened_note("session/new", "/two")),
+        RecordNote("b", opened_note("session/new", "/two")),
         agent_kept("b", commands("b", "b")),
     ]
     assert talk.agent(result(1, {"sessionId": "a"})).kept == [
         begun("a", cwd="/one"),
-        KeepNote("a", opened_note("session/new", "/one")),
+        RecordNote("a", opened_note("session/new", "/one")),
         agent_kept("a", commands("a", "a")),
     ]
 
@@ -550,7 +550,7 @@ def test_state_updates_are_recorded_during_the_agents_replay() -> None:
     talk.agent(chunk("s", "a"), commands("s", "x"))
     assert talk.agent(result(1, {})).kept == [
         begun("s", record.PARTIAL),
-        KeepNote("s", opened_note("session/load")),
+        RecordNote("s", opened_note("session/load")),
         agent_kept("s", commands("s", "x")),
     ]
 
@@ -603,9 +603,9 @@ class TerminalTalk(Talk):
 TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
 
 
-def terminal_note(output: str | None, status: object, *, truncated: bool = False) -> KeepNote:
+def terminal_note(output: str | None, status: object, *, truncated: bool = False) -> RecordNote:
     note = {"type": record.TERMINAL, "terminalId": "t1", "output": output}
-    return KeepNote("s", note | {"truncated": truncated, "exitStatus": status})
+    return RecordNote("s", note | {"truncated": truncated, "exitStatus": status})
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -752,8 +752,8 @@ def test_a_new_session_with_a_deleted_sessions_id_is_kept(verb: str) -> None:
     talk = in_a_session()
     talk.client(delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": [], "sessionId": "parent"}))
     step = talk.agent(result(2, {"sessionId": "s"}))
-    begin = begun("s") if verb == "new" else Begin("s", "/w", [], record.PARTIAL, parent="parent")
-    assert step.kept == [begin, KeepNote("s", opened_note(f"session/{verb}"))]
+    begin = begun("s") if verb == "new" else BeginTranscript("s", "/w", [], record.PARTIAL, parent="parent")
+    assert step.kept == [begin, RecordNote("s", opened_note(f"session/{verb}"))]
     talk.agent(chunk("s", "a"))
     assert talk.client(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
@@ -762,7 +762,7 @@ def test_a_new_session_with_a_deleted_sessions_id_is_kept(verb: str) -> None:
 def test_a_new_session_with_a_known_id_begins_a_new_transcript() -> None:
     talk = in_a_session()
     talk.client(new(1))
-    assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), KeepNote("s", opened_note("session/new"))]
+    assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), RecordNote("s", opened_note("session/new"))]
 
 
 # Where transcripts go.
@@ -773,9 +773,9 @@ def test_entries_wait_for_the_agents_name() -> None:
     talk.client(request(0, "initialize"), new(1))
     assert talk.agent(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
     assert talk.agent(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
-        Identify("agent", "2"),
+        IdentifyAgent("agent", "2"),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         agent_kept("s", commands("s", "x")),
         agent_kept("s", chunk("s", "a")),
     ]
@@ -788,9 +788,9 @@ def test_the_agents_name_comes_first_within_one_read_too() -> None:
         result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
     )
     assert step.kept == [
-        Identify("agent", None),
+        IdentifyAgent("agent", None),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         agent_kept("s", chunk("s", "a")),
         agent_kept("s", chunk("s", "b")),
     ]
@@ -801,9 +801,9 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
     talk.client(request(0, "initialize"), new(1))
     talk.agent(result(1, {"sessionId": "s"}))
     assert talk.client(prompt(2, "s")).kept == [
-        Identify(None, None),
+        IdentifyAgent(None, None),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
@@ -814,7 +814,11 @@ def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     big = chunk("s", "x" * WAITING_LIMIT)
-    assert talk.agent(big).kept == [Identify(None, None), begun("s", record.PARTIAL, cwd=None), agent_kept("s", big)]
+    assert talk.agent(big).kept == [
+        IdentifyAgent(None, None),
+        begun("s", record.PARTIAL, cwd=None),
+        agent_kept("s", big),
+    ]
 
 
 def test_a_refused_initialize_names_no_agent() -> None:
@@ -822,14 +826,14 @@ def test_a_refused_initialize_names_no_agent() -> None:
     talk.client(request(0, "initialize"))
     assert talk.agent(error(0, -32603)).kept == []
     talk.client(request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [Identify("agent", None)]
+    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
     assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
 def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"), request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [Identify("one", None)]
+    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
     assert talk.agent(initialized(0, agentInfo={"name": "two"})).kept == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
-    Keep,
+    RecordLine,
 )
 from tests.conversation import (
     Talk,
@@ -29,7 +29,7 @@ def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() ->
     talk.agent(chunk("s", "a"))
     step = talk.agent(stopped(1))
     assert step.to_client == line(titled("s", "/go"), stopped(1))
-    assert not any(isinstance(each, Keep) and b"session_info_update" in each.raw for each in step.kept)
+    assert not any(isinstance(each, RecordLine) and b"session_info_update" in each.raw for each in step.kept)
     talk.client(prompt(2, "s", "and that"))
     assert talk.agent(stopped(2)).to_client == line(stopped(2))
 

@@ -1,4 +1,4 @@
-"""Sessions that the agent cannot restore: shown whole, and continued in a new session of the agent."""
+"""Sessions that the agent can neither load nor resume: shown whole, and continued in a new session of the agent."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.replay.brief import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
@@ -87,7 +87,7 @@ def test_a_session_that_is_handed_over_is_shown_whole_and_the_user_is_told(proxi
     session, seen = recorded(proxied, "mend it", "and the other?")
     with proxied.started(agent=NOTHING) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert texts(loaded.updates)[-1] == CLOSING
         assert is_handed_over(loaded)
         assert "sessionId" not in loaded.answer["result"]
@@ -161,8 +161,8 @@ def test_a_login_and_then_a_crash_before_the_record_was_delivered_lose_nothing(p
     assert notes(proxied.transcript(session), "handover") == []
     with proxied.started(ANSWERS, agent=NOTHING) as editor:
         loaded = editor.load(session)
-        unanswered = [Told("user", "log me in"), Told("user", "once more")]
-        assert tell(loaded.updates) == [*tell(seen), *unanswered, Told("agent", CLOSING)]
+        unanswered = [ShownItem("user", "log me in"), ShownItem("user", "once more")]
+        assert tell(loaded.updates) == [*tell(seen), *unanswered, ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert editor.end() == 0
     delivered = given(proxied, session)[-1]
@@ -218,7 +218,7 @@ def test_what_was_handed_over_is_one_conversation_for_every_later_process(proxie
         [found] = editor.sessions()
         assert (found["sessionId"], found["title"]) == (session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -235,7 +235,7 @@ def test_a_session_that_was_handed_over_can_be_loaded_again_in_the_same_process(
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -246,7 +246,7 @@ def test_a_session_of_this_process_is_handed_over_too(proxied: Proxied) -> None:
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live), ShownItem("agent", CLOSING)]
 
 
 def test_a_session_of_which_there_is_nothing_is_not_found_and_no_session_is_opened(proxied: Proxied) -> None:
@@ -318,7 +318,7 @@ def test_a_cancelled_handover_is_answered_at_once_and_nothing_is_heard_of_the_ne
         assert editor.answer_of(pending)["error"]["code"] == CANCELLED
         permission.grant()
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert len(editor.answers_to(pending)) == 1
         assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
@@ -355,7 +355,7 @@ def test_always_hands_over_what_the_agent_refuses_to_restore(proxied: Proxied, c
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         editor.prompt(session, "go on")
         assert editor.end() == 0
@@ -413,7 +413,7 @@ def test_what_the_agent_does_not_know_is_handed_over(proxied: Proxied, can: str,
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")

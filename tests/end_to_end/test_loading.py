@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -376,7 +376,7 @@ def test_a_session_that_is_closed_and_loaded_at_once_is_told_once(proxied: Proxi
     loaded = editor.loaded(session, 71, since)
     assert (editor.result_of(70), loaded.answer["result"]) == ({}, {})
     assert len(editor.answers_to(70)) == len(editor.answers_to(71)) == 1
-    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
 
 
 def test_two_requests_of_one_id_are_not_both_loads(proxied: Proxied) -> None:

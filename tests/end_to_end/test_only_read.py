@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.sessions import Sessions
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.cli.sessions import SessionsGroup
+from acp_proxy.transcripts.lives.compressing import Terms
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
 from tests.stored import Both, chunk, store_session
 
@@ -111,7 +111,7 @@ def files(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def test_no_command_on_sessions_is_forgotten_here() -> None:
-    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(Sessions.table)
+    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(SessionsGroup.table)
 
 
 @every_way

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import NO_ANSWER, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
@@ -257,6 +257,6 @@ def test_what_a_compact_load_tells_is_what_was_told_live(proxied: Proxied) -> No
     live = [
         told
         for text, turn in zip(("one", "two", "three"), turns, strict=True)
-        for told in [Told("user", text), *kept(turn)]
+        for told in [ShownItem("user", text), *kept(turn)]
     ]
     assert tell(load_anew(proxied, session).updates) == live

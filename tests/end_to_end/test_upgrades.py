@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import acp_proxy
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import INTERNAL_ERROR, Editor, Proxied, conversation, texts
 from tests.scripted.agent import NAME
@@ -123,7 +123,7 @@ def test_a_list_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, c
         assert editor.end() == 0
 
 
-@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.packed", "acp_proxy.shell.replaying"])
+@pytest.mark.parametrize("lacks", ["acp_proxy.transcripts.files.compressed", "acp_proxy.shell.replaying"])
 def test_a_load_that_cannot_be_made_any_more_says_what_to_do(proxied: Proxied, copy: Copy, lacks: str) -> None:
     compressed_session(proxied, "compressed")
     with copy.editor(lacks=(lacks,)) as editor:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -257,7 +257,7 @@ def test_a_turn_told_live_is_told_whole_by_a_load_in_the_same_process(proxied: P
     editor = proxied.started(telling([]), agent=LOADS)
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
-    assert tell(editor.load(session).updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(editor.load(session).updates) == [ShownItem("user", "mend it"), *tell(live)]
 
 
 def test_a_load_behind_a_prompt_that_is_still_answered_is_the_agents(proxied: Proxied) -> None:

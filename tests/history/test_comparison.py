@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.history import search
+from acp_proxy.history import letters
 from acp_proxy.history.comparison import TAIL_LIMIT, Comparison
 from acp_proxy.history.messages import merged
 from acp_proxy.history.verdict import Rule, verdict
@@ -248,7 +248,7 @@ def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
 
 def spent(comparison: Comparison) -> int:
     """The number of letters that were searched."""
-    return search._BUDGET - comparison._search._budget
+    return letters._BUDGET - comparison._search._budget
 
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
@@ -260,7 +260,7 @@ def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letter
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
-    assert spent(comparison) <= search._BUDGET + longest
+    assert spent(comparison) <= letters._BUDGET + longest
     assert verdict(comparison) in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
 
 
@@ -275,13 +275,13 @@ def test_thoughts_have_a_search_limit_of_their_own() -> None:
     past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *said, "The answer to it.")
-    assert search._BUDGET - comparison._search._thought_budget <= search._BUDGET + len(past.thoughts) + 2
+    assert letters._BUDGET - comparison._search._thought_budget <= letters._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
     assert verdict(comparison) is Rule.SAME
 
 
 def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_BUDGET", 10)
+    monkeypatch.setattr(letters, "_BUDGET", 10)
     comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
     assert verdict(comparison) is Rule.UNDECIDED
     assert new(comparison) == []

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
-    Identify,
-    Keep,
+    IdentifyAgent,
     Recording,
+    RecordLine,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Store
@@ -41,7 +41,7 @@ class Notes:
         self.recorder.flush()
 
     def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
-        self.put(Identify(NAME, "1.0"), Begin(session, "/project", [], origin))
+        self.put(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))
 
     def kept(self, session: str = "s") -> list[dict[str, Any]]:
         """The readable entries of a transcript, without the header."""
@@ -80,13 +80,13 @@ def update(text: str, session: str = "s") -> bytes:
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
 
 
-def said(text: str, session: str = "s") -> Keep:
-    return Keep(session, Peer.AGENT, update(text, session))
+def said(text: str, session: str = "s") -> RecordLine:
+    return RecordLine(session, Peer.AGENT, update(text, session))
 
 
-def prompted(text: str, session: str = "s") -> tuple[BeginTurn, Keep]:
+def prompted(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
     message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
-    return BeginTurn(session), Keep(session, Peer.CLIENT, json.dumps(message).encode())
+    return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())
 
 
 def text_of(value: Any) -> str:

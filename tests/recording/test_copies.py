@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import Begin, Identify, KeepNote
+from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordNote
 from acp_proxy.recording.copies import Copies
 from acp_proxy.transcripts.files.access import alone_in
 from acp_proxy.transcripts.files.reading import Reading, Unfinished
@@ -140,7 +140,7 @@ def test_many_forks_at_once_hold_few_files_open_and_are_all_copied(slow: Slow) -
     notes.begin()
     notes.put(*prompted("one"))
     names = [f"f{number}" for number in range(100)]
-    notes.put(*(Begin(name, "/project", [], "partial", "s") for name in names))
+    notes.put(*(BeginTranscript(name, "/project", [], "partial", "s") for name in names))
     assert slow.begun.wait(SECONDS)
     [parent] = slow.root.glob("transcripts/*/s-*.jsonl")
     assert open_below(slow.root).count(str(parent)) < 30
@@ -164,7 +164,7 @@ def test_a_soft_delete_waits_until_the_fork_is_whole(slow: Slow, monkeypatch: py
     notes = Notes(slow)
     notes.recorder._deletes_softly = True
     notes.begin()
-    notes.put(said("one"), Begin("f", "/project", [], "partial", "s"), said("two", "f"))
+    notes.put(said("one"), BeginTranscript("f", "/project", [], "partial", "s"), said("two", "f"))
     notes.recorder.delete("f")
     [kept] = slow.kept()
     slow.restore(kept)
@@ -176,13 +176,13 @@ def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_
 ) -> None:
     clock = clock_at(monkeypatch)
     notes = Notes(Both(tmp_path / "store"))
-    notes.put(Identify(NAME, "1.0"), Begin("s", "/project", [], record.RECORDED))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], record.RECORDED))
     notes.put(*prompted("one"))
     with full_disk():
-        notes.put(Begin("f", "/project", [], "partial", "s"))
+        notes.put(BeginTranscript("f", "/project", [], "partial", "s"))
     notes.put(*prompted("later"))
     clock.seconds = 2.0
-    notes.put(KeepNote("f", {"type": "closed"}))
+    notes.put(RecordNote("f", {"type": "closed"}))
     notes.recorder.at_store(lambda: notes.store.read(notes.recorder.agent, "f").close(), SECONDS)
     assert notes.said() == ["one", "later"]
     assert notes.said("f") == ["copied", "one", "gap", "closed"]

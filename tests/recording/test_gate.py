@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
 )
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog
 from acp_proxy.recording.gate import Gate, Stalled
@@ -69,7 +69,7 @@ def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_retur
     stuck = hang(notes, store, said("stuck"))
     assert not notes.is_recording()
     notes.put(said("1"))  # returns: nothing waits for the store
-    notes.put(Begin("new", "/project", [], "recorded"), *prompted("2", "new"))
+    notes.put(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
     come_back(store, stuck)
     assert notes.said() == ["stuck", "1"]
     assert notes.said("new") == ["2"]
@@ -131,7 +131,7 @@ def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(tmp_path: P
     notes.begin("a")
     stuck = hang(notes, store, said("stuck", "a"))
     notes.put(said("x" * PATIENCE_BYTES, "a"))
-    notes.put(Begin("b", "/project", [], "recorded"), said("lost", "b"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), said("lost", "b"))
     come_back(store, stuck)
     notes.put(*prompted("hello", "b"))
     assert notes.said("b") == ["gap", "hello"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
-    KeepNote,
-    KeepPiece,
+    BeginTranscript,
+    RecordNote,
+    RecordPiece,
 )
 from acp_proxy.recording.backlog import PATIENCE_BYTES
 from acp_proxy.transcripts.files.transcript import Transcript
@@ -28,22 +28,22 @@ from tests.recording.notes import (
 )
 
 
-def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[KeepPiece]:
+def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[RecordPiece]:
     """A line, in three pieces."""
     cuts = [0, 10, len(line) // 2, len(line)]
     return [
-        KeepPiece(session, peer, line[start:end], first=start == 0, last=end == len(line))
+        RecordPiece(session, peer, line[start:end], first=start == 0, last=end == len(line))
         for start, end in itertools.pairwise(cuts)
     ]
 
 
 def test_other_entries_of_a_session_wait_for_the_end_of_its_long_line(notes: Notes) -> None:
     notes.begin()
-    notes.put(Begin("t", "/project", [], "recorded"), said("0"))
+    notes.put(BeginTranscript("t", "/project", [], "recorded"), said("0"))
     first, second, third = pieces(update("long") + b"\n")
     notes.put(first, said("1"), said("of another", "t"))
     assert notes.said("t") == ["of another"]
-    notes.put(second, KeepNote("s", {"type": "closed"}))
+    notes.put(second, RecordNote("s", {"type": "closed"}))
     assert notes.said() == ["0"]
     notes.put(third, said("2"))
     assert notes.said() == ["0", "long", "1", "closed", "2"]
@@ -61,7 +61,7 @@ def test_both_sides_may_send_a_long_line_at_once(notes: Notes) -> None:
 def test_a_long_line_that_breaks_off_damages_no_other_entry(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
-    notes.put(first, second, KeepPiece(third.session, third.peer, b"", first=False, last=True), said("1"))
+    notes.put(first, second, RecordPiece(third.session, third.peer, b"", first=False, last=True), said("1"))
     assert notes.said() == ["1"]
     assert notes.path().read_bytes().endswith(b"\n")
 
@@ -109,7 +109,7 @@ def test_a_long_line_without_a_part_is_a_gap_and_its_rest_is_dropped(
     store = HangingStore(tmp_path / "store")
     notes = Notes(store, mask=mask)
     notes.begin()
-    notes.put(Begin("t", "/project", [], "recorded"), said("0", "t"))
+    notes.put(BeginTranscript("t", "/project", [], "recorded"), said("0", "t"))
     first, second, third = pieces(update("l" + "o" * PATIENCE_BYTES * 3 + " end of it"))
     notes.put(first)
     stuck = hang(notes, store, said("stuck", "t"))
@@ -142,7 +142,7 @@ def test_a_long_line_keeps_its_file_open_while_many_others_are_written(notes: No
     first, second, third = pieces(update("long"))
     notes.put(first)
     for number in range(MOST_OPEN_FILES + 2):
-        notes.put(Begin(str(number), "/project", [], "recorded"), said("1", str(number)))
+        notes.put(BeginTranscript(str(number), "/project", [], "recorded"), said("1", str(number)))
     notes.put(second, third)
     assert notes.said() == ["long"]
 
@@ -161,7 +161,7 @@ def test_a_secret_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path) -> 
     notes.begin()
     line = update("a secret")
     cut = line.index(b"secret") + 3
-    notes.put(KeepPiece("s", Peer.AGENT, line[:cut], first=True, last=False))
+    notes.put(RecordPiece("s", Peer.AGENT, line[:cut], first=True, last=False))
     assert b"sec" not in notes.path().read_bytes()
-    notes.put(KeepPiece("s", Peer.AGENT, line[cut:], first=False, last=True))
+    notes.put(RecordPiece("s", Peer.AGENT, line[cut:], first=False, last=True))
     assert notes.said() == ["a ******"]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     EndTurn,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepUpdates,
+    IdentifyAgent,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Store
@@ -34,7 +34,7 @@ from tests.recording.notes import (
 
 def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes) -> None:
     notes.begin("a")
-    notes.put(Begin("b", "/project", [], "recorded"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("1", "a"), said("2", "b"), said("3", "a"), said("4", "a"), said("5", "b"))
     assert notes.said("a") == ["1", "3", "4"]
     assert notes.said("b") == ["2", "5"]
@@ -42,7 +42,7 @@ def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes
 
 
 def test_the_header_names_the_session_and_its_agent(notes: Notes) -> None:
-    notes.put(Identify(NAME, "1.0"), Begin("s", "/project", ["/more"], "recorded"), said("1"))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), said("1"))
     reading = notes.store.read(notes.recorder.agent, "s")
     header = reading.header
     reading.close()
@@ -53,7 +53,9 @@ def test_the_header_names_the_session_and_its_agent(notes: Notes) -> None:
 
 def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: Notes) -> None:
     notes.begin()
-    notes.put(Keep("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), KeepNote("s", {"type": "closed"}))
+    notes.put(
+        RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
+    )
     answer, note = notes.kept()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
@@ -61,14 +63,14 @@ def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes:
 
 def test_unread_updates_are_kept_line_by_line(notes: Notes) -> None:
     notes.begin()
-    notes.put(KeepUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
+    notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
     assert notes.said() == ["1", "2", "3"]
 
 
 def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: Notes) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     notes.begin()
-    notes.put(Keep("s", Peer.AGENT, raw))
+    notes.put(RecordLine("s", Peer.AGENT, raw))
     reading = notes.store.read(notes.recorder.agent, "s")
     [line] = reading.lines()
     reading.close()
@@ -99,7 +101,7 @@ def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> 
     notes.begin("first")
     for turn in ("1", "2"):
         for name in names:
-            notes.put(*([Begin(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
+            notes.put(*([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
     assert len(open_below(notes.store.root)) <= MOST_OPEN_FILES
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
@@ -135,7 +137,7 @@ def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
 
 
 def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
-    notes.put(Identify("x" * 1024 * 1024, "1" * 1024 * 1024), Begin("s", None, [], "recorded"))
+    notes.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
     assert notes.path().stat().st_size < 4096
 
 
@@ -145,9 +147,14 @@ def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
 def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Notes) -> None:
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
     for effect in (
-        *(Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a"), KeepNote("s", {"type": "closed"})),
-        KeepUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
-        *(*prompted("d"), Keep("s", Peer.AGENT, b"{}", "session/prompt")),
+        *(
+            IdentifyAgent(NAME, "1.0"),
+            BeginTranscript("s", "/project", [], "recorded"),
+            said("a"),
+            RecordNote("s", {"type": "closed"}),
+        ),
+        RecordUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
+        *(*prompted("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
     recorder.flush()
@@ -165,7 +172,7 @@ def test_slow_masking_does_not_count_as_a_hanging_store(notes: Notes) -> None:
         return data
 
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, mask)
-    for effect in (Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a")):
+    for effect in (IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], "recorded"), said("a")):
         recorder.add(effect)
     recorder.flush()
     assert seen == [float("inf")]

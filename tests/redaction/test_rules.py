@@ -6,7 +6,7 @@ import time
 import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
-from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
 from torture.planted import RULES as PLANTED
 from torture.planted import planted
 
@@ -55,7 +55,7 @@ def secrets_of(name: str) -> list[str]:
     return [secret for cut in cuts for rule, secret in found(cut) if rule == name] or [one.secret]
 
 
-def half(rule: Rule) -> str:
+def half(rule: SecretRule) -> str:
     """The beginning of a secret, too short to be one."""
     one = planted(rule.name, random.Random(1))
     kept = max(len(literal) for literal in rule.literals) + 6
@@ -107,7 +107,7 @@ def test_a_user_pattern_is_found_whole_and_never_as_empty_text() -> None:
     assert secrets(masking.find(text), text) == ["foo-12", "bar-3"]
 
 
-def hostile(rule: Rule, size: int) -> list[str]:
+def hostile(rule: SecretRule, size: int) -> list[str]:
     """Texts that give a rule much work, with many matches or none."""
     one = planted(rule.name, random.Random(2))
     parts = [*rule.literals, one.text[: len(one.text) // 2], one.text[:-1], one.text, "eyJ" + "a" * 20 + "."]
@@ -116,7 +116,7 @@ def hostile(rule: Rule, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_four_times_the_text_takes_about_four_times_as_long(rule: Rule) -> None:
+def test_four_times_the_text_takes_about_four_times_as_long(rule: SecretRule) -> None:
     def cost(text: str) -> float:
         began = time.process_time()
         for _ in rule.pattern.finditer(text):

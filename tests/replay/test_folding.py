@@ -7,7 +7,7 @@ import pytest
 from acp.schema import SessionNotification
 
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminals import CARRIED, PLACEHOLDER
+from acp_proxy.replay.terminal_outputs import CARRIED, PLACEHOLDER
 from tests.replay.entries import (
     RUN,
     SESSION,

@@ -13,7 +13,7 @@ from acp.schema import SessionNotification
 from hypothesis import HealthCheck, given, settings
 
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_outputs import PLACEHOLDER
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry

@@ -8,7 +8,7 @@ from pathlib import Path
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
 from acp_proxy.transcripts.store import Store
 from tests.recording.hanging import HangingStore
 from tests.recording.notes import full_disk
@@ -119,14 +119,14 @@ class Unread(Store):
         store = self
 
         class Reads(Reading):
-            def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+            def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
                 return store.lines()
 
         found = super().read(agent, session)
         found.close()
         return Reads(found.path)
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         raise NotImplementedError
 
 
@@ -137,7 +137,7 @@ class Endless(Unread):
         super().__init__(root)
         self.begun, self.over = threading.Event(), threading.Event()
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         while not self.over.is_set():
             self.begun.set()
             yield Line(1, 0, whole=True, entry=None)
@@ -170,7 +170,7 @@ def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
 class TornOff(Unread):
     """Its disk is gone."""
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         raise OSError(errno.EIO, "gone")
 
 

@@ -29,8 +29,8 @@ print(lasting.supervision().__module__, "_ssl" in sys.modules)
 """
 """The module FUSSY cannot be loaded without OpenSSL."""
 NEEDED = {"anyio._backends._asyncio", "anyio._core._signals", "anyio._core._testing", "psutil", "sqlite3"}
-NEEDED |= {f"acp_proxy.transcripts.files.{name}" for name in ("packed", "remaking")}
-NEEDED |= {f"acp_proxy.transcripts.{name}" for name in ("listing.catalog", "listing.keeping", "lives.packing")}
+NEEDED |= {f"acp_proxy.transcripts.files.{name}" for name in ("compressed", "remaking")}
+NEEDED |= {f"acp_proxy.transcripts.{name}" for name in ("listing.catalog", "listing.keeping", "lives.compressing")}
 NEEDED |= {"acp_proxy.shell.idling", "acp_proxy.shell.supervise"}
 
 

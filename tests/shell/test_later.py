@@ -17,7 +17,7 @@ import sys
 from acp_proxy.shell import launch
 from acp_proxy.shell.later import Later
 with Later(*launch.LATER):
-    import acp_proxy.shell.run
+    import acp_proxy.shell.proxy
 print(*sys.modules)
 from dataclasses import make_dataclass
 print(make_dataclass("Point", [("x", int)]).__doc__, sys.modules["inspect"].isclass(int))

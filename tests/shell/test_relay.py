@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, Modes
 from acp_proxy.core.effects import Effect
-from acp_proxy.core.events import Event, Lines
+from acp_proxy.core.events import Event, LinesRead
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
@@ -190,7 +190,7 @@ class Buggy(Interceptor):
     """Fails on certain words."""
 
     def handle(self, event: Event) -> list[Effect]:
-        if isinstance(event, Lines) and any(b"trip" in line for line in event.lines):
+        if isinstance(event, LinesRead) and any(b"trip" in line for line in event.lines):
             raise ValueError("tripped")
         return super().handle(event)
 

@@ -14,7 +14,7 @@ import pytest
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.wire import acp, record
 from tests.stored import Both
 from tests.transcripts import talk

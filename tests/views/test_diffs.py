@@ -38,7 +38,7 @@ def test_every_change_leads_from_the_old_text_to_the_new(old: str, new: str) -> 
     assert _applied(f"{old}\n", whole) == f"{new}\n".split("\n")[:-1]
 
 
-def _applied(old: str, rows: list[diffs.Row]) -> list[str]:
+def _applied(old: str, rows: list[diffs.DiffRow]) -> list[str]:
     """The old lines with the hunks put in where they say."""
     lines, out, at = old.split("\n")[:-1], list[str](), 0
     for row in rows:

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.conversation import Call, Item, Note, Other, Plan, Turn
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, ToolCall
 from acp_proxy.views import document, html
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
@@ -78,7 +78,7 @@ class Page(HTMLParser):
             self.text += data
 
 
-def page(*turns: Turn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
+def page(*turns: ConversationTurn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
     choices = Choices(tools, thoughts)
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
     return "".join(html.page(head, contents, document.selected(turns, choices), choices))
@@ -200,7 +200,7 @@ def test_a_turn_that_did_not_end_well_says_so() -> None:
 
 
 def test_a_later_change_of_a_call_stands_under_its_title() -> None:
-    later = Call("call-1", {"status": "failed"}, is_new=False)
+    later = ToolCall("call-1", {"status": "failed"}, is_new=False)
     told = page(turn(call("Build")), turn(later, number=2))
     assert words(told).count("Build") == 2
     assert "call-1" not in told

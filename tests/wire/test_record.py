@@ -12,7 +12,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from tests.strategies import chunked, messages, spelled, texts, values
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
@@ -254,10 +254,10 @@ def test_an_entry_after_a_truncated_one_is_found_wherever_that_was_cut(torn: byt
 def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
     entry = encoded(PROMPT, peer=Peer.CLIENT)
     size, value = len(entry) - 1, decoded(entry)
-    assert record.entries_in(entry) == [Piece(0, size, value)]
-    assert record.entries_in(b"\0" * 4096 + entry) == [Piece(4096, 4096 + size, value)]
+    assert record.entries_in(entry) == [Intact(0, size, value)]
+    assert record.entries_in(b"\0" * 4096 + entry) == [Intact(4096, 4096 + size, value)]
     between = entry[:-1] + b"\0" * 10 + entry[:-1] + b"\0\n"
-    assert record.entries_in(between) == [Piece(0, size, value), Piece(size + 10, 2 * size + 10, value)]
+    assert record.entries_in(between) == [Intact(0, size, value), Intact(size + 10, 2 * size + 10, value)]
     assert record.entries_in(b"\0" * 4096 + b"\n") == []
 
 

@@ -46,3 +46,26 @@ def test_the_repr_is_the_expression_that_makes_the_value() -> None:
 
 def test_a_subclass_has_the_inherited_fields_first() -> None:
     assert repr(Labelled(1, 2, "here")) == "Labelled(x=1, y=2, label='here')"
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ((), {}),
+        ((), {"y": 1}),
+        ((1, 2, 3), {}),
+        ((1,), {"z": 1}),
+        ((1,), {"x": 1}),
+        ((), {"z": 1}),
+    ],
+)
+def test_a_missing_an_unknown_and_a_repeated_field_are_errors_under_tests(
+    values: tuple[int, ...], named: dict[str, int]
+) -> None:
+    with pytest.raises(TypeError, match="Point"):
+        Point(*values, **named)
+
+
+def test_a_copy_with_an_unknown_field_is_an_error_under_tests() -> None:
+    with pytest.raises(TypeError, match="Point"):
+        Point(1).but(z=1)

@@ -20,7 +20,7 @@ from pathlib import Path
 from acp_proxy.transcripts.files.access import lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.names import file_name, is_ours
 from acp_proxy.wire import acp, jsonrpc, remains
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
@@ -47,7 +47,7 @@ class Event(Value):
         return self.transcript or file_name(self.session)
 
 
-class State(Value):
+class JournalState(Value):
     """The result of all events.
 
     ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if it was deleted for good.
@@ -66,7 +66,7 @@ class State(Value):
         return self.titles.get(file_name(session))
 
 
-_NOTHING = State({}, frozenset(), {}, frozenset())
+_NOTHING = JournalState({}, frozenset(), {}, frozenset())
 
 
 class Journal:
@@ -74,7 +74,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[tuple[int, int, int], State] | None = None
+        self._known: tuple[tuple[int, int, int], JournalState] | None = None
         self._holder = 0
 
     @contextmanager
@@ -122,7 +122,7 @@ class Journal:
         """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""
         return self.state().gone
 
-    def state(self) -> State:
+    def state(self) -> JournalState:
         """The current state; the file is read again only if it changed. Raises OSError."""
         try:
             found = os.stat(self._path)
@@ -157,7 +157,7 @@ class Journal:
                 yield from (piece.value for piece in events_in(line))
 
 
-def _folded(events: Iterator[Event]) -> State:
+def _folded(events: Iterator[Event]) -> JournalState:
     deleted: dict[str, str | None] = {}
     titles: dict[str, str] = {}
     titled: set[str] = set()
@@ -172,7 +172,7 @@ def _folded(events: Iterator[Event]) -> State:
             titles.pop(file_name(event.session), None)
         else:
             deleted.pop(event.session, None)
-    return State(deleted, frozenset(deleted), titles, frozenset(titled))
+    return JournalState(deleted, frozenset(deleted), titles, frozenset(titled))
 
 
 def _without_titles(line: bytes, names: Collection[str]) -> bytes:
@@ -185,11 +185,11 @@ def _without_titles(line: bytes, names: Collection[str]) -> bytes:
     return bytes(kept)
 
 
-def events_in(line: bytes) -> list[Piece[Event]]:
+def events_in(line: bytes) -> list[Intact[Event]]:
     """The intact events of a line, with their positions; several only if the line is damaged."""
     event = _event(line)
     if event is not None:
-        return [Piece(0, len(line.rstrip(b"\r\n")), event)]
+        return [Intact(0, len(line.rstrip(b"\r\n")), event)]
     return remains.pieces(line, _START, _event)
 
 

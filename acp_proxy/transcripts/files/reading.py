@@ -21,7 +21,7 @@ from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
 if TYPE_CHECKING:  # imported only for replays, and for compressed files
-    from acp_proxy.transcripts.files.packed import Compressed
+    from acp_proxy.transcripts.files.compressed import Compressed
     from acp_proxy.wire.streams import Stream
 
 _WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
@@ -59,7 +59,7 @@ class Line(Value):
     entry: Entry | None
 
 
-class Lines(Value):
+class AlikeLines(Value):
     """A run of whole lines that differ from the line before them only in time and text.
 
     ``number``: of the last line. ``end``: the offset after it. ``stream``: their time and joined text.
@@ -158,7 +158,7 @@ class Reading:
             yield from self._said(number, end, line)
             number += 1
 
-    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
         """The same lines as ``lines``, but faster: runs of similar lines come as one ``Lines``.
 
         ``short``: a line too long for memory is shortened (``files.shortening``); if it is damaged, it is read whole.
@@ -173,7 +173,7 @@ class Reading:
             while next < len(lines):
                 if (stream := known.stream(lines, next)) is not None:
                     next, number, end = next + stream.count, number + stream.count, end + stream.size
-                    yield Lines(number - 1, end, stream)
+                    yield AlikeLines(number - 1, end, stream)
                     continue
                 line = lines[next]
                 next, number, end = next + 1, number + 1, end + len(line)
@@ -341,7 +341,7 @@ def to_read(path: Path) -> "tuple[int, Compressed | None]":
             return open_private(path, os.O_RDONLY), None
         with contextlib.suppress(FileNotFoundError):
             fd = open_private(names.compressed(path), os.O_RDONLY)
-            from acp_proxy.transcripts.files.packed import Compressed
+            from acp_proxy.transcripts.files.compressed import Compressed
 
             return fd, Compressed(fd)
         if os.path.lexists(names.forked(path)):

@@ -62,7 +62,7 @@ class Summary(Value, frozen=False):
         return out
 
     @classmethod
-    def restored(cls, state: Mapping[str, object]) -> "Summary":
+    def from_state(cls, state: Mapping[str, object]) -> "Summary":
         """The summary with this ``state``. Raises KeyError, TypeError if it is not one."""
         out = cls()
         for name in _FIELDS:

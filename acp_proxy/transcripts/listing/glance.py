@@ -8,16 +8,16 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import SCHEMA
-from acp_proxy.transcripts.listing.keeping import Kept, kept
-from acp_proxy.transcripts.listing.newest import NUMBER
+from acp_proxy.transcripts.listing.keeping import DeletedSession, kept
+from acp_proxy.transcripts.listing.queries import NUMBER
 from acp_proxy.wire import jsonrpc
-from acp_proxy.wire.value import Value
 
 _MANY = 100
 """More sessions than a user would choose from."""
@@ -29,7 +29,8 @@ ORDER BY updated DESC, session DESC LIMIT ?3
 """
 
 
-class Seen(Value):
+@dataclass(frozen=True, slots=True)
+class GlancedSession:
     """A session. ``named``: its id as commands accept it. ``title``: may be empty."""
 
     named: str
@@ -49,7 +50,7 @@ class Glance:
         except OSError:
             return []
 
-    def sessions(self, beginning: str, agent: str = "") -> list[Seen]:
+    def sessions(self, beginning: str, agent: str = "") -> list[GlancedSession]:
         """The newest sessions that have a turn and an id that starts with ``beginning``.
 
         ``agent``: only of the agents that the user means by this.
@@ -69,7 +70,7 @@ class Glance:
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError):
             return []
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[DeletedSession]:
         """The soft-deleted sessions, last deleted first."""
         try:
             return kept(self._layout)
@@ -77,9 +78,9 @@ class Glance:
             return []
 
 
-def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[Seen]:
+def _seen(layout: Layout, rows: list[tuple[Any, Any, Any, Any]]) -> Iterator[GlancedSession]:
     for agent, name, named, info in rows:
         known: Any = jsonrpc.parse(info.encode())
         if known["prompts"]:
             title = layout.journal(agent).state().titles.get(name)  # the user's title
-            yield Seen(named, title or known["title"] or "")
+            yield GlancedSession(named, title or known["title"] or "")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import cursors, places
 from acp_proxy.wire import jsonrpc
@@ -110,12 +110,12 @@ class Index:
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with trusting():
-                    summary, size, lines = Summary.restored(parsed(row[4])), row[2], row[3]
+                    summary, size, lines = Summary.from_state(parsed(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
             for line in reading.streams(size, lines, short=True):
-                if isinstance(line, Lines):
+                if isinstance(line, AlikeLines):
                     summary.go_on(line.stream)
                 elif line.whole:
                     if line.entry is not None:

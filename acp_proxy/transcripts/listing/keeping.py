@@ -15,7 +15,7 @@ from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.lives import deleting, opening
+from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import clock, record
 
 _RESTORED = "deleted"
@@ -23,7 +23,7 @@ _RESTORED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DeletedSession:
     """A soft-deleted session.
 
     ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
@@ -38,7 +38,7 @@ class Kept:
     named: str
 
 
-def kept(layout: Layout) -> list[Kept]:
+def kept(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
     for agent in layout.agents():
@@ -48,7 +48,7 @@ def kept(layout: Layout) -> list[Kept]:
             session = _session(layout, agent, name)
             if session is not None:
                 named = session + aside(name)
-                found.append(Kept(agent, name, session, kept_at(name), titles.get(name), named))
+                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each.name for each in reversed(found)}
     return [
@@ -56,7 +56,7 @@ def kept(layout: Layout) -> list[Kept]:
     ]
 
 
-def look(layout: Layout, kept: Kept) -> Listed:
+def look(layout: Layout, kept: DeletedSession) -> Listed:
     """A soft-deleted session as a list would show it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
@@ -65,7 +65,7 @@ def look(layout: Layout, kept: Kept) -> Listed:
         reading.close()
 
 
-def restore(layout: Layout, kept: Kept) -> Listed:
+def restore(layout: Layout, kept: DeletedSession) -> Listed:
     """Undo a soft delete. Returns the session under its new transcript name.
 
     If its last turn was unanswered, a gap note is appended.
@@ -79,7 +79,7 @@ def restore(layout: Layout, kept: Kept) -> Listed:
     name = deleting.restore(layout, kept.agent, kept.session, kept.name)
     if summary.open:
         path = layout.transcript(kept.agent, name)
-        opening.make_plain(layout, kept.agent, path)
+        beginning.make_plain(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
             note = {"type": record.GAP, "since": kept.at, "reason": _RESTORED}
@@ -126,7 +126,7 @@ def _folded(reading: Reading) -> Summary:
     return summary
 
 
-def _listed(kept: Kept, reading: Reading, summary: Summary) -> Listed:
+def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
     return Listed(
         agent=kept.agent,
         name=kept.name,

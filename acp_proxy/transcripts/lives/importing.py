@@ -20,9 +20,9 @@ from typing import IO
 
 from acp_proxy.errors import NotImported
 from acp_proxy.transcripts.files import access, journal
+from acp_proxy.transcripts.files.compressed import Compressed, pieces, written
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, file_name, is_ours, unfinished
-from acp_proxy.transcripts.files.packed import Compressed, pieces, written
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.shortening import cut_short
 from acp_proxy.transcripts.files.summary import Summary

@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from acp_proxy.redaction.masking import Change, Masking, changed
+from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, write_at
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Line, Reading, to_read
 from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.transcripts.lives import forks, opening
+from acp_proxy.transcripts.lives import beginning, forks
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.framing import LineFramer
 
@@ -45,7 +45,7 @@ def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counte
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
                 names.compressed(path).unlink()
                 return found
-            opening.make_plain(layout, path.parent.name, path)
+            beginning.make_plain(layout, path.parent.name, path)
         return redact_file(path, masking, dry=False)
 
 
@@ -104,7 +104,7 @@ def _title(reading: Reading) -> str | None:
     return summary.title
 
 
-def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Change]:
+def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
     spread, at = Spread(masking), 0
     for line in _lines(read):
         if not at:

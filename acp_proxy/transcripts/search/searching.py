@@ -21,7 +21,18 @@ from acp_proxy.transcripts.listing.index import Index, Listed, listed
 from acp_proxy.transcripts.listing.keeping import titled
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
-from acp_proxy.transcripts.search.words import Excerpt, Extent, Key, Seen, Told, Words, Work, of, table, when
+from acp_proxy.transcripts.search.words import (
+    Excerpt,
+    Extent,
+    IndexedTranscript,
+    Key,
+    TurnText,
+    WordTable,
+    Work,
+    of,
+    table,
+    when,
+)
 from acp_proxy.wire import clock
 
 DIGITS = "0123456789abcdef"
@@ -63,7 +74,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The matching sessions, newest match first. ``is_all``: there are no more."""
 
     hits: list[Hit]
@@ -74,7 +85,7 @@ class _Again(Exception):
     """A table was removed while in use, or was not trustworthy and has been removed."""
 
 
-def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> Found:
+def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> SearchResult:
     """Search the transcripts of ``sought.agents``; ``progress``: see ``Archive.search``.
 
     Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the index's.
@@ -82,7 +93,7 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> 
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
     if not sought.agents:  # do not create tables
-        return Found([], is_all=True)
+        return SearchResult([], is_all=True)
     for _ in range(_TRIES):
         with ExitStack() as stack, suppress(_Again):
             try:
@@ -101,10 +112,10 @@ class Tables:
         """``stack`` closes the tables. Raises _Again, OSError, Unreadable."""
         self._layout = layout
         self._index = index
-        self._words: dict[str, Words] = {}
+        self._words: dict[str, WordTable] = {}
         for digit in DIGITS:
             with self._trusted(digit):
-                self._words[digit] = stack.enter_context(closing(Words(table(layout, digit))))
+                self._words[digit] = stack.enter_context(closing(WordTable(table(layout, digit))))
 
     def bring_in(self, agents: Sequence[str], progress: Progress) -> None:
         """Add what changed in these agents' transcripts. Raises _Again, OSError, Unreadable."""
@@ -115,7 +126,7 @@ class Tables:
                 done += count
                 progress(done, total)
 
-    def found(self, sought: Sought) -> Found:
+    def found(self, sought: Sought) -> SearchResult:
         """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
         docs = {digit: self._docs(digit, sought) for digit in self._words}
         within = self._inside(sought.agents, sought.cwd) if sought.cwd is not None else None
@@ -127,11 +138,11 @@ class Tables:
             if row is None or not row.prompts:
                 continue
             if len(hits) == sought.limit:
-                return Found(hits, is_all=False)
+                return SearchResult(hits, is_all=False)
             mine = [doc for doc in docs[digit] if of(doc) == transcript]
             with self._trusted(digit):
                 hits.append(_hit(self._words[digit], row, transcript, mine, sought))
-        return Found(hits, is_all=True)
+        return SearchResult(hits, is_all=True)
 
     def _row(self, key: Key) -> Listed | None:
         query = "SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND name = ?"
@@ -222,7 +233,7 @@ class Tables:
             raise _Again from problem
 
 
-def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) -> Work | None:
+def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None) -> Work | None:
     """What to add for a transcript of which ``before`` was read before. Raises OSError."""
     header = reading.header or reading.remade_header()
     if header is None:
@@ -230,13 +241,13 @@ def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) 
     goes_on = before is not None and _goes_on(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = Turns(start)
-    told = [Told(0, header.created_at, separated(title))] if title else []
-    told += [Told(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
-    seen = Seen(header.created_at, reading.inode, turns.size, turns.last)
+    told = [TurnText(0, header.created_at, separated(title))] if title else []
+    told += [TurnText(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
+    seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Work(key, before, seen, start.turns, told)
 
 
-def _goes_on(before: Seen, created: str, reading: Reading) -> bool:
+def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
     """Whether the transcript is the one seen before, perhaps longer. Compressing one changes its inode."""
     is_there = before.inode == reading.inode and before.size <= reading.size
     return before.created == created and (is_there or before.size == reading.size)
@@ -255,7 +266,7 @@ def _named(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((when(doc), digit, of(doc)) for doc in docs)
 
 
-def _hit(words: Words, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
+def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
     numbers = words.numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)

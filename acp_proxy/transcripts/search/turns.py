@@ -10,7 +10,7 @@ Reading can continue later from the last turn. Raises only OSError.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.search.phrases import BETWEEN
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
@@ -24,7 +24,7 @@ _LONGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TurnStart:
     """Where a turn begins: offset and number of its first line, and the number of turns before it."""
 
     offset: int = 0
@@ -32,11 +32,11 @@ class Place:
     turns: int = 0
 
 
-BEGINNING = Place()
+BEGINNING = TurnStart()
 
 
 @dataclass(slots=True)
-class Turn:
+class SearchedTurn:
     """One turn.
 
     ``number``: counted from 1. ``at``: when it began, in transcript format. ``prompt``: the text of its prompt.
@@ -71,23 +71,23 @@ class Turns:
     ``last``: where its last turn begins. ``size``: the offset up to which it was read.
     """
 
-    def __init__(self, start: Place) -> None:
+    def __init__(self, start: TurnStart) -> None:
         self.last = start
         self.size = start.offset
         self._at_line = start.line
         self._count = start.turns
-        self._turn: Turn | None = None
+        self._turn: SearchedTurn | None = None
         self._is_prompted = False
         self._message: str | None = None
         """The ``messageId`` of the agent's current message; None if the next chunk begins a new one."""
         self._is_speaking = False
         """Whether the last line was a chunk of the agent's message."""
-        self._ended: list[Turn] = []
+        self._ended: list[SearchedTurn] = []
 
-    def read(self, reading: Reading) -> Iterator[Turn]:
+    def read(self, reading: Reading) -> Iterator[SearchedTurn]:
         """The turns in order; the last one may be incomplete. Raises OSError."""
         for line in reading.streams(self.size, self._at_line):
-            if isinstance(line, Lines):
+            if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None:
                     self._turn.say(line.stream.text, goes_on=True)
             elif line.entry is not None:
@@ -95,7 +95,7 @@ class Turns:
                 self._add(line.entry)
                 yield from self._ended
                 self._ended.clear()
-            if isinstance(line, Lines) or line.whole:  # else it is read again, as it may be incomplete
+            if isinstance(line, AlikeLines) or line.whole:  # else it is read again, as it may be incomplete
                 self.size = line.end
         if self._turn is not None:
             yield self._turn
@@ -153,22 +153,22 @@ class Turns:
             turn.say(text, goes_on=self._message == acp.USER_CHUNK)
             self._message = acp.USER_CHUNK
 
-    def _called(self, turn: Turn, call: object) -> None:
+    def _called(self, turn: SearchedTurn, call: object) -> None:
         title = acp.text(call, "title")
         if title and title not in turn.titles:
             turn.titles.add(title)
             turn.say(title)
 
-    def _current(self, at: str) -> Turn:
+    def _current(self, at: str) -> SearchedTurn:
         return self._turn if self._turn is not None else self._begun(at)
 
-    def _begun(self, at: str) -> Turn:
+    def _begun(self, at: str) -> SearchedTurn:
         if self._turn is not None:
             self._ended.append(self._turn)
         if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
-            self.last = Place(self.size, self._at_line, self._count)
+            self.last = TurnStart(self.size, self._at_line, self._count)
         self._count += 1
-        self._turn = Turn(self._count, at)
+        self._turn = SearchedTurn(self._count, at)
         return self._turn
 
 

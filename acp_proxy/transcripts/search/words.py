@@ -23,7 +23,7 @@ from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turns
+from acp_proxy.transcripts.search.turns import BEGINNING, Turns, TurnStart
 from acp_proxy.wire import clock
 
 SCHEMA = 2
@@ -60,7 +60,7 @@ Extent = tuple[str, str, str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class IndexedTranscript:
     """What a table has of a transcript.
 
     ``created``: the header's time. ``inode``: the file's. ``size``: bytes read. ``place``: where its last turn begins.
@@ -70,12 +70,12 @@ class Seen:
     created: str
     inode: int
     size: int = 0
-    place: Place = BEGINNING
+    place: TurnStart = BEGINNING
     id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TurnText:
     """A turn's text. Number 0 is the session's title."""
 
     number: int
@@ -91,10 +91,10 @@ class Work:
     """
 
     key: Key
-    before: Seen | None
-    seen: Seen
+    before: IndexedTranscript | None
+    seen: IndexedTranscript
     kept: int
-    turns: list[Told]
+    turns: list[TurnText]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Excerpt:
     marks: list[tuple[int, int]]
 
 
-class Words:
+class WordTable:
     """A connection to a search table, or with None to one in memory."""
 
     def __init__(self, path: Path | None) -> None:
@@ -141,7 +141,7 @@ class Words:
         """How far each transcript was read; the index gives the same values if nothing changed."""
         return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
 
-    def seen(self, key: Key) -> Seen | None:
+    def seen(self, key: Key) -> IndexedTranscript | None:
         """What the table has of a transcript; None: nothing."""
         row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
         return _seen(*row) if row is not None else None
@@ -183,14 +183,14 @@ class Words:
         ).fetchone()
         return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
 
-    def turns(self, key: Key) -> list[Told]:
+    def turns(self, key: Key) -> list[TurnText]:
         """All turns of a transcript, with their text."""
         rows = self._database.execute(
             "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
             " WHERE agent = ? AND name = ? ORDER BY number",
             key,
         )
-        return [Told(*row) for row in rows]
+        return [TurnText(*row) for row in rows]
 
     def check(self) -> None:
         """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
@@ -226,7 +226,7 @@ class Words:
             "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
         )
 
-    def _add(self, transcript: int, turns: list[Told]) -> None:
+    def _add(self, transcript: int, turns: list[TurnText]) -> None:
         """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
@@ -238,7 +238,7 @@ class Words:
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
-def agrees(words: Words, key: Key, path: Path) -> bool:
+def agrees(words: WordTable, key: Key, path: Path) -> bool:
     """Whether the table has the transcript's text, as far as it was read."""
     seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
     try:
@@ -313,8 +313,8 @@ def _there(path: Path) -> Iterator[None]:
         raise
 
 
-def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> Seen:
-    return Seen(created, inode, size, Place(offset, line, turns), id)
+def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> IndexedTranscript:
+    return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
 def _seconds(at: str) -> int:

@@ -12,7 +12,7 @@ from acp_proxy.transcripts.files.journal import events_in
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 
 TORN_END = "torn end"
 TORN = "torn entry"
@@ -68,7 +68,7 @@ class Scan:
     ``read``: finds the intact entries of a line. ``name``: describes one, given its line's number from 0.
     """
 
-    read: Callable[[bytes], Sequence[Piece[Any]]]
+    read: Callable[[bytes], Sequence[Intact[Any]]]
     name: Callable[[int, Any], Beside]
     _last: Beside | None = field(default=None, init=False)
     _open: Stretch | None = field(default=None, init=False)

@@ -6,6 +6,7 @@ Each limit is a promise about what remains, so a session goes if any limit requi
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
@@ -13,15 +14,15 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import aside, compressed
 from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import kept, titled
-from acp_proxy.transcripts.listing.newest import everything
+from acp_proxy.transcripts.listing.queries import everything
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.wire.value import Value
 
 IN_USE = "in use"
 """The reason for not pruning a session that is open, or was changed since it was chosen."""
 
 
-class Limits(Value):
+@dataclass(frozen=True, slots=True)
+class Limits:
     """What may remain.
 
     ``before``: nothing last used before this time. ``keep``: at most so many sessions. ``size``: at most so many bytes.
@@ -32,7 +33,8 @@ class Limits(Value):
     size: int | None = None
 
 
-class Candidate(Value):
+@dataclass(frozen=True, slots=True)
+class Candidate:
     """A session that may be pruned.
 
     ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``counts``: it has a turn.

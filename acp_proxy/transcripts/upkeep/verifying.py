@@ -291,10 +291,10 @@ class Inspection:
 
     def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
         """Checks a search table, for the chosen transcripts or for all in it."""
-        from acp_proxy.transcripts.search.words import Words, agrees
+        from acp_proxy.transcripts.search.words import WordTable, agrees
 
         try:
-            words = Words(path)
+            words = WordTable(path)
             try:
                 words.check()
                 for agent, name, *_ in list(words.extents()):

@@ -284,7 +284,7 @@ def test_meta_that_is_nested_beyond_all_sense_does_no_harm(opening: bytes, closi
     found = summary(info(_meta={"a": 1}), line, line, prompt("x"))
     assert found.meta["a"] == 1
     assert found.prompts == 1
-    assert Summary.restored(json.loads(json.dumps(found.state()))) == found
+    assert Summary.from_state(json.loads(json.dumps(found.state()))) == found
 
 
 def test_meta_that_would_grow_beyond_the_limit_is_left_out_and_what_was_stays() -> None:
@@ -467,7 +467,7 @@ entries: st.SearchStrategy[bytes] = st.one_of(
 def test_folding_in_two_parts_through_what_is_kept_is_folding_at_once(lines: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(lines)))
     kept = json.dumps(summary(*lines[:cut]).state())
-    later = Summary.restored(json.loads(kept))
+    later = Summary.from_state(json.loads(kept))
     for line in lines[cut:]:
         later.add(talk.entry(line))
     assert later == summary(*lines)
@@ -485,4 +485,4 @@ def test_whatever_is_said_the_summary_can_be_told(lines: list[bytes]) -> None:
 
 
 def test_keys_of_a_state_that_this_version_does_not_know_are_ignored() -> None:
-    assert Summary.restored(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))
+    assert Summary.from_state(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))

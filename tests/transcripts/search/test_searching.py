@@ -153,7 +153,7 @@ def test_what_was_said_since_is_found_and_nothing_else_is_read(
     read: list[int] = []
 
     class Watched(turns.Turns):
-        def __init__(self, start: turns.Place) -> None:
+        def __init__(self, start: turns.TurnStart) -> None:
             read.append(start.turns)
             super().__init__(start)
 
