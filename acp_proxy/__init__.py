@@ -1,6 +1,6 @@
 """acp-proxy: session history for any agent of the Agent Client Protocol.
 
-For programs: ``open_store``, which docs/python-api.md describes. It is loaded when it is asked for.
+Programs use ``open_store`` (docs/python-api.md). Its module is imported on first use.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,7 @@
-"""The command line's first look: ``run`` starts the agent before anything slow is imported; the rest is typer's."""
+"""The program's entry point.
+
+``run`` starts the agent before any slow import; typer handles all other commands.
+"""
 
 import os
 import sys
@@ -6,7 +9,7 @@ import sys
 from acp_proxy.errors import NotWritable
 
 _COMPLETE = "_ACP_PROXY_COMPLETE"
-"""Set by the shells' completion, which typer answers."""
+"""Environment variable that a shell's completion sets; typer answers it."""
 
 
 def main() -> None:
@@ -24,11 +27,11 @@ def main() -> None:
                 _command(words)
             finally:
                 sys.stdout.flush()
-        except BrokenPipeError:  # who reads the output has left
+        except BrokenPipeError:  # the reader of stdout has gone
             os._exit(1)
         except NotWritable as problem:
             _fail(str(problem))
-        except OSError as problem:  # of none of the streams, nor of a store: that is said where it is asked
+        except OSError as problem:  # neither the standard streams nor the store: those have their own messages
             _fail(f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem.strerror))
 
 
@@ -44,7 +47,7 @@ def _command(words: list[str]) -> None:
         print(f"acp-proxy {__version__}")
         return
     if _COMPLETE in os.environ:
-        # typer would render each title by it, which takes longer than anybody waits at a prompt
+        # with rich, typer renders each title: too slow for completion at a prompt
         sys.modules["rich"] = None  # type: ignore[assignment]
     from acp_proxy.cli.app import app
 

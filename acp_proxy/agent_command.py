@@ -1,7 +1,8 @@
-"""What an agent is called by its command alone: no runner, no scope, no version, no path.
+"""Names an agent by its command: without runner, scope, version and path.
 
-``npx -y @scope/claude-agent-acp@0.31`` is ``claude-agent-acp``; ``python -m foo.bar`` is ``foo.bar``. Programs that run
-another one are seen through where the table knows them; of any other (a script of the user's own) the name is its own.
+``npx -y @scope/claude-agent-acp@0.31`` becomes ``claude-agent-acp``; ``python -m foo.bar`` becomes ``foo.bar``. The
+tables know programs that run another one. A program that they do not know, such as the user's own script, gives its own
+name. Nothing is looked up on the disk, and nothing raises.
 """
 
 from itertools import pairwise
@@ -51,42 +52,43 @@ _VALUED = {
     "uvx": "-p -w -i -P --from --with --with-editable --with-requirements --python --directory --env-file --index",
     "pipx": "--spec --python --index-url --pip-args",
 }
-"""Programs that run another one, and those of their options whose value is a word of its own."""
+"""Programs that run another one, and their options whose value is the next word."""
 _ROLE = "acp"
-"""What many agents are told to be by a word."""
+"""The argument that makes many programs speak ACP."""
 _PYTHON_VALUED = frozenset({"-W", "-X"})
 _VERBS = frozenset({"exec", "dlx", "run", "x", "tool"})
 _BEFORE = {"timeout": 1, "ssh": 1, "direnv": 1}
-"""How many words stand before what is run: a time, a host, a directory."""
+"""How many words come before the command: a time, a host or a directory."""
 _MARKS = {"mise": ("--",), "nix": ("-c", "--command")}
-"""Behind which word the command stands, where they run no task or package of their own."""
+"""The words after which the command comes, unless the program runs a task or package of its own."""
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"})
 _SHELL_VALUED = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file", "-ExecutionPolicy"})
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
 _CONTAINER_FLAGS = frozenset({"--rm", "--init", "--privileged", "--read-only", "--interactive", "--tty", "--detach"})
-"""Their options without a value behind them, and so is any of these letters: nearly all others have one."""
+"""Options of container programs that take no value, as do the letters below. Nearly all other options take one."""
 _CONTAINER_LETTERS = frozenset("-itdP")
 _KINDS = frozenset({"exe", "cmd", "bat", "ps1", "py", "mjs", "cjs", "js", "sh"})
 _ENTRIES = frozenset({"index", "main"})
-"""Files that are called after nothing: their directory has the name, but for such as ``_PLACES``."""
+"""Names of files that say nothing. The file is named after its directory, unless that is one of ``_PLACES``."""
 _PACKAGE_ENTRIES = frozenset({"cli", "bin", "dist", "build", "lib", "server", "start"})
 _PLACES = frozenset({"", ".", "..", "dist", "bin", "build", "lib", "out", "src"})
 _PACKAGES = "node_modules"
 
 
 def command_name(command: list[str]) -> str:
+    """The name of the agent that a command starts; ``agent`` if there is none."""
     name = _base(_seen_through(command)[0]) if command else ""
     return name[:1] + name[1:].partition("@")[0].partition("==")[0] or "agent"
 
 
 def may_run_others(command: list[str]) -> bool:
-    """Whether what is run is told by a word that is no option, nor an option's value: it may be a runner itself."""
+    """Whether the program may be an unknown runner: it gets an argument that is not an option or an option's value."""
     pairs = pairwise(_seen_through(command))
     return any(not (word.startswith("-") or before.startswith("-") or word == _ROLE) for before, word in pairs)
 
 
 def _seen_through(command: list[str]) -> list[str]:
-    """The command that all known runners run in the end."""
+    """The command without its known runners."""
     words = list(command)
     while words and (run := _run_by(_base(words[0]), words[1:])):
         words = run
@@ -94,7 +96,7 @@ def _seen_through(command: list[str]) -> list[str]:
 
 
 def _run_by(runner: str, words: list[str]) -> list[str]:
-    """The command that a runner runs, by what stands behind it; empty where there is none."""
+    """The command that a runner runs, or an empty list. ``words``: the runner's arguments."""
     if runner == "py" or (runner.startswith("python") and not runner[6:].strip("0123456789.")):
         return _run_by_python(words)
     if runner in _SHELLS:
@@ -110,7 +112,7 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
     while words and words[0] in _VERBS:
         words = _operands(words[1:], runner)
     words = _operands(words[_BEFORE.get(runner, 0) :], runner)
-    if runner == "ssh" and words:  # one word or many, a shell there reads it
+    if runner == "ssh" and words:  # a remote shell reads all words as one script
         return _last_of(" ".join(words))
     if runner == "nix" and words:  # nixpkgs#name
         return [words[0].rpartition("#")[2] or words[0], *words[1:]]
@@ -118,7 +120,7 @@ def _run_by(runner: str, words: list[str]) -> list[str]:
 
 
 def _run_by_python(words: list[str]) -> list[str]:
-    """A module, or a script; an ``-m`` behind that is its own."""
+    """The module or script that Python runs, and its arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at] == "-m":
@@ -128,7 +130,7 @@ def _run_by_python(words: list[str]) -> list[str]:
 
 
 def _run_by_shell(words: list[str]) -> list[str]:
-    """Of a script in the command itself the last command; else the script's file."""
+    """The last command of a script given with ``-c``, else the script's file."""
     while words and (words[0].startswith(("-", "+")) or (words[0].startswith("/") and len(words[0]) == 2)):
         if _announces_script(words[0].lower()):
             return _last_of(" ".join(words[1:]))
@@ -137,12 +139,13 @@ def _run_by_shell(words: list[str]) -> list[str]:
 
 
 def _announces_script(option: str) -> bool:
-    """``-c``, ``-lc``; and in the shells of Windows."""
+    """Whether an option such as ``-c`` or ``-lc`` (on Windows ``/c`` or ``-command``) is followed by a script."""
     return option in ("/c", "/k", "-command") or (option[0] == "-" and option[-1] == "c" and option[1:].isalpha())
 
 
 def _last_of(script: str) -> list[str]:
-    """What stands before it only prepares for it. ``exec "$@"`` runs what is given to the script."""
+    """The last command of a script, since earlier ones only prepare for it. ``exec "$@"`` runs the script's
+    arguments."""
     parts = script.replace("&&", ";").replace("\n", ";").split(";")
     commands = [words for part in parts if (words := [word.strip("'\"") for word in part.split()])]
     words = commands[-1] if commands else []
@@ -151,7 +154,7 @@ def _last_of(script: str) -> list[str]:
 
 
 def _run_in_container(words: list[str]) -> list[str]:
-    """The image, by its name alone; of a container that runs already, the command."""
+    """The image's name for ``run``; the command in the container for ``exec``."""
     if not words or words[0] not in ("run", "exec"):
         return []
     verb, words = words[0], words[1:]
@@ -164,7 +167,7 @@ def _run_in_container(words: list[str]) -> list[str]:
 
 
 def _operands(words: list[str], runner: str) -> list[str]:
-    """What is left behind options, their values and assignments."""
+    """The words after the options, their values and assignments of variables."""
     valued, at = _VALUED.get(runner, "").split(), 0
     while at < len(words) and (words[at].startswith("-") or _assigns(words[at])):
         at += 2 if words[at] in valued else 1
@@ -172,12 +175,13 @@ def _operands(words: list[str], runner: str) -> list[str]:
 
 
 def _assigns(word: str) -> bool:
-    """Whether it sets a variable; ``package==1.2`` does not."""
+    """Whether a word sets a variable; ``package==1.2`` does not."""
     name, equals, value = word.partition("=")
     return equals != "" and name.replace("_", "0").isalnum() and not value.startswith("=")
 
 
 def _base(word: str) -> str:
+    """The name of a program by its path, without the extension."""
     *above, name = word.rstrip("/\\").replace("\\", "/").split("/")
     stem, dot, kind = name.rpartition(".")
     if not dot or kind.lower() not in _KINDS:
@@ -186,7 +190,10 @@ def _base(word: str) -> str:
 
 
 def _directory(stem: str, above: list[str]) -> str:
-    """What a file that is called after nothing belongs to: a package, or a directory. Empty where that says nothing."""
+    """The package or directory of a file whose name says nothing, or an empty string.
+
+    ``stem``: the file's name without its extension. ``above``: the directories of its path.
+    """
     if _PACKAGES in above and stem in _ENTRIES | _PACKAGE_ENTRIES:
         package = above[len(above) - above[::-1].index(_PACKAGES) :]
         return next((part for part in package if not part.startswith("@")), "")

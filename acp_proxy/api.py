@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from acp_proxy import conversation
-from acp_proxy.conversation import Call, Said
+from acp_proxy.conversation import Said, ToolCall
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.transcripts.archive import Archive, Listed, called, default_root
 from acp_proxy.wire import acp, jsonrpc
@@ -105,14 +105,14 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     return SessionStore(archive)
 
 
-def _turn(turn: conversation.Turn) -> Turn:
-    calls = [item for item in turn.items if isinstance(item, Call) and item.is_new]
+def _turn(turn: conversation.ConversationTurn) -> Turn:
+    calls = [item for item in turn.items if isinstance(item, ToolCall) and item.is_new]
     titles = tuple(acp.text(call.fields, "title") or "" for call in calls)
     user, agent = _said(turn, "user"), _said(turn, "agent")
     return Turn(turn.number, _moment(turn.at), user, agent, titles, turn.stop, turn.error)
 
 
-def _said(turn: conversation.Turn, speaker: conversation.Speaker) -> str:
+def _said(turn: conversation.ConversationTurn, speaker: conversation.Speaker) -> str:
     """Its messages, a blank line between them."""
     messages = [item.blocks for item in turn.items if isinstance(item, Said) and item.speaker == speaker]
     return "\n\n".join("".join(map(conversation.words, blocks)) for blocks in messages)

@@ -1,11 +1,11 @@
-"""A transcript for readers: turn by turn, the messages and the tool calls.
+"""Reads a transcript as a conversation: turns with messages and tool calls.
 
-It is made from the replay of ``session/load`` (compact, without a limit), so a reader sees what an editor shows: texts
-are joined, and a tool call is one item with the last value of each field. In addition it has what only the transcript
-knows: how a turn ended, and where something is missing. One turn is in memory at a time (``turns``), or at most a page
-of a turn (``parts``): a long turn may repeat a call with its changes.
+It is made from the replay of ``session/load`` (compact, without a limit), so it contains what an editor shows: texts
+are joined, and a tool call is one item with the last value of each field. It adds what only the transcript knows: how a
+turn ended, and where something is missing. ``turns`` holds one turn in memory; ``parts`` holds about 4 MiB of a turn,
+so in a longer turn a call may come again with its changes.
 
-A turn begins with each prompt. Before the first prompt (in what an agent told of an earlier conversation), a turn
+A turn begins with each prompt. Before the first prompt (in what an agent replayed of an earlier conversation), a turn
 begins with a user message that follows anything but a plan.
 """
 
@@ -16,7 +16,7 @@ from typing import Literal
 
 from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
-from acp_proxy.transcripts.archive import Line, Lines, Reading
+from acp_proxy.transcripts.archive import AlikeLines, Line, Reading
 from acp_proxy.wire import acp, framing, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -27,7 +27,7 @@ _SPEAKERS: dict[str, Speaker] = {acp.USER_CHUNK: "user", acp.AGENT_CHUNK: "agent
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message, as content blocks of the protocol."""
+    """A message. ``blocks``: the protocol's content blocks. ``id``: its ``messageId``, if it has one."""
 
     speaker: Speaker
     blocks: list[Mapping[str, object]]
@@ -35,8 +35,8 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A tool call: its fields under the protocol's names. ``is_new`` False: the changes that a later turn made."""
+class ToolCall:
+    """A tool call. ``fields``: by the protocol's names. ``is_new``: False for the changes that a later turn made."""
 
     id: str
     fields: Mapping[str, object]
@@ -45,12 +45,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """A plan. ``entries``: as in the protocol."""
+
     entries: list[object]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note of the transcript, in its place: ``gap`` (a reason), ``handover`` (the new id)."""
+    """A note of the transcript. ``kind``: ``gap`` or ``handover``. ``text``: the gap's reason, or the agent's new id.
+
+    Notes come at the end of their turn.
+    """
 
     kind: str
     text: str
@@ -58,17 +63,20 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """An update of any other kind, complete."""
+    """An update of any other kind. ``update``: all of its members."""
 
     update: Mapping[str, object]
 
 
-Item = Said | Call | Plan | Note | Other
+Item = Said | ToolCall | Plan | Note | Other
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A turn begins. ``number`` counts from 1; ``at``: when, in the form of transcripts. ``prompted``: by a prompt."""
+    """A turn begins.
+
+    ``number``: from 1. ``at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``prompted``: a prompt began it.
+    """
 
     number: int
     at: str
@@ -77,7 +85,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn ends. ``stop``: the stop reason, if any; ``error``: what went wrong."""
+    """A turn ends. ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed."""
 
     stop: str | None
     error: str | None
@@ -87,8 +95,8 @@ Part = Begun | Item | Ended
 
 
 @dataclass(slots=True)
-class Turn:
-    """``number`` counts from 1. ``at``: when it began, in the form of transcripts. ``stop``: why it ended, if known."""
+class ConversationTurn:
+    """A whole turn. ``number`` and ``at`` as in ``Begun``, ``stop`` and ``error`` as in ``Ended``."""
 
     number: int
     at: str
@@ -98,16 +106,16 @@ class Turn:
 
 
 _PAGE = 4 * 1024 * 1024
-"""Bytes of a turn that are read together: far more than most turns have."""
+"""The bytes of a turn that ``parts`` reads at once: far more than most turns have."""
 
 
-def turns(reading: Reading, session: str) -> Iterator[Turn]:
-    """The turns of this session's transcript, oldest first. Raises OSError."""
-    turn = Turn(0, "")
+def turns(reading: Reading, session: str) -> Iterator[ConversationTurn]:
+    """The turns of a transcript, oldest first. ``session``: the session's id. Raises OSError."""
+    turn = ConversationTurn(0, "")
     for part in _Parts(session, reading.also).read(reading.streams()):
         match part:
             case Begun():
-                turn = Turn(part.number, part.at)
+                turn = ConversationTurn(part.number, part.at)
             case Ended():
                 turn.stop, turn.error = part.stop, part.error
                 yield turn
@@ -116,11 +124,13 @@ def turns(reading: Reading, session: str) -> Iterator[Turn]:
 
 
 def parts(reading: Reading, session: str) -> Iterator[Part]:
-    """The turns in parts, each as soon as it is complete. A message may come in several parts. Raises OSError."""
+    """The turns in parts: ``Begun``, items, ``Ended``. A message may come in several parts. Raises OSError."""
     return _Parts(session, reading.also, _PAGE).read(reading.streams())
 
 
 class _Parts:
+    """Turns the lines of a replay, and notes and answers in the transcript, into parts."""
+
     def __init__(self, session: str, also: frozenset[str], page: int = 0) -> None:
         self._telling = Telling(
             session, run="", tool_limit=0, also=also, page=page, kinds=acp.OPTIONAL_KINDS, at_once=True
@@ -129,15 +139,15 @@ class _Parts:
         self._is_open = False
         self._only_user = True  # this turn has only user messages so far
         self._prompted: tuple[str, object] | None = None
-        """The prompt that began the turn: its run and id."""
+        """The run and the request id of the prompt that began the turn."""
         self._notes: list[Item] = []
         self._stop: str | None = None
         self._error: str | None = None
 
-    def read(self, lines: Iterable[Line | Lines]) -> Iterator[Part]:
+    def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
         at = ""
         for line in lines:
-            if isinstance(line, Lines):
+            if isinstance(line, AlikeLines):
                 yield from self._take(self._telling.go_on(line.number, line.stream), at)
                 continue
             entry = line.entry
@@ -208,7 +218,7 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def _add(items: list[Item], item: Item) -> None:
-    """Join adjacent blocks of one message."""
+    """Append an item; adjacent parts of one message are joined."""
     last = items[-1] if items else None
     if isinstance(item, Said) and isinstance(last, Said) and (last.speaker, last.id) == (item.speaker, item.id):
         last.blocks.extend(item.blocks)
@@ -217,25 +227,25 @@ def _add(items: list[Item], item: Item) -> None:
 
 
 def _items(told: Iterable[bytes]) -> Iterator[Item]:
-    """Join adjacent updates of one call."""
-    calls: list[Call] = []
+    """The items in lines of updates. Adjacent updates of one call are joined."""
+    calls: list[ToolCall] = []
     for line in chain.from_iterable(map(framing.cut, told)):
         update = acp.member(acp.member(jsonrpc.parse(line), "params"), "update")
         if not isinstance(update, Mapping):
             continue
         item = _item(update)
-        goes_on = isinstance(item, Call) and not item.is_new and bool(calls) and calls[0].id == item.id
+        goes_on = isinstance(item, ToolCall) and not item.is_new and bool(calls) and calls[0].id == item.id
         if not goes_on:
             yield from _whole(calls)
             calls = []
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             calls.append(item)
         else:
             yield item
     yield from _whole(calls)
 
 
-def _whole(calls: list[Call]) -> Iterator[Call]:
+def _whole(calls: list[ToolCall]) -> Iterator[ToolCall]:
     if calls:
         yield replace(calls[0], fields=merged(call.fields for call in calls))
 
@@ -247,7 +257,7 @@ def _item(update: Mapping[str, object]) -> Item:
         return Said(_SPEAKERS[kind], [block] if isinstance(block, Mapping) else [], acp.text(update, "messageId"))
     if kind in ("tool_call", "tool_call_update"):
         fields = {name: value for name, value in update.items() if name not in ("sessionUpdate", "toolCallId")}
-        return Call(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
+        return ToolCall(acp.text(update, "toolCallId") or "", fields, kind == "tool_call")
     entries = acp.member(update, "entries")
     if kind == "plan" and isinstance(entries, list):
         return Plan(entries)

@@ -1,4 +1,4 @@
-"""The errors that a user can meet. Each says what happened and what to do."""
+"""The errors that a user can see. Each text says what happened and what to do."""
 
 import errno
 
@@ -35,7 +35,8 @@ class NewerFormat(AcpProxyError):
 
 
 class Unreadable(AcpProxyError):
-    """A recorded session cannot be read. ``name`` is that of an errno: clients react to words of the system's text."""
+    """A recorded session cannot be read. ``name``: the name of an errno. It replaces the system's text, to which some
+    clients react."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"recorded sessions cannot be read ({name}). Run: acp-proxy doctor")
@@ -103,11 +104,14 @@ class NotImported(AcpProxyError):
 
 
 REPLACED = "acp-proxy was upgraded or removed"
-"""Used instead of an errno's name: a needed module is missing, or of another version."""
+"""Used instead of an errno's name if a module that is needed is missing or belongs to another version."""
 
 
 def errno_name(problem: BaseException) -> str:
-    """The errno's name of a problem, without the system's words or a path."""
+    """The name of a problem's errno, such as ``ENOSPC``, without the system's text or a path; ``EIO`` if it has none.
+
+    An ImportError gives ``REPLACED``, a NewerFormat ``ENOTSUP``.
+    """
     if isinstance(problem, ImportError):
         return REPLACED
     if isinstance(problem, NewerFormat):
@@ -117,9 +121,9 @@ def errno_name(problem: BaseException) -> str:
 
 
 _SQLITE = {5: errno.EBUSY, 6: errno.EBUSY, 8: errno.EROFS, 13: errno.ENOSPC}
-"""By SQLite's own numbers, because sqlite3 is not imported here: BUSY, LOCKED, READONLY, FULL."""
+"""SQLite's codes BUSY, LOCKED, READONLY and FULL. They are numbers because sqlite3 is not imported here."""
 _SHMSIZE = 4874
-"""SQLite's code for a full disk without room for its shared memory (IOERR_SHMSIZE)."""
+"""SQLite's code for a disk without room for its shared memory (IOERR_SHMSIZE)."""
 
 
 def _of_sqlite(problem: BaseException) -> int | None:

@@ -1,6 +1,6 @@
-"""``run``'s options: one table, from which the fast path reads the command line and typer makes its command.
+"""The options of ``run``, in one table: ``parse`` reads the command line by it, and typer makes the help from it.
 
-Imports next to nothing: the agent is started before anything slow is loaded.
+Imports little, because the agent starts before anything slow is imported.
 """
 
 import os
@@ -55,7 +55,7 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
         "ACP_PROXY_HANDOVER",
         ("auto", "always", "never"),
         "auto",
-        "If the agent cannot restore a session, continue it in a new one, with a record of the old one.",
+        "If the agent can neither load nor resume a session, continue it in a new one, with a record of the old one.",
     ),
     (
         "replay",
@@ -96,7 +96,7 @@ OPTIONS: tuple[tuple[str, str, tuple[str, ...] | None, str, str], ...] = (
 )
 
 RENAMED = {"--compact": "--compress"}
-"""What an option was called once."""
+"""Former names of options, and their names now."""
 
 _HELP = ("-h", "--help", "--help-all")
 
@@ -105,14 +105,15 @@ _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
 
 def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """``run``'s words to (options, the agent's command). Options end at the first word that is not one.
+    """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
 
-    Flags are ``1`` or the empty string. Raises UsageError.
+    Options end at the first word that does not begin with ``-``, or after ``--``. An option on the command line wins
+    over its environment variable. The value of a flag is ``1`` or empty. Raises UsageError.
     """
     table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
     values = {name: default for name, _, _, default, _ in OPTIONS}
     for name, variable, choices, _, _ in OPTIONS:
-        if given := environment.get(variable):  # an empty one is as good as none
+        if given := environment.get(variable):  # an empty variable counts as unset
             values[name] = _checked(variable, choices, given)
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -126,7 +127,7 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
             if word in _HELP:
                 raise UsageError(f"{word} must be the first option: acp-proxy run {word}")
             raise UsageError(
-                f"run has no option {word}. Put the agent's own options behind its command. "
+                f"run has no option {word}. Put the agent's own options after its command. "
                 "To see the options of run: acp-proxy run --help-all"
             )
         name, choices = table[word]
@@ -146,14 +147,12 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     if not words[at]:
-        raise UsageError(
-            "the agent's command is empty. Check the words behind acp-proxy run in your editor's settings."
-        )
+        raise UsageError("the agent's command is empty. Check the words after acp-proxy run in your editor's settings.")
     return values, words[at:]
 
 
 def seconds(text: str) -> float:
-    """Raises UsageError."""
+    """Read the value of ``--grace``, in seconds. Raises UsageError."""
     try:
         value = float(text)
     except ValueError:
@@ -164,20 +163,21 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Raises UsageError."""
+    """Read the value of ``--replay-tool-limit``, in bytes. Raises UsageError."""
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--replay-tool-limit takes a number of bytes, not {text!r}")
     return int(text)
 
 
 def patterns(text: str) -> list[str] | None:
-    """What ``--redact`` asks for: the user's own patterns, beside the well-known ones; None for nothing at all.
+    """Read the value of ``--redact``: the user's own patterns, in addition to the known forms of secrets.
 
-    Raises UsageError: better no session than one that is not redacted as it was wished.
+    None: redact nothing. Raises UsageError if a file or a pattern is invalid, since a session that is not redacted as
+    the user wants is worse than none.
     """
     if text in ("", "off", "keys"):
         return [] if text == "keys" else None
-    import re  # only where somebody has patterns
+    import re  # only needed for patterns
 
     try:
         with open(os.path.expanduser(text), encoding="utf-8") as file:
@@ -195,7 +195,7 @@ def patterns(text: str) -> list[str] | None:
 
 def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:
     if choices == ():
-        if value.lower() not in (*_TRUE, *_FALSE):  # a wish not to be recorded must not be overheard
+        if value.lower() not in (*_TRUE, *_FALSE):  # a misspelt wish not to record must not be ignored
             raise UsageError(f"{word} takes 1 or 0, not {value!r}")
         return "1" if value.lower() in _TRUE else ""
     if choices is not None and value not in choices:

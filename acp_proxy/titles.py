@@ -1,6 +1,6 @@
-"""Titles: one line of printable text, from what the user said or from what the agent calls a session.
+"""Makes titles of sessions, from prompts or from what the agent calls a session: one line of printable text.
 
-Pure. Source of the rules: design of session/list.
+Does no I/O, and never raises on foreign input.
 """
 
 import re
@@ -12,12 +12,15 @@ TITLE_LENGTH = 120
 AGENT_TITLE_LENGTH = 500
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
-_LOOKED_AT = 64 * 1024  # characters of a text: megabytes of lines without a word delay whoever waits for them
-_CUT_AT_WORD = 0.6  # a word may cost this share of the title, then it is cut
+_LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
+_CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
 
 
 class Titles(Value, frozen=False):
-    """What prompts offer as a title, best first: a line that is no command, any line, a resource's name."""
+    """The titles that a session's prompts offer, best first.
+
+    ``line``: a line that is not a command. ``any_line``: any line. ``resource``: the name of a resource.
+    """
 
     line: str | None = None
     any_line: str | None = None
@@ -25,13 +28,15 @@ class Titles(Value, frozen=False):
 
     @property
     def best(self) -> str | None:
+        """The best title so far, or None."""
         return self.line or self.any_line or self.resource
 
     def state(self) -> dict[str, str | None]:
+        """The fields by name, so that ``Titles(**state)`` equals this."""
         return {"line": self.line, "any_line": self.any_line, "resource": self.resource}
 
     def consider(self, blocks: object) -> None:
-        """The blocks of one more prompt, whatever they are."""
+        """Look for a title in the content blocks of the next prompt. Accepts any value."""
         if self.line is not None:
             return
         for block in blocks if isinstance(blocks, list) else []:
@@ -49,7 +54,10 @@ class Titles(Value, frozen=False):
 
 
 def cleaned(text: object, length: int) -> str | None:
-    """One line of printable text, cut at a word; None where nothing is left."""
+    """One line of printable text of at most ``length`` characters, cut between words if possible.
+
+    None if ``text`` is not a string, or if nothing printable is left.
+    """
     if not isinstance(text, str):
         return None
     kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in text.strip()[: length * 8])

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from acp_proxy.core.events import Lines
+from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import Sieve
@@ -150,8 +150,8 @@ def _talk(*, said: Callable[[int], list[tuple[Peer, bytes]]]) -> Callable[[int],
         core = Interceptor(Settings(records=True, serves=True, release="1.2.3"))
         reads = said(size)
         for peer, data in _INITIALIZED:
-            core.handle(Lines(peer, data.splitlines(keepends=True)))
-        return lambda: [core.handle(Lines(peer, data.splitlines(keepends=True))) for peer, data in reads]
+            core.handle(LinesRead(peer, data.splitlines(keepends=True)))
+        return lambda: [core.handle(LinesRead(peer, data.splitlines(keepends=True))) for peer, data in reads]
 
     return made
 

@@ -1,4 +1,4 @@
-"""Agents of a few lines, as commands: what they answer is given, and what they are asked is noted."""
+"""Minimal agents, as commands: a test sets their answers, and they note what they are asked."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def offering(**capabilities: Any) -> dict[str, Any]:
 def scripted(
     notes: Path, answers: Mapping[str, Mapping[str, Any]], past: Sequence[Mapping[str, Any]] = ()
 ) -> list[str]:
-    """An agent that gives these answers, by method, and these updates before a load's."""
+    """The command of an agent with these answers, by method; it sends the updates ``past`` before it answers a load."""
     return python(_SCRIPTED, str(notes), json.dumps(answers), json.dumps(past))
 
 

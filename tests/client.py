@@ -1,6 +1,6 @@
-"""The demo's client with what tests need besides: it answers what it is asked, waits for lines, and stops reading.
+"""The demo's client with what tests need: it answers requests, waits for lines, and can stop reading.
 
-Every wait is bounded, as there.
+Every wait has a limit, as in the demo's client.
 """
 
 import contextlib
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.demo import client
-from acp_proxy.demo.client import TIMEOUT, Line, OutputEnded, RequestFailed
+from acp_proxy.demo.client import TIMEOUT, OutputEnded, ReceivedLine, RequestFailed
 
-__all__ = ["NO_ANSWER", "TIMEOUT", "Client", "Line", "OutputEnded", "RequestFailed", "first_option", "has_kind"]
+__all__ = ["NO_ANSWER", "TIMEOUT", "Client", "OutputEnded", "ReceivedLine", "RequestFailed", "first_option", "has_kind"]
 
 NO_ANSWER = object()  # what an `on_request` returns to leave the request open
 
 
 def first_option(request: dict[str, Any]) -> Any:
-    """Allow what is asked for, by its first option; refuse every other request."""
+    """Answer a permission request with its first option; refuse every other request."""
     if request["method"] != "session/request_permission":
         raise RequestFailed({"code": -32601, "message": f"Method not found: {request['method']}"})
     return {"outcome": {"outcome": "selected", "optionId": request["params"]["options"][0]["optionId"]}}
@@ -45,7 +45,7 @@ class Client(client.Client):
         self._pause_at: str | None = None
         super().__init__(command, env=env, cwd=cwd, stderr=None if inherit_stderr else subprocess.PIPE)
 
-    # What is sent.
+    # Sending.
 
     def notify(self, method: str, params: Any = None) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
@@ -53,17 +53,17 @@ class Client(client.Client):
     def send_line(self, line: bytes) -> None:
         self.send_bytes(line if line.endswith(b"\n") else line + b"\n")
 
-    # What has come.
+    # What has arrived.
 
     def messages(self, since: int = 0) -> list[Any]:
         return [line.message for line in self.lines[since:]]
 
-    # What is awaited.
+    # Waiting.
 
-    def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> Line:
+    def wait_for(self, predicate: Callable[[Any], bool], timeout: float = TIMEOUT, *, since: int = 0) -> ReceivedLine:
         """The first line, from `since` on, whose message meets the predicate."""
         position = since
-        found: Line | None = None
+        found: ReceivedLine | None = None
 
         def look() -> bool:
             nonlocal position, found
@@ -84,18 +84,18 @@ class Client(client.Client):
         message: dict[str, Any] = line.message
         return message
 
-    def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> Line:
+    def wait_for_text(self, text: str, timeout: float = TIMEOUT, *, since: int = 0) -> ReceivedLine:
         """The first update with this text in it."""
         return self.wait_for(lambda one: has_text(one, text), timeout, since=since)
 
     def wait_for_update(self, kind: str, timeout: float = TIMEOUT, *, since: int = 0) -> dict[str, Any]:
-        """The first update of a kind, of whatever session."""
+        """The first update of this kind, in any session."""
         line = self.wait_for(lambda one: has_kind(one, kind), timeout, since=since)
         update: dict[str, Any] = line.message["params"]["update"]
         return update
 
     def wait_for_stderr(self, text: str, timeout: float = TIMEOUT) -> None:
-        """Wait until a line there has this text."""
+        """Wait until a line of stderr has this text."""
         wanted = text.encode()
         self._wait(lambda: any(wanted in line for line in self._stderr), timeout, text, needs_output=False)
 
@@ -104,14 +104,14 @@ class Client(client.Client):
         self._wait(lambda: self._ended, timeout, "the end of the output")
 
     def all_ended(self, timeout: float = TIMEOUT) -> bool:
-        """Whether everything that the command started ends in time: whatever holds its stderr."""
+        """Whether every process that holds the command's stderr ends in time."""
         self._threads[-1].join(timeout)
         return not self._threads[-1].is_alive()
 
-    # How it ends.
+    # Pausing and ending.
 
     def pause(self, at: str | None = None) -> None:
-        """Stop reading, as an editor that hangs: behind the read under way, or behind what brings this text."""
+        """Stop reading, as a hanging editor does: after the read under way, or after the update with text ``at``."""
         self._pause_at = at
         if at is None:
             self._reading.clear()
@@ -153,7 +153,7 @@ class Client(client.Client):
             if result is NO_ANSWER:
                 return
             about["result"] = result
-        with contextlib.suppress(OSError, ValueError):  # the command, or our side of the line, has ended meanwhile
+        with contextlib.suppress(OSError, ValueError):  # the command or our end of the pipe may have closed
             self.send(about)
 
 

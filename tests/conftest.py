@@ -1,9 +1,16 @@
 import contextlib
+import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-# What is started in the background often ignores these, and so would every process that a test starts.
+# A busy machine is no failure, so no time limits. Half of the usual number of examples keeps the suite short;
+# `make fuzz` looks for longer.
+settings.register_profile("project", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("project")
+
+# A background process often ignores these signals, and so would every process that a test starts.
 for name in ("SIGINT", "SIGHUP"):
     with contextlib.suppress(AttributeError, ValueError):
         if signal.getsignal(number := getattr(signal, name)) is signal.SIG_IGN:

@@ -1,14 +1,14 @@
-"""A talk through the core, told in its order: what a side says, and all that comes of it.
+"""A conversation through the core, step by step: what one side sends, and all its effects.
 
     talk = Talk().begins(RESUMES)                      # initialize, asked and answered; we add list, delete and load
     talk.opens("s")                                    # session/new, asked and answered
-    step = talk.client(prompt(1, "s", "mend it"))      # one read of the client's
+    step = talk.client(prompt(1, "s", "mend it"))      # one read from the client
     assert step.to_agent == line(prompt(1, "s", "mend it"))
     assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(1, "s", "mend it")))]
 
-The talk plays the shell's part: what is looked up in the store is found there (``stored``) at once, or, where that is
-``slow``, when the test says so (``finds``); a replay tells what the test says, in its own time (``tells``,
-``replay_ends``); lists and deletes are answered. Every step is held to the rules that hold for all (``_Rules``).
+``Talk`` plays the shell's part. The store's answers come from ``stored``: at once or, for a ``slow`` session, when the
+test calls ``finds``. The test drives a replay with ``tells`` and ``replay_ends``. Lists and deletes are answered.
+``_Rules`` checks every step.
 """
 
 import contextlib
@@ -22,30 +22,30 @@ from acp_proxy.core.capabilities import Modes
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
-    Begin,
+    BeginTranscript,
     BeginTurn,
-    DecideNext,
+    CloseTranscript,
+    DecideLater,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
-    Forget,
-    ForgetReplay,
+    ForgetSession,
     Forward,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepUpdates,
+    IdentifyAgent,
     ListSessions,
     ReadPast,
     Recording,
-    ReleaseHeld,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
     StartReplay,
     StopReplay,
-    ToStderr,
+    TakeOutput,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Releasing, ReplayEnded
+from acp_proxy.core.events import AgentEnded, Event, LinesRead, OutputTaken, PastRead, ReplayEnded, SessionFound
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying
@@ -55,13 +55,13 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.record import Entry
 
 Said = Mapping[str, Any] | list[Any] | bytes
-"""A message, as a value or as the very bytes of its line."""
+"""A message, as a value or as the bytes of its line."""
 
 RELEASE = "1.2.3"
 AS_USUAL = Modes()
 LOADS: dict[str, Any] = {"loadSession": True}
 RESUMES: dict[str, Any] = {"sessionCapabilities": {"resume": {}}}
-"""The capabilities of an agent that restores sessions, and neither lists nor loads nor deletes them."""
+"""The capabilities of an agent that resumes sessions and does not list, load or delete them."""
 STATES = [
     "available_commands_update",
     "current_mode_update",
@@ -70,14 +70,14 @@ STATES = [
     "usage_update",
     "notice",
 ]
-"""Kinds of updates that tell how things stand."""
+"""Kinds of state updates, which are not part of the conversation."""
 
 
-# --- what is said
+# --- messages
 
 
 def raw(said: Said) -> bytes:
-    """As official SDKs write it, without its newline."""
+    """The message as official SDKs write it, without its newline."""
     if isinstance(said, bytes):
         return said.removesuffix(b"\n")
     return json.dumps(said, separators=(",", ":")).encode()
@@ -88,12 +88,12 @@ def line(*said: Said) -> bytes:
 
 
 def heard(*said: Said, late: bool = False) -> tuple[tuple[bytes, bool], ...]:
-    """What the agent told, as it is compared; ``late``: behind an answer."""
+    """The agent's updates as the comparison takes them; ``late``: they came after the answer."""
     return tuple((line(each), late) for each in said)
 
 
 def spaced(said: Said) -> bytes:
-    """The same message in nobody's usual spelling."""
+    """The same message in an unusual spelling."""
     return json.dumps(json.loads(raw(said)), separators=(" , ", " : "), sort_keys=True).encode() + b"\n"
 
 
@@ -122,7 +122,7 @@ def chunk(session: str, text: str, kind: str = "agent_message_chunk") -> dict[st
 
 
 def commands(session: str, *names: str) -> dict[str, Any]:
-    """State, not conversation."""
+    """A state update."""
     return update(session, "available_commands_update", availableCommands=[{"name": name} for name in names])
 
 
@@ -160,7 +160,7 @@ def stopped(id: object, reason: str = "end_turn") -> dict[str, Any]:
 
 
 def titled(session: str, title: str = "hello") -> dict[str, Any]:
-    """What we say of a session's title before its first prompt is answered."""
+    """The title update that we send before the answer to a session's first prompt."""
     return update(session, "session_info_update", title=title)
 
 
@@ -170,7 +170,7 @@ def initialized(id: object, capabilities: object = None, **more: object) -> dict
 
 
 def opened_note(method: str, cwd: str | None = "/w", servers: Iterable[str] = (), **more: object) -> dict[str, object]:
-    """What the transcript says of a session that was opened."""
+    """The transcript's note of a session that was opened."""
     note: dict[str, object] = {"type": record.OPENED, "method": method, "cwd": cwd, "additionalDirectories": []}
     return note | more | {"mcpServers": list(servers)}
 
@@ -179,12 +179,12 @@ def requested(id: object) -> RequestId:
     return RequestId(json.dumps(id))
 
 
-# --- what comes of it
+# --- effects
 
 
 @dataclass
 class Step:
-    """All that one event brought about: what is kept, and what is done, each in order."""
+    """The effects of one event: what is recorded and what is done, each in order."""
 
     kept: list[Recording] = field(default_factory=list)
     done: list[Acting] = field(default_factory=list)
@@ -199,7 +199,7 @@ class Step:
 
     @property
     def stderr(self) -> bytes:
-        return b"".join(each.data for each in self.done if isinstance(each, ToStderr))
+        return b"".join(each.data for each in self.done if isinstance(each, WriteToStderr))
 
     @property
     def warnings(self) -> list[str]:
@@ -207,12 +207,12 @@ class Step:
 
     @property
     def asked(self) -> list[Acting]:
-        """What the shell was asked for beyond passing things on."""
-        return [each for each in self.done if not isinstance(each, Forward | ToStderr | Warn)]
+        """What the shell is asked to do besides forwarding and warning."""
+        return [each for each in self.done if not isinstance(each, Forward | WriteToStderr | Warn)]
 
     @property
     def refusals(self) -> list[tuple[Any, Any]]:
-        """The errors that the client gets: whose they are, and their codes."""
+        """The errors that the client gets: their request ids and codes."""
         told = [json.loads(one) for one in self.to_client.split(b"\n") if one]
         return [(one["id"], one["error"]["code"]) for one in told if one.get("error") is not None]
 
@@ -229,12 +229,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store has of a session. ``slow``: it takes its time to find out. ``says``: what the transcript says.
+    """What the store has of a session. ``slow``: it is found when the test says so. ``says``: its messages.
 
-    ``alias``: what the agent calls it. ``moved``: it was handed over.
+    ``alias``: the agent's id of it. ``moved``: it was handed over.
     """
 
-    held: bool = True
+    has_transcript: bool = True
     complete: bool = True
     deleted: bool = False
     trouble: str | None = None
@@ -270,15 +270,15 @@ class Talk:
     def __init__(self, *, records: bool = True, serves: bool = True, modes: Modes = AS_USUAL) -> None:
         self.core = Interceptor(Settings(records=records, serves=serves, release=RELEASE, modes=modes))
         self.all = Step()
-        """Everything from the beginning on."""
+        """All effects since the beginning."""
         self.stored: dict[str, Stored] = {}
-        self.rows: list[answers.Row] = []
+        self.rows: list[answers.ListRow] = []
         self.kept_when_found: dict[RequestId, list[Recording]] = {}
-        """What a replay would tell at most."""
+        """What was recorded when the session was found: the most that a replay can send."""
         self.looked_up: dict[RequestId, str] = {}
-        """What a slow store has still to find out, and of which session."""
+        """The sessions that a slow store has not found yet, by request."""
         self.output_is_busy = False
-        """The agent's thread writes to the client just now: who wants its output waits for it."""
+        """The agent's thread is writing to the client: everything else that needs this output waits."""
         self.wait_for_output: list[RequestId] = []
         self._replays: dict[RequestId, _Replay] = {}
         self._rules = _Rules()
@@ -296,39 +296,39 @@ class Talk:
             self.agent(result(f"new {session}", {"sessionId": session}))
         return self
 
-    # what can happen
+    # events
 
     def client(self, *said: Said) -> Step:
-        """One read of the client's. Of what means nothing, a decision would say so too."""
+        """One read from the client. Lines that mean nothing here have to get the same decision."""
         lines = self._said(said)
         data = b"".join(lines)
         means_nothing = data.endswith(b"\n") and self.core.means_nothing(data)
-        step = self._step(Lines(Peer.CLIENT, lines))
+        step = self._step(LinesRead(Peer.CLIENT, lines))
         if means_nothing:
             assert step.done == [Forward(Peer.AGENT, each) for each in lines]
             assert not step.kept
         return step
 
     def agent(self, *said: Said) -> Step:
-        """One read of the agent's. What may pass without being decided on is what a decision lets pass."""
+        """One read from the agent. Lines that may pass without a decision have to be passed by one."""
         lines = self._said(said)
         data = b"".join(lines)
         passes = self.core.passes(data) if data.endswith(b"\n") else None
-        step = self._step(Lines(Peer.AGENT, lines))
+        step = self._step(LinesRead(Peer.AGENT, lines))
         if passes is not None:
             assert step.done == [Forward(Peer.CLIENT, data, first=True)]
-            assert step.kept == _kept(KeepUpdates(passes, data))
+            assert step.kept == _kept(RecordUpdates(passes, data))
         return step
 
     def finds(self, id: object, stored: Stored | None = None) -> Step:
-        """The store has found out at last."""
+        """A slow store has found the session."""
         return self.finds_by_id(requested(id), stored)
 
     def finds_by_id(self, id: RequestId, stored: Stored | None = None) -> Step:
         return self._step(self._found(id, self.looked_up.pop(id, ""), stored))
 
     def tells(self, id: object, *said: Said) -> Step:
-        """A replay goes on for a while."""
+        """A replay sends these updates."""
         replay = self._replays[requested(id)]
         assert replay.is_started, f"nobody asked to replay {id}"
         told: list[Acting] = [] if replay.is_stopped or not said else [Forward(Peer.CLIENT, line(*said))]
@@ -337,7 +337,7 @@ class Talk:
         return step
 
     def replay_ends(self, id: object, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
-        """``rule``: what decided, where the talk's transcripts are not to decide."""
+        """``rule``: the verdict; by default that of the transcript in ``stored``."""
         return self.replay_ends_by_id(requested(id), *states, rule=rule, brief=brief)
 
     def replay_ends_by_id(self, id: RequestId, *states: Said, rule: Rule | None = None, brief: str = "") -> Step:
@@ -353,10 +353,10 @@ class Talk:
         return self._step(ReplayEnded(id, rule, comparison, told, brief))
 
     def output_is_free(self) -> Step:
-        """Whoever waited for the client's output has it, one after the other."""
+        """Everything that waited for the client's output gets it, in order."""
         self.output_is_busy, step = False, Step()
         while self.wait_for_output:
-            step.add(self._step(Releasing(self.wait_for_output.pop(0))))
+            step.add(self._step(OutputTaken(self.wait_for_output.pop(0))))
         return step
 
     def agent_ends(self, how: str = "exited with status 17") -> Step:
@@ -395,12 +395,14 @@ class Talk:
 
     def _write(self, effect: Recording) -> None:
         match effect:
-            case Begin(session, origin=record.RECORDED):
+            case BeginTranscript(session, origin=record.RECORDED):
                 self.stored[session] = Stored()
-            case Begin(session, parent=str(parent)):
+            case BeginTranscript(session, parent=str(parent)):
                 self.stored[session] = self.stored.get(parent, Stored(complete=False))
-            case Begin(session) if not (there := self.stored.get(session, Stored(held=False))).held:
-                self.stored[session] = Stored(complete=False, held=not there.deleted, deleted=there.deleted)
+            case BeginTranscript(session) if not (
+                there := self.stored.get(session, Stored(has_transcript=False))
+            ).has_transcript:
+                self.stored[session] = Stored(complete=False, has_transcript=not there.deleted, deleted=there.deleted)
             case BeginTurn(session) if self.stored[session].deleted:
                 self.stored[session] = Stored(complete=False)
             case _:
@@ -412,20 +414,22 @@ class Talk:
             self._perform(self._next(effect, step), step)
 
     def _next(self, effect: Acting, step: Step) -> list[Acting]:
-        """Do it; what has to be done next is returned."""
+        """Perform an effect; return the effects that follow from it."""
         match effect:
             case FindSession(id, session):
-                stored = self.stored.get(session, Stored(held=False))
+                stored = self.stored.get(session, Stored(has_transcript=False))
                 self.kept_when_found[id] = self.all.kept + step.kept
                 if stored.slow:
                     self.looked_up[id] = session
                     return []
                 return self._decide(self._found(id, session, stored), step)
-            case DecideNext(peer, lines):
-                return self._decide(Lines(peer, lines), step)
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines), step)
             case ReadPast(id, session, told):
-                stored = self.stored.get(session, Stored(held=False))
-                return self._decide(PastRead(id, session, stored.compared(told) if stored.held else None), step)
+                stored = self.stored.get(session, Stored(has_transcript=False))
+                return self._decide(
+                    PastRead(id, session, stored.compared(told) if stored.has_transcript else None), step
+                )
             case ListSessions():
                 page = answers.listed(effect.request, self.rows, None, directories=effect.directories, recording=True)
                 return [Forward(Peer.CLIENT, page, own=True)]
@@ -433,7 +437,7 @@ class Talk:
                 deleted = frozenset(session for session, stored in self.stored.items() if stored.deleted)
                 return [Forward(Peer.CLIENT, answers.amended(data, deleted))]
             case DeleteSession(session, asked):
-                self.stored[session] = Stored(deleted=True, held=False)
+                self.stored[session] = Stored(deleted=True, has_transcript=False)
                 return [Forward(Peer.CLIENT, jsonrpc.result(asked, {}), own=True)] if asked is not None else []
             case StartReplay(id):
                 assert not self._replays[id].is_started, f"{id} is replayed twice"
@@ -441,37 +445,39 @@ class Talk:
             case StopReplay(id):
                 if id in self._replays:
                     self._replays[id].is_stopped = True
-            case ForgetReplay(id):
+            case CloseTranscript(id):
                 found = self._replays.pop(id, None)
                 assert found is None or not found.is_started, f"the replay of {id} is under way"
-            case ReleaseHeld(id) if self.output_is_busy:
+            case TakeOutput(id) if self.output_is_busy:
                 self.wait_for_output.append(id)
-            case ReleaseHeld(id):
-                return self._decide(Releasing(id), step)
-            case Forward() | ToStderr() | Warn():
+            case TakeOutput(id):
+                return self._decide(OutputTaken(id), step)
+            case Forward() | WriteToStderr() | Warn():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _found(self, id: RequestId, session: str, stored: Stored | None) -> Found:
+    def _found(self, id: RequestId, session: str, stored: Stored | None) -> SessionFound:
         stored = stored or Stored()
-        if stored.held and not stored.deleted and stored.trouble is None:
+        if stored.has_transcript and not stored.deleted and stored.trouble is None:
             self._replays[id] = _Replay(session)
-            return Found(id, held=True, complete=stored.complete, alias=stored.alias, moved=stored.moved)
-        return Found(id, deleted=stored.deleted, trouble=stored.trouble)
+            return SessionFound(
+                id, has_transcript=True, complete=stored.complete, alias=stored.alias, moved=stored.moved
+            )
+        return SessionFound(id, deleted=stored.deleted, trouble=stored.trouble)
 
 
 def _kept(effect: Recording) -> list[Recording]:
-    """Updates that were not looked into are kept like all others."""
-    if not isinstance(effect, KeepUpdates):
+    """Updates that pass unread are recorded like all others: one entry for each line."""
+    if not isinstance(effect, RecordUpdates):
         return [effect]
     assert effect.data.endswith(b"\n")
-    return [Keep(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
+    return [RecordLine(effect.session, Peer.AGENT, one) for one in effect.data[:-1].split(b"\n")]
 
 
 def _about(session: str, said: bytes) -> bytes:
-    """The same message (or those of a batch) about another session."""
+    """The message, or each of a batch, with another session id."""
     message = jsonrpc.read_message(said)
     told = b""
     for each in message.messages if isinstance(message, jsonrpc.Batch) else [message]:
@@ -481,14 +487,14 @@ def _about(session: str, said: bytes) -> bytes:
 
 
 def _is_update(said: bytes) -> bool:
-    """Lines that begin as all SDKs begin an update are taken at their word."""
+    """Whether a line is an update. A line that begins as SDKs write updates counts without being read."""
     message = jsonrpc.read_message(said)
     method = message.method if isinstance(message, jsonrpc.Notification) else None
     return method == acp.UPDATE or said.startswith(acp.UPDATE_PREFIX)
 
 
 class _Rules:
-    """What holds for the effects of every event."""
+    """Rules for the effects of every event."""
 
     def __init__(self) -> None:
         self.said: list[bytes] = []
@@ -501,26 +507,26 @@ class _Rules:
     def check(self, effects: list[Effect]) -> None:
         against_a_delete: set[str] = set()
         for effect in effects:
-            if isinstance(effect, Recording) and not isinstance(effect, Identify):
-                assert type(effect.session) is str, "what is kept is kept of a session"
+            if isinstance(effect, Recording) and not isinstance(effect, IdentifyAgent):
+                assert type(effect.session) is str, "every entry belongs to a session"
             match effect:
-                case Identify():
+                case IdentifyAgent():
                     assert not self._identified, "the agent is identified twice"
                     self._identified = True
-                case Begin(session, origin=origin, parent=parent):
-                    assert self._identified, "nobody knows yet where transcripts go"
+                case BeginTranscript(session, origin=origin, parent=parent):
+                    assert self._identified, "the agent is not identified yet"
                     self._begun.add(session)
                     if origin == record.RECORDED or parent is not None:
                         self._deleted.discard(session)
                     elif session in self._deleted:
                         against_a_delete.add(session)
-                case Forget(session):
+                case ForgetSession(session):
                     self._begun.remove(session)
                 case BeginTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     self._deleted.discard(session)
                     against_a_delete.discard(session)
-                case Keep(session) | KeepUpdates(session) | KeepNote(session) | EndTurn(session):
+                case RecordLine(session) | RecordUpdates(session) | RecordNote(session) | EndTurn(session):
                     assert session in self._begun, f"{session} has no transcript yet"
                     if session in self._deleted:
                         against_a_delete.add(session)
@@ -534,18 +540,18 @@ class _Rules:
                 case Forward(data=data, own=True):
                     assert data.endswith(b"\n"), "a message of ours ends its line"
                 case Forward(to, data, first=True):
-                    assert to is Peer.CLIENT, "only updates go before they are kept"
+                    assert to is Peer.CLIENT, "only updates are forwarded before they are recorded"
                     assert all(map(_is_update, data.removesuffix(b"\n").split(b"\n"))), "and nothing else"
                 case _:
                     pass
-        assert not against_a_delete, f"{against_a_delete} was deleted, and something of it is kept"
+        assert not against_a_delete, f"{against_a_delete} was deleted, but entries of it are kept"
 
     def _is_verbatim(self, effect: Effect) -> None:
-        if isinstance(effect, Keep):
+        if isinstance(effect, RecordLine):
             assert b"\n" not in effect.raw
             said = (
                 one for one in reversed(self.said) if effect.raw in one or effect.raw in _about(effect.session, one)
             )
-            # Of the record that an agent was given, no echo is kept: such a chunk has its other words alone.
+            # Echoes of a handover's record are not kept: such a chunk keeps only its other words.
             is_user_chunk = b'"user_message_chunk"' in effect.raw and effect.session in self._handed_over
-            assert is_user_chunk or any(said), "what is kept is what came, but for the session's id"
+            assert is_user_chunk or any(said), "an entry is a message as it came, except for the session id"

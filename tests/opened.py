@@ -1,4 +1,4 @@
-"""Which files this process has open: what a test looks for is below a folder of its own, whatever others leave open."""
+"""The files that this process has open. A test looks only below its own folder: other tests may leave files open."""
 
 import os
 from contextlib import suppress
@@ -8,9 +8,9 @@ import pytest
 
 
 def open_files() -> list[str]:
-    """Also those that have no name any more."""
+    """The paths of all open files, deleted ones included."""
     if not os.path.isdir("/proc/self/fd"):
-        pytest.skip("nobody tells which files are open")
+        pytest.skip("this system does not tell which files are open")
     found = []
     for number in os.listdir("/proc/self/fd"):
         with suppress(OSError):

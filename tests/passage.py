@@ -5,7 +5,7 @@
         line = passage.hear(Peer.AGENT)                 # the next line that the agent gets
         passed = passage.end(from_client, from_agent)   # the rest, both directions at once; then everything that came
 
-With ``packets``, every piece of at most ``PACKET`` bytes is one read of the relay, where the system has such pipes.
+With ``packets``, the relay reads every piece of at most ``PACKET`` bytes at once, if the system has packet pipes.
 """
 
 import json
@@ -30,15 +30,15 @@ from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 
 SECONDS = 30.0
-"""For any one wait: far more than a busy machine needs."""
+"""The limit of each wait: far more than a busy machine needs."""
 PACKET = 4096
-"""What a packet pipe keeps together."""
+"""Bytes that a packet pipe keeps together."""
 READ_SIZE = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Passed:
-    """All that came out; ``kept`` are the messages in the transcripts, by session."""
+    """All output of the relay; ``kept``: the messages in the transcripts, by session."""
 
     to_agent: bytes
     to_client: bytes
@@ -49,7 +49,7 @@ class Passed:
 
 class Passage:
     def __init__(self, store: Path | None = None, *, serves: bool = True, packets: bool = False) -> None:
-        """``store``: where it is recorded. ``serves``: whether anything is added to the agent."""
+        """``store``: where sessions are recorded. ``serves``: whether capabilities are added to the agent's."""
         self._warnings: list[str] = []
         self._recorder = (
             None if store is None else Recorder(Store(store), ["agent"], None, "turn", self._warnings.append)
@@ -89,7 +89,7 @@ class Passage:
                 self.end()
 
     def say(self, peer: Peer, data: bytes) -> None:
-        """What a peer writes, in one piece."""
+        """Write as this peer, in one piece."""
         _write(self._written_by[peer], data)
 
     def hear(self, peer: Peer) -> bytes:
@@ -97,7 +97,7 @@ class Passage:
         return self._heard_by[peer].line()
 
     def end(self, from_client: Iterable[bytes] = (), from_agent: Iterable[bytes] = ()) -> Passed:
-        """Write the rest in pieces, both sides at once, and close them; all that came since the beginning."""
+        """Write the rest in pieces, both sides at once, and close both; return everything since the beginning."""
         self._ended = True
         pieces = {Peer.CLIENT: from_client, Peer.AGENT: from_agent}
         writers = [threading.Thread(target=self._say_all, args=(peer, pieces[peer]), daemon=True) for peer in Peer]
@@ -120,7 +120,7 @@ class Passage:
         os.close(self._written_by[peer])
 
     def _put_away(self) -> dict[str, list[bytes]]:
-        """What is in the transcripts; they are deleted, for a recorder keeps its files open as long as it lives."""
+        """Read the transcripts and delete them: a recorder keeps its files open as long as it lives."""
         if self._recorder is None:
             return {}
         kept: dict[str, list[bytes]] = {}
@@ -137,7 +137,7 @@ class Passage:
 
 
 class _Ear:
-    """The far end of an output of the relay, and what has come there."""
+    """The far end of one of the relay's outputs, and what has arrived there."""
 
     def __init__(self) -> None:
         self._end, self.speaking_end = os.pipe()
@@ -185,7 +185,7 @@ def lines(data: bytes) -> list[bytes]:
 
 
 def value_of(line: bytes) -> object:
-    """What JSON says; None where it says nothing. A mark at the beginning and strange bytes in strings are let pass."""
+    """The value of a line; None if it is not JSON. A byte order mark and invalid UTF-8 in strings are accepted."""
     try:
         return json.loads(line.decode("utf-8", "surrogateescape").removeprefix("\ufeff"), parse_int=str)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How much a pipe holds differs: by the system, by the size of its pages, and by how many pipes a user has."""
+"""How much a pipe holds: this differs by system, page size and the number of the user's pipes."""
 
 import contextlib
 import os
@@ -12,20 +12,20 @@ with contextlib.suppress(ImportError):
 from acp_proxy.shell.output import WIDE
 
 MORE_THAN_A_PIPE_HOLDS = 4 * WIDE
-"""With pages of 64 KiB a pipe holds a megabyte without being asked."""
+"""With pages of 64 KiB, a pipe holds a megabyte by default."""
 SMALL = 4096
-"""Bytes that any pipe holds, and what one may always be made to hold: a page."""
+"""Bytes that every pipe holds, and a capacity that can always be set: one page."""
 _LEAST = 16 * 1024
-"""Where the system does not tell."""
+"""Assumed where the system does not tell."""
 
 
 def held_by(fd: int) -> int:
-    """Bytes that this pipe takes before it is read."""
+    """Bytes that this pipe holds before it is read."""
     return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) if sys.platform == "linux" else _LEAST
 
 
 def make_hold(fd: int, size: int) -> None:
-    """Where no other system lets us say so, nothing happens."""
+    """Set the capacity of a pipe. Only Linux can: elsewhere, nothing happens."""
     if sys.platform == "linux":
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
 
@@ -35,7 +35,7 @@ def _may_be_wide() -> bool:
     try:
         make_hold(writing, 2 * WIDE)
         return held_by(writing) == 2 * WIDE
-    except PermissionError:  # what this user's pipes hold together has a limit
+    except PermissionError:  # the system limits what a user's pipes hold together
         return False
     finally:
         os.close(reading)

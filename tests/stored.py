@@ -1,4 +1,4 @@
-"""Sessions in a store, as recording them would have left them."""
+"""Sessions in a store, as a recorder would have left them."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -17,12 +17,12 @@ RUN = "run000"
 
 
 class Both(Store, Archive):
-    """Both doors of one store: for who records, and then looks at what was recorded."""
+    """Both doors of one store, for a test that records and then reads."""
 
 
 def contents(root: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every file of a store. What lies beside the index goes when nobody has that open any more: at any moment, since
-    what this process has let go of is closed when its garbage is collected."""
+    """Every file of a store. Files beside the index may vanish at any moment: they go with the last connection, and one
+    that this process has dropped is closed when its garbage is collected."""
     for path in sorted(root.rglob("*")):
         with suppress(FileNotFoundError):
             if path.is_file():
@@ -40,7 +40,7 @@ def store_session(
     error: dict[str, Any] | None = None,
     notes: Iterable[dict[str, Any]] = (),
 ) -> Path:
-    """A transcript of turns: what the user said, and the updates that followed; ``error`` ends the last of them."""
+    """The path of a new transcript. A turn is the user's text and the updates after it; ``error`` ends the last one."""
     stamp = clock.stamp(at)
     transcript = store.begin(store.choose_agent(None, agent, ""), Header(session, cwd, origin, stamp), fresh=True)
     data = b""

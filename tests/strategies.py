@@ -1,20 +1,13 @@
-"""What peers may send, for property tests: JSON values of every kind, the many ways to spell one, random chunking.
-
-Importing this turns off hypothesis' own time limits: a busy machine is no failure.
-"""
+"""Strategies for property tests: JSON values of every kind, the many ways to spell one, random pieces."""
 
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from acp_proxy.wire.record import Entry, decode_entry
 from fuzz.choices import KEYS, METHODS, Choices
 from fuzz.targets import replay
-
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
 
 texts = st.text(st.characters(), max_size=20)
 """Any text: control characters, U+2028, astral planes and lone surrogates too."""
@@ -30,13 +23,13 @@ messages: st.SearchStrategy[Any] = st.dictionaries(
     st.sampled_from(METHODS) | st.dictionaries(st.sampled_from(KEYS) | texts, values, max_size=4) | values,
     max_size=6,
 )
-"""Values that look like messages, and are wrong in every way."""
+"""Values that look like messages and are invalid in many ways."""
 chosen_messages: st.SearchStrategy[Any] = st.binary(max_size=60).map(lambda data: Choices(data).message())
-"""What a fuzzer says: right, nearly right, or wrong."""
+"""Messages that the fuzzer makes: valid, nearly valid or invalid."""
 any_entries: st.SearchStrategy[Entry | None] = st.binary(max_size=80).map(
     lambda data: decode_entry(replay.entry(Choices(data)))
 )
-"""An entry of a transcript, as a fuzzer makes them up; None: it cannot be read."""
+"""An entry that the fuzzer makes; None if it cannot be read."""
 
 _blanks = st.text(" \t", max_size=2)
 
@@ -64,7 +57,7 @@ def _text(draw: st.DrawFn, value: Any) -> str:
 
 
 def _string(draw: st.DrawFn, value: str) -> str:
-    """Sometimes as it is, sometimes escaped; what has no UTF-8 form always is."""
+    """A JSON string, escaped or not; a string without a UTF-8 form is always escaped."""
     is_plain = draw(st.booleans()) and not any("\ud800" <= character <= "\udfff" for character in value)
     return json.dumps(value, ensure_ascii=not is_plain)
 

@@ -1,4 +1,4 @@
-"""An agent that tells no name is called by its command: by what is run, not by what runs it."""
+"""An agent without a name is named after its command: after the program, not after the runner."""
 
 import pytest
 from hypothesis import given
@@ -101,7 +101,7 @@ from tests.strategies import texts
         ("python /x/acme/main.py", "acme"),
     ],
 )
-def test_a_command_is_called_by_its_own_name_without_runner_scope_version_and_path(command: str, name: str) -> None:
+def test_a_command_is_named_without_its_runner_scope_version_and_path(command: str, name: str) -> None:
     assert command_name(command.split()) == name
 
 
@@ -118,12 +118,12 @@ def test_a_command_is_called_by_its_own_name_without_runner_scope_version_and_pa
         (["bash", "-c", "&& ; "], "bash"),
     ],
 )
-def test_of_a_script_in_the_command_the_last_command_has_the_name(command: list[str], name: str) -> None:
+def test_a_shell_command_is_named_after_its_last_command(command: list[str], name: str) -> None:
     assert command_name(command) == name
 
 
 @pytest.mark.parametrize("command", [[], [""], ["/"], ["npx", "-y"], ["python", "-m"], ["env", "A=1"], ["npx", ""]])
-def test_a_command_without_a_name_is_called_something(command: list[str]) -> None:
+def test_a_command_without_a_program_still_has_a_name(command: list[str]) -> None:
     assert command_name(command)
 
 
@@ -149,7 +149,7 @@ def test_an_upgrade_does_not_change_the_name(old: str, new: str) -> None:
         )
     )
 )
-def test_no_command_at_all_raises_or_stays_without_a_name(command: list[str]) -> None:
+def test_every_command_has_a_name(command: list[str]) -> None:
     assert command_name(command)
 
 
@@ -157,7 +157,7 @@ def test_no_command_at_all_raises_or_stays_without_a_name(command: list[str]) ->
     ("command", "may"),
     [
         ("launch one", True),
-        ("launch -v --quiet one", False),  # nobody can tell that it is no value
+        ("launch -v --quiet one", False),  # "one" may be the value of an option
         ("acme acp", False),
         ("acme", False),
         ("acme --acp", False),
@@ -169,9 +169,9 @@ def test_no_command_at_all_raises_or_stays_without_a_name(command: list[str]) ->
         ("", False),
     ],
 )
-def test_a_word_that_is_no_option_may_name_what_is_run(command: str, may: bool) -> None:
+def test_a_word_that_is_not_an_option_may_name_what_is_run(command: str, may: bool) -> None:
     assert may_run_others(command.split()) is may
 
 
-def test_of_a_script_of_several_lines_the_last_is_what_is_run() -> None:
+def test_a_script_of_several_lines_is_named_after_its_last_line() -> None:
     assert command_name(["bash", "-c", "export A=1\nacme --acp"]) == "acme"

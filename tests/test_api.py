@@ -1,4 +1,4 @@
-"""What docs/python-api.md says is true of the package."""
+"""The package does what docs/python-api.md says."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
     return store.root
 
 
-def test_the_script_of_the_page_runs_as_it_stands(root: Path) -> None:
+def test_the_script_on_the_page_runs_unchanged(root: Path) -> None:
     [script] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     environment = os.environ | {"ACP_PROXY_STORE": str(root)}
     done = subprocess.run(
@@ -48,13 +48,13 @@ def test_the_script_of_the_page_runs_as_it_stands(root: Path) -> None:
     ]
 
 
-def test_a_session_says_what_a_list_says_and_when_it_was_made(root: Path) -> None:
+def test_a_session_has_the_fields_of_a_list_and_its_creation_time(root: Path) -> None:
     session = acp_proxy.open_store(root).session("older")
     assert (session.id, session.agent, session.cwd, session.title) == ("older", "other", "/elsewhere", "Hello")
     assert session.created == session.updated == datetime.fromtimestamp(EPOCH, UTC)
 
 
-def test_a_turn_has_what_was_said_and_done(root: Path) -> None:
+def test_a_turn_has_its_texts_and_tool_calls(root: Path) -> None:
     first, second = acp_proxy.open_store(str(root)).session("newer").turns()
     assert (first.number, first.user, first.agent) == (1, "Fix the login", "I will.\n\nDone.")
     assert (first.tool_calls, first.stop_reason, first.error) == (("Edit login.py",), "end_turn", None)
@@ -62,7 +62,7 @@ def test_a_turn_has_what_was_said_and_done(root: Path) -> None:
     assert (second.user, second.agent, second.tool_calls) == ("And now?", "", ())
 
 
-def test_entries_are_the_lines_behind_the_header_without_what_is_damaged(root: Path) -> None:
+def test_entries_leave_out_the_header_and_damaged_lines(root: Path) -> None:
     session = acp_proxy.open_store(root).session("older")
     [path] = root.glob("transcripts/*/older*.jsonl")
     with path.open("ab") as file:
@@ -77,25 +77,25 @@ def test_entries_are_the_lines_behind_the_header_without_what_is_damaged(root: P
     }
 
 
-def test_a_store_that_is_not_there_is_said_to_be_missing_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_and_not_created(tmp_path: Path) -> None:
     with pytest.raises(NoStore, match="ACP_PROXY_STORE"):
         acp_proxy.open_store(tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_session_that_is_not_there_is_said_to_be_missing_and_a_beginning_is_no_id(root: Path) -> None:
+def test_a_missing_session_is_reported_and_a_prefix_is_not_an_id(root: Path) -> None:
     store = acp_proxy.open_store(root)
     for id in ("nobody", "new", ""):
         with pytest.raises(NoSuchSession, match=r"sessions\(\)"):
             store.session(id)
 
 
-def test_each_error_is_one_that_a_person_can_mend() -> None:
+def test_each_error_is_an_error_of_the_package() -> None:
     assert issubclass(NoStore, AcpProxyError)
     assert issubclass(NoSuchSession, AcpProxyError)
 
 
-def test_the_package_alone_loads_nothing_and_has_no_other_names() -> None:
+def test_importing_the_package_loads_no_other_module() -> None:
     program = "import sys; before = set(sys.modules); import acp_proxy; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout.split() == ["acp_proxy"]

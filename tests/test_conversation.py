@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy import conversation
-from acp_proxy.conversation import Begun, Call, Note, Other, Plan, Said, Turn
+from acp_proxy.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -14,13 +14,13 @@ from tests.stored import EPOCH, chunk, message, store_session
 STAMP = "2023-11-14T22:13:20.000Z"
 
 
-def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[Turn]:
+def told(tmp_path: Path, *turns: tuple[str, list[dict[str, Any]]], **options: Any) -> list[ConversationTurn]:
     store = Store(tmp_path / "store")
     store_session(store, "s", *turns, **options)
     return read(store)
 
 
-def read(store: Store) -> list[Turn]:
+def read(store: Store) -> list[ConversationTurn]:
     reading = store.read(store.agents()[0], "s")
     try:
         return list(conversation.turns(reading, "s"))
@@ -37,7 +37,7 @@ def tool(id: str, name: str = "tool_call", /, **fields: Any) -> dict[str, Any]:
     return {"sessionUpdate": name, "toolCallId": id, **fields}
 
 
-def test_a_turn_has_what_was_said_in_order_each_message_once(tmp_path: Path) -> None:
+def test_a_turn_has_each_message_once_and_in_order(tmp_path: Path) -> None:
     [turn] = told(
         tmp_path,
         (
@@ -52,7 +52,7 @@ def test_a_turn_has_what_was_said_in_order_each_message_once(tmp_path: Path) -> 
         ("agent", "Looking."),
         ("agent", "Done."),
     ]
-    assert isinstance(turn.items[3], Call)
+    assert isinstance(turn.items[3], ToolCall)
 
 
 def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
@@ -60,21 +60,21 @@ def test_a_tool_call_is_one_item_with_its_last_values(tmp_path: Path) -> None:
     done = tool("1", "tool_call_update", status="completed", content=[diff])
     [turn] = told(tmp_path, ("go", [tool("1", title="Edit a", kind="edit", status="pending"), done]))
     assert turn.items[1:] == [
-        Call("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
+        ToolCall("1", {"title": "Edit a", "kind": "edit", "status": "completed", "content": [diff]}, is_new=True)
     ]
 
 
-def test_a_call_that_a_later_turn_changes_is_told_there_with_what_changed(tmp_path: Path) -> None:
+def test_a_call_changed_in_a_later_turn_appears_there_with_its_changes(tmp_path: Path) -> None:
     first, second = told(
         tmp_path,
         ("one", [tool("1", title="Build", status="completed")]),
         ("two", [tool("1", "tool_call_update", title="Build again")]),
     )
-    assert isinstance(first.items[1], Call)
-    assert second.items[1:] == [Call("1", {"title": "Build again"}, is_new=False)]
+    assert isinstance(first.items[1], ToolCall)
+    assert second.items[1:] == [ToolCall("1", {"title": "Build again"}, is_new=False)]
 
 
-def test_the_calls_of_a_turn_without_an_answer_keep_their_status(tmp_path: Path) -> None:
+def test_calls_of_an_unanswered_turn_keep_their_status(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s")
     params: dict[str, Any] = {"sessionId": "s", "prompt": [{"type": "text", "text": "go"}]}
@@ -84,21 +84,21 @@ def test_the_calls_of_a_turn_without_an_answer_keep_their_status(tmp_path: Path)
         file.write(message(STAMP, Peer.AGENT, {"method": "session/update", "params": running}))
     [turn] = read(store)
     assert (turn.stop, turn.error) == (None, None)
-    assert turn.items[1:] == [Call("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
+    assert turn.items[1:] == [ToolCall("1", {"title": "Build", "status": "in_progress"}, is_new=True)]
 
 
-def test_a_prompt_that_failed_says_why(tmp_path: Path) -> None:
+def test_a_failed_prompt_has_its_error(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", []), error={"code": -32000, "message": "Authentication required"})
     assert (turn.stop, turn.error) == (None, "Authentication required")
 
 
-def test_what_the_transcript_notes_stands_behind_the_turn_in_which_it_happened(tmp_path: Path) -> None:
+def test_notes_follow_the_turn_in_which_they_happened(tmp_path: Path) -> None:
     notes = [{"type": "gap", "since": STAMP, "reason": "ENOSPC"}, {"type": "handover", "to": "t"}]
     [turn] = told(tmp_path, ("go", [chunk("ok")]), notes=notes)
     assert turn.items[2:] == [Note(record.GAP, "ENOSPC"), Note(record.HANDOVER, "t")]
 
 
-def test_an_imported_conversation_has_its_turns(tmp_path: Path) -> None:
+def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s", origin=record.IMPORTED)
     history = [chunk("one", "user_message_chunk"), chunk("1"), chunk("two", "user_message_chunk"), chunk("2")]
@@ -117,12 +117,12 @@ def test_an_imported_conversation_has_its_turns(tmp_path: Path) -> None:
     ]
 
 
-def test_a_users_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
+def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", [chunk("ok"), chunk("and this", "user_message_chunk"), chunk("fine")]))
     assert [said(item)[1] for item in turn.items] == ["go", "ok", "and this", "fine"]
 
 
-def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path: Path) -> None:
+def test_the_output_of_the_agents_own_terminals_is_content_of_the_call(tmp_path: Path) -> None:
     shown = [{"type": "terminal", "terminalId": "1"}, {"type": "content", "content": {"type": "text", "text": "x"}}]
     meta: list[dict[str, Any]] = [{"terminal_info": {"cwd": "/"}}, {"terminal_output": {"data": "a"}}]
     calls = [
@@ -133,19 +133,19 @@ def test_what_terminals_of_the_agents_own_wrote_is_content_of_one_call(tmp_path:
         tool("2", title="Other", status="completed", content=shown, _meta=meta[0]),
     ]
     [turn] = told(tmp_path, ("go", [*calls, chunk("ok")]))
-    run, other = (item for item in turn.items if isinstance(item, Call))
+    run, other = (item for item in turn.items if isinstance(item, ToolCall))
     assert run.fields["content"] == [{"type": "content", "content": {"type": "text", "text": "ab"}}, shown[1]]
     assert (run.fields["title"], run.fields["status"], run.is_new) == ("Run", "completed", True)
     assert other.fields["content"] == shown
 
 
-def test_optional_kinds_are_shown(tmp_path: Path) -> None:
+def test_updates_of_optional_kinds_are_included(tmp_path: Path) -> None:
     compacted = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"}
     [turn] = told(tmp_path, ("go", [compacted, chunk("ok")]))
     assert turn.items[1] == Other({"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed"})
 
 
-def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path: Path) -> None:
+def test_two_prompts_sent_at_once_have_a_turn_each(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     path = store_session(store, "s")
     with path.open("ab") as file:
@@ -155,7 +155,7 @@ def test_each_turn_has_its_own_prompt_also_where_two_were_sent_at_once(tmp_path:
     assert [[said(item) for item in turn.items] for turn in read(store)] == [[("user", "one")], [("user", "two")]]
 
 
-def test_plans_and_unknown_updates_are_whole(tmp_path: Path) -> None:
+def test_plans_and_unknown_updates_are_kept_whole(tmp_path: Path) -> None:
     plan = {"sessionUpdate": "plan", "entries": [{"content": "look", "status": "completed", "priority": "high"}]}
     new = {"sessionUpdate": "new_kind", "before": 10}
     [turn] = told(tmp_path, ("go", [plan, new]))
@@ -170,12 +170,12 @@ def _plain(item: conversation.Item) -> object:
     return item.entries if isinstance(item, Plan) else dict(item.update)
 
 
-def test_a_long_answer_that_was_streamed_is_one_message(tmp_path: Path) -> None:
+def test_a_long_streamed_answer_is_one_message(tmp_path: Path) -> None:
     [turn] = told(tmp_path, ("go", [chunk(f"{number} ") for number in range(3000)]))
     assert [said(item)[1] for item in turn.items] == ["go", "".join(f"{number} " for number in range(3000))]
 
 
-def test_words_name_what_is_no_text() -> None:
+def test_words_name_content_that_is_not_text() -> None:
     blocks: list[Mapping[str, object]] = [
         {"type": "text", "text": "see"},
         {"type": "image", "mimeType": "image/png", "data": "AA=="},
@@ -192,7 +192,7 @@ def test_words_name_what_is_no_text() -> None:
     ]
 
 
-def test_the_stamp_is_that_of_the_stored_sessions() -> None:
+def test_the_stamp_equals_that_of_stored_sessions() -> None:
     from acp_proxy.wire import clock
 
     assert clock.stamp(EPOCH) == STAMP
@@ -201,7 +201,7 @@ def test_the_stamp_is_that_of_the_stored_sessions() -> None:
 MEGABYTE = 1024 * 1024
 
 
-def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
+def test_a_long_turn_is_read_in_pieces_of_a_few_megabytes(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     calls = [tool(str(number), title=f"read {number}", rawOutput="x" * MEGABYTE) for number in range(40)]
     later = [tool("0", "tool_call_update", status="completed")]
@@ -210,9 +210,9 @@ def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     size, parts = reading.size, conversation.parts(reading, "s")
     assert next(parts) == Begun(1, STAMP, True)
     assert isinstance(next(parts), Said)
-    assert isinstance(next(parts), Call)
+    assert isinstance(next(parts), ToolCall)
     tracemalloc.start()
-    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, Call)]
+    rest = [(part.id, part.is_new, part.fields.get("status")) for part in parts if isinstance(part, ToolCall)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     reading.close()
@@ -220,7 +220,7 @@ def test_a_long_turn_is_told_in_pieces_of_a_few_megabytes(tmp_path: Path) -> Non
     assert peak < 30 * MEGABYTE < size
 
 
-def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
+def test_pieces_and_whole_turns_have_the_same_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     streamed = [chunk("word " * 2000) for _ in range(1000)]
     store_session(store, "s", ("one", [*streamed, tool("1", title="Build"), chunk("ok")]), ("two", streamed[:2]))
@@ -233,13 +233,13 @@ def test_pieces_and_whole_turns_say_the_same(tmp_path: Path) -> None:
             if pieces and speaker == pieces[-1][0]:
                 words = pieces.pop()[1] + words
             pieces.append((speaker, words))
-        elif isinstance(part, Call):
+        elif isinstance(part, ToolCall):
             pieces.append(("", ""))
     reading.close()
     assert [piece for piece in pieces if piece[0]] == whole
 
 
-def test_a_fork_whose_header_is_broken_still_begins_with_its_parents_words(tmp_path: Path) -> None:
+def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     store_session(store, "parent", ("one", [chunk("1")]))
     agent = store.agents()[0]

@@ -1,4 +1,4 @@
-"""What the documents say about the command line is true of the commands."""
+"""The documentation agrees with the command line."""
 
 import os
 import re
@@ -19,12 +19,12 @@ from torture import __main__ as torture_page
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED_SH = re.compile(r"^( *)```sh\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
-ONE_LINE = 66  # characters: what a terminal of 80 leaves beside the longest name
+ONE_LINE = 66  # characters left beside the longest name in a terminal of 80 columns
 SHELL_PUNCTUATION = re.compile(r"[();<>|&]+")
 
 
 def documented(text: str) -> Iterator[list[str]]:
-    """The words of each command in the text's sh blocks that begins with acp-proxy, without pipes and redirections."""
+    """The words of each acp-proxy command in the text's sh blocks, without pipes and redirections."""
     for block in FENCED_SH.finditer(text):
         for line in block[2].replace("\\\n", " ").splitlines():
             lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
@@ -36,7 +36,7 @@ def documented(text: str) -> Iterator[list[str]]:
 
 
 def problem_of(words: list[str]) -> str | None:
-    """What the command line would say to a command or an option that does not exist."""
+    """The error for a command or an option that does not exist; None if all exist."""
     commands = {context.command_path: context for context in cli_docs.contexts()}
     path, rest = words[0], words[1:]
     while context := commands.get(path):
@@ -72,11 +72,11 @@ def test_documented_commands_are_found_in_sh_blocks() -> None:
         "acp-proxy run --no-such-option agent",
     ],
 )
-def test_a_command_or_an_option_that_does_not_exist_is_found(line: str) -> None:
+def test_an_unknown_command_or_option_is_found(line: str) -> None:
     assert problem_of(line.split())
 
 
-def test_what_follows_the_agent_is_the_agents() -> None:
+def test_words_after_the_agent_are_not_checked() -> None:
     assert problem_of(["acp-proxy", "run", "npx", "--no-such-option"]) is None
 
 
@@ -85,7 +85,7 @@ def leaves() -> list[typer.Context]:
 
 
 @pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)
-def test_every_command_has_an_example_of_itself(context: typer.Context) -> None:
+def test_every_command_has_a_valid_example(context: typer.Context) -> None:
     [example] = re.findall(r"^Example: (.*)$", context.command.help or "", re.MULTILINE)
     words = shlex.split(example)
     assert words[: len(context.command_path.split())] == context.command_path.split()
@@ -93,11 +93,11 @@ def test_every_command_has_an_example_of_itself(context: typer.Context) -> None:
 
 
 @pytest.mark.parametrize("context", leaves(), ids=lambda context: context.command_path)
-def test_every_command_is_told_in_one_line_of_its_groups_help(context: typer.Context) -> None:
+def test_every_command_fits_on_one_line_of_its_groups_help(context: typer.Context) -> None:
     assert not context.command.get_short_help_str(ONE_LINE).endswith("...")
 
 
-def test_a_command_loads_no_other() -> None:
+def test_a_command_loads_no_other_command() -> None:
     told = (
         "import sys; from acp_proxy.cli.app import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
     )
@@ -109,23 +109,23 @@ def test_a_command_loads_no_other() -> None:
     assert not {"acp_proxy.cli.show", "acp_proxy.cli.doctor", "acp_proxy.cli.replay"} & loaded
 
 
-def test_the_command_line_page_is_what_the_help_says() -> None:
+def test_the_command_line_page_agrees_with_the_help() -> None:
     assert cli_docs.PAGE.read_text(encoding="utf-8") == cli_docs.page(), "run: make docs"
 
 
-def test_the_table_of_what_is_redacted_is_that_of_the_rules() -> None:
+def test_the_redaction_table_agrees_with_the_rules() -> None:
     text = redaction_docs.PAGE.read_text(encoding="utf-8")
     assert text.count("\n|") > 20
     assert text == redaction_docs.page(text), "run: make docs"
 
 
-def test_the_page_of_faults_is_the_one_that_the_kept_figures_make() -> None:
+def test_the_page_of_faults_agrees_with_the_kept_figures() -> None:
     text = torture_page.PAGE.read_text(encoding="utf-8")
     assert text == torture_page.page(torture_page.kept()), "run: python -m torture --page"
 
 
 def test_every_command_of_the_tutorial_works(tmp_path: Path) -> None:
-    """In their order, in a clone, by a user who has nothing yet."""
+    """They run in order, in a clone, for a user who has no sessions yet."""
     shutil.copytree(ROOT / "fixtures" / "conversations", tmp_path / "fixtures" / "conversations")
     environment = os.environ | {"HOME": str(tmp_path / "home"), "ACP_PROXY_STORE": str(tmp_path / "store")}
     commands = list(documented((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What went wrong is told by an errno's name, also where SQLite says it."""
+"""Errors have the name of an errno, those of SQLite too."""
 
 import sqlite3
 from collections.abc import Callable
@@ -32,9 +32,7 @@ def wrong(database: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize(("what", "name"), [(full, "ENOSPC"), (busy, "EBUSY"), (readonly, "EROFS"), (wrong, "EIO")])
-def test_what_sqlite_says_has_the_name_of_the_system(
-    tmp_path: Path, what: Callable[[sqlite3.Connection], None], name: str
-) -> None:
+def test_sqlite_errors_have_errno_names(tmp_path: Path, what: Callable[[sqlite3.Connection], None], name: str) -> None:
     with closing(sqlite3.connect(tmp_path / "some.sqlite3", isolation_level=None, timeout=0)) as database:
         database.execute("CREATE TABLE t(a)")
         with pytest.raises(sqlite3.Error) as problem:
@@ -42,6 +40,6 @@ def test_what_sqlite_says_has_the_name_of_the_system(
         assert errno_name(problem.value) == name
 
 
-def test_what_has_no_number_is_an_error_of_input_or_output() -> None:
+def test_errors_without_a_known_errno_are_eio() -> None:
     assert errno_name(PermissionError(13, "Permission denied")) == "EACCES"
     assert errno_name(OSError("made up")) == errno_name(OSError(99_999, "made up")) == errno_name(ValueError()) == "EIO"

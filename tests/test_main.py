@@ -1,4 +1,4 @@
-"""The command line's first look: what must be quick loads nothing slow."""
+"""The start of the command line: a fast path loads no slow module."""
 
 import os
 import shlex
@@ -13,12 +13,12 @@ from acp_proxy import __version__
 from tests.stored import Both, chunk, store_session
 
 SECONDS = 20.0
-posix_only = pytest.mark.skipif(os.name != "posix", reason="there is no such shell")
+posix_only = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/full")
 SLOW = {"anyio", "asyncio", "dataclasses", "inspect", "json", "orjson", "platformdirs", "psutil", "re", "sqlite3"}
 SLOW |= {"subprocess", "threading", "typer", "typing"}
 
-# Runs the command line, and notes in a file what it had loaded when the agent was started.
+# Runs the command line, and writes to a file which modules were loaded when the agent was started.
 NOTED = """
 import sys
 notes, before = sys.argv.pop(1), set(sys.modules)
@@ -33,7 +33,7 @@ main()
 
 
 def loaded_by(*words: str) -> tuple[str, set[str]]:
-    """What Python prints when it is run so, and the modules that it loads."""
+    """Run Python with these words: what it prints, and the modules that it loads."""
     command = [sys.executable, "-X", "importtime", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
@@ -41,12 +41,12 @@ def loaded_by(*words: str) -> tuple[str, set[str]]:
 
 
 def command_line(*words: str) -> tuple[str, set[str]]:
-    """The same for our command line, less what Python loads by itself."""
+    """The same for acp-proxy, without the modules that Python loads by itself."""
     said, modules = loaded_by("-m", "acp_proxy", *words)
     return said, modules - loaded_by("-c", "pass")[1]
 
 
-def test_the_version_is_told_without_loading_anything_slow() -> None:
+def test_the_version_is_printed_without_loading_slow_modules() -> None:
     said, modules = command_line("--version")
     assert said == f"acp-proxy {__version__}\n"
     assert "acp_proxy" in modules
@@ -58,7 +58,7 @@ def test_other_commands_load_what_they_need() -> None:
 
 
 @pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
-def test_help_is_ours_in_front_of_the_agents_command_and_the_agents_behind_it(asked: str) -> None:
+def test_help_before_the_agents_command_is_ours_and_after_it_the_agents(asked: str) -> None:
     assert command_line("run", asked)[0].startswith("Usage: acp-proxy run")
     own = ["run", "--no-record", sys.executable, "-c", "import sys; print(sys.argv[1:])", asked]
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_help_is_ours_in_front_of_the_agents_command_and_the_agents_behind_it(as
     assert (done.returncode, done.stdout + done.stderr) == (0, f"{[asked]}\n")
 
 
-def test_the_agent_is_started_before_anything_slow_is_loaded(tmp_path: Path) -> None:
+def test_the_agent_is_started_before_slow_modules_are_loaded(tmp_path: Path) -> None:
     notes = tmp_path / "modules"
     run = ["run", "--store", str(tmp_path / "store"), "--", sys.executable, "-c", "raise SystemExit(17)"]
     done = subprocess.run(
@@ -99,7 +99,7 @@ COMMANDS = [
 
 
 def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
-    """The status of a command whose streams a shell redirects so, and what it says on stderr, if it has that."""
+    """Run a command with streams redirected by a shell: its exit status, and what it writes to stderr."""
     store = Both(tmp_path / "store")
     if not store.transcripts():
         store_session(store, "here", ("hello", [chunk("hello")]))
@@ -120,7 +120,7 @@ def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
 @posix_only
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("streams", [">&-", pytest.param(">/dev/full", marks=linux_only)])
-def test_a_result_that_cannot_be_written_is_said_to_be_so(tmp_path: Path, words: list[str], streams: str) -> None:
+def test_output_that_cannot_be_written_is_reported(tmp_path: Path, words: list[str], streams: str) -> None:
     status, said = ran(tmp_path, words, streams)
     assert status == 1
     [line] = said.splitlines()
@@ -130,12 +130,12 @@ def test_a_result_that_cannot_be_written_is_said_to_be_so(tmp_path: Path, words:
 @posix_only
 @pytest.mark.parametrize("streams", ["2>&-", pytest.param("2>/dev/full", marks=linux_only)])
 @pytest.mark.parametrize("words", [("sessions", "list"), ("sessions", "restore", "--list")], ids=" ".join)
-def test_a_command_does_its_work_where_nothing_can_be_said(tmp_path: Path, words: list[str], streams: str) -> None:
+def test_a_command_does_its_work_without_a_usable_stderr(tmp_path: Path, words: list[str], streams: str) -> None:
     assert ran(tmp_path, words, streams) == (0, "")
 
 
 @posix_only
-def test_a_question_that_nobody_can_answer_is_no_yes(tmp_path: Path) -> None:
+def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
     assert said.endswith("stdin is not a terminal, so there is no answer. To skip the question: --yes\n")
@@ -143,7 +143,7 @@ def test_a_question_that_nobody_can_answer_is_no_yes(tmp_path: Path) -> None:
 
 
 @posix_only
-def test_who_stops_reading_ends_a_command_without_a_word(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     try:

@@ -1,4 +1,4 @@
-"""run's own words are told from the agent's."""
+"""The options of ``run`` are separated from the agent's command."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,12 +70,12 @@ def test_every_option_may_be_given_on_the_command_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in DEFAULTS if not name.startswith("no-")])
-def test_a_value_may_stand_behind_an_equals_sign(name: str) -> None:
+def test_a_value_may_follow_an_equals_sign(name: str) -> None:
     value = SOMETHING_ELSE[name]
     assert changed(parse(f"--{name}={value}", "agent")[0]) == {name: value}
 
 
-def test_every_option_has_a_variable_which_the_command_line_overrules() -> None:
+def test_every_option_has_a_variable_which_the_command_line_overrides() -> None:
     assert {name for name, *_ in options.OPTIONS} == set(DEFAULTS)
     for name, variable, choices, _, _ in options.OPTIONS:
         assert variable == f"ACP_PROXY_{name.upper().replace('-', '_')}"
@@ -86,17 +86,17 @@ def test_every_option_has_a_variable_which_the_command_line_overrules() -> None:
 
 
 @pytest.mark.parametrize("yes", ["1", "true", "True", "YES", "on", "y"])
-def test_a_variable_of_a_flag_may_say_yes_in_several_ways(yes: str) -> None:
+def test_the_variable_of_a_flag_accepts_several_words_for_yes(yes: str) -> None:
     assert changed(parse("agent", ACP_PROXY_NO_RECORD=yes)[0]) == {"no-record": "1"}
 
 
 @pytest.mark.parametrize("no", ["", "0", "false", "No", "OFF", "n"])
-def test_a_variable_of_a_flag_may_say_no_in_several_ways(no: str) -> None:
+def test_the_variable_of_a_flag_accepts_several_words_for_no(no: str) -> None:
     assert changed(parse("agent", ACP_PROXY_NO_RECORD=no)[0]) == {}
 
 
 @pytest.mark.parametrize("other", ["ja", "y es", "2"])
-def test_a_variable_of_a_flag_that_says_neither_is_refused(other: str) -> None:
+def test_the_variable_of_a_flag_accepts_no_other_word(other: str) -> None:
     with pytest.raises(UsageError):
         parse("agent", ACP_PROXY_NO_RECORD=other)
 
@@ -113,7 +113,7 @@ def test_a_variable_of_a_flag_that_says_neither_is_refused(other: str) -> None:
         (["--store", "--", "agent"], ["agent"]),
     ],
 )
-def test_options_end_at_the_first_word_that_is_none(words: list[str], command: list[str]) -> None:
+def test_options_end_at_the_first_word_that_is_not_an_option(words: list[str], command: list[str]) -> None:
     assert parse(*words)[1] == command
 
 
@@ -146,19 +146,19 @@ def test_the_last_of_two_values_counts() -> None:
         *(["--grace", value, "agent"] for value in ("", "soon", "-1", "nan", "inf", "1e9", "5s")),
     ],
 )
-def test_what_is_not_understood_is_refused(words: list[str]) -> None:
+def test_invalid_command_lines_are_refused(words: list[str]) -> None:
     with pytest.raises(UsageError):
         parse(*words)
 
 
 @pytest.mark.parametrize("asked", ["-h", "--help", "--help-all"])
-def test_help_behind_another_option_is_refused_with_the_right_words(asked: str) -> None:
+def test_help_after_another_option_is_refused_with_the_right_command(asked: str) -> None:
     with pytest.raises(UsageError, match=f"acp-proxy run {asked}$"):
         parse("--no-record", asked)
 
 
 @pytest.mark.parametrize("words", [["--compact", "off"], ["--compact=off"]])
-def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
+def test_an_old_option_name_is_refused_with_the_new_one(words: list[str]) -> None:
     with pytest.raises(UsageError, match="--compress"):
         parse(*words, "agent")
 
@@ -173,7 +173,7 @@ def test_an_old_name_is_answered_with_the_new_one(words: list[str]) -> None:
         ("ACP_PROXY_REPLAY_TOOL_LIMIT", "much"),
     ],
 )
-def test_a_variable_that_is_not_understood_is_refused(variable: str, value: str) -> None:
+def test_an_invalid_variable_is_refused(variable: str, value: str) -> None:
     with pytest.raises(UsageError):
         parse("agent", **{variable: value})
 
@@ -188,14 +188,14 @@ def test_a_size_is_any_number_of_bytes(text: str, value: int) -> None:
     assert options.size(text) == value
 
 
-def test_a_variable_that_is_empty_is_as_good_as_none() -> None:
+def test_an_empty_variable_counts_as_unset() -> None:
     assert parse("agent", **{variable: "" for _, variable, *_ in options.OPTIONS}) == (DEFAULTS, ["agent"])
 
 
 @any_of(
     st.lists(st.sampled_from([f"--{name}" for name in DEFAULTS]) | st.sampled_from(["--", "-", "1", "=", ""]) | texts)
 )
-def test_whatever_is_typed_the_agents_command_is_the_end_of_it_or_it_is_refused(words: list[str]) -> None:
+def test_any_command_line_ends_with_the_agents_command_or_is_refused(words: list[str]) -> None:
     try:
         given, command = parse(*words)
     except UsageError:
@@ -207,22 +207,22 @@ def test_whatever_is_typed_the_agents_command_is_the_end_of_it_or_it_is_refused(
     assert options.size(given["replay-tool-limit"]) >= 0
 
 
-# What is masked.
+# Redaction.
 
 
-def test_nothing_is_masked_unless_it_is_asked_for() -> None:
+def test_nothing_is_redacted_by_default() -> None:
     assert [options.patterns(text) for text in ("", "off")] == [None, None]
     assert options.patterns("keys") == []
 
 
-def test_a_file_of_patterns_has_one_on_each_line(tmp_path: Path) -> None:
+def test_a_pattern_file_has_one_pattern_on_each_line(tmp_path: Path) -> None:
     file = tmp_path / "patterns"
     file.write_bytes(b"# a remark\n\nfoo-\\d+\r\n  spaced \n[#]1\xe2\x80\xa8x")
     assert options.patterns(str(file)) == [r"foo-\d+", "  spaced ", "[#]1\u2028x"]
 
 
 @pytest.mark.parametrize("content", [b"good\n(bad\n", b"*", b"\xff", b"a{99999999999999999999}", None])
-def test_patterns_that_cannot_be_used_are_a_wrong_usage(tmp_path: Path, content: bytes | None) -> None:
+def test_unusable_patterns_are_a_usage_error(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "patterns"
     if content is not None:
         file.write_bytes(content)

@@ -1,7 +1,7 @@
-"""What passes leaves as the bytes that came: every fixture, every chunking, both directions at once.
+"""Lines leave as the bytes that came: every fixture, every chunking, both directions at once.
 
-The exceptions are the promised ones: the answer to initialize is amended, requests that are ours are answered here,
-and what the agent writes that is no JSON object or array goes to stderr.
+The exceptions are documented: the answer to initialize is amended, requests that we serve are answered here, and lines
+of the agent that are not a JSON object or array go to stderr.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ MESSAGES = FIXTURES / "messages"
 LINES_OF_PEERS = sorted(MESSAGES.glob("*.lines"))
 
 OURS = ("initialize", "session/list", "session/load", "session/delete")
-"""Methods that are amended or answered here, once the agent has said that it resumes and does nothing else."""
+"""Methods whose lines are amended or answered here if the agent can only resume."""
 INITIALIZE = b'{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":1}}\n'
 INITIALIZED = (
     b'{"jsonrpc":"2.0","id":"first","result":{"protocolVersion":1,"agentInfo":{"name":"agent"},'
@@ -35,7 +35,7 @@ INITIALIZED = (
 
 Chunking = Callable[[bytes], list[bytes]]
 Sent = tuple[list[bytes], list[bytes]]
-"""The pieces that the client writes, and those of the agent."""
+"""The pieces that the client writes, and those that the agent writes."""
 
 
 def asks_us(data: bytes) -> bool:
@@ -50,19 +50,19 @@ OUR_TITLE = re.compile(
 
 
 def unchanged(passed: Passed, from_client: bytes, from_agent: bytes, before: tuple[bytes, bytes] = (b"", b"")) -> None:
-    """Everything came, as it was. ``before``: what had passed already, to the agent and to the client."""
+    """Everything arrived unchanged. ``before``: what had passed already, to the agent and to the client."""
     to_client = b"".join(line for line in lines(from_agent) if is_for_the_client(line))
     to_stderr = b"".join(line for line in lines(from_agent) if not is_for_the_client(line))
     assert passed.to_agent == before[0] + from_client
     titled = set(lines(passed.to_client)) - set(lines(from_agent)) if before[1] else set()
-    ours = {line for line in titled if OUR_TITLE.fullmatch(line)}  # told once, at the end of a new session's first turn
+    ours = {line for line in titled if OUR_TITLE.fullmatch(line)}  # sent once, at the end of a new session's first turn
     assert b"".join(line for line in lines(passed.to_client) if line not in ours) == before[1] + to_client
     assert passed.to_stderr == to_stderr
     assert passed.warnings == []
 
 
 def introduced(passage: Passage) -> tuple[bytes, bytes]:
-    """The agent has said that it resumes: what passed to the agent, and what to the client."""
+    """Initialize an agent that can only resume: what passed to the agent and to the client."""
     passage.say(Peer.CLIENT, INITIALIZE)
     asked = passage.hear(Peer.AGENT)
     passage.say(Peer.AGENT, INITIALIZED)
@@ -100,7 +100,7 @@ every_chunking = pytest.mark.parametrize("chunking", [whole, byte_by_byte, in_ra
 
 @every_chunking
 @each(FILES)
-def test_every_fixture_passes_both_ways_when_nothing_is_recorded(file: Path, chunking: Chunking) -> None:
+def test_every_fixture_passes_both_ways_without_recording(file: Path, chunking: Chunking) -> None:
     data = file.read_bytes()
     with Passage(packets=chunking is not whole) as passage:
         unchanged(passage.end(chunking(data), chunking(data)), data, data)
@@ -108,9 +108,7 @@ def test_every_fixture_passes_both_ways_when_nothing_is_recorded(file: Path, chu
 
 @every_chunking
 @each(LINES_OF_PEERS)
-def test_every_fixture_for_peers_passes_both_ways_when_it_is_recorded(
-    file: Path, chunking: Chunking, tmp_path: Path
-) -> None:
+def test_every_message_fixture_passes_both_ways_while_recording(file: Path, chunking: Chunking, tmp_path: Path) -> None:
     data = file.read_bytes()
     with Passage(tmp_path / "store", serves=False, packets=chunking is not whole) as passage:
         unchanged(passage.end(chunking(data), chunking(data)), data, data)
@@ -118,7 +116,7 @@ def test_every_fixture_for_peers_passes_both_ways_when_it_is_recorded(
 
 @every_chunking
 @each([file for file in LINES_OF_PEERS if not asks_us(file.read_bytes())])
-def test_every_fixture_for_peers_passes_both_ways_when_list_load_and_delete_are_added(
+def test_every_message_fixture_passes_both_ways_while_list_load_and_delete_are_served(
     file: Path, chunking: Chunking, tmp_path: Path
 ) -> None:
     data = file.read_bytes()
@@ -127,7 +125,7 @@ def test_every_fixture_for_peers_passes_both_ways_when_list_load_and_delete_are_
         unchanged(passage.end(chunking(data), chunking(data)), data, data, before)
 
 
-def test_of_the_agents_lines_those_that_are_no_object_or_array_go_to_stderr_in_their_order() -> None:
+def test_stray_lines_of_the_agent_go_to_stderr_in_order() -> None:
     data = (MESSAGES / "stray.lines").read_bytes()
     with Passage() as passage:
         passed = passage.end(from_agent=whole(data))
@@ -137,7 +135,7 @@ def test_of_the_agents_lines_those_that_are_no_object_or_array_go_to_stderr_in_t
     assert len(good) == 2
 
 
-def test_the_fixtures_for_peers_hold_nothing_else_that_is_not_for_the_client() -> None:
+def test_only_certain_message_fixtures_have_stray_lines() -> None:
     strange = {
         file.name for file in LINES_OF_PEERS if not all(is_for_the_client(line) for line in lines(file.read_bytes()))
     }
@@ -145,7 +143,7 @@ def test_the_fixtures_for_peers_hold_nothing_else_that_is_not_for_the_client() -
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_what_the_agent_wrote_last_without_a_newline_is_delivered_when_it_is_json_and_else_on_stderr(
+def test_a_last_line_without_a_newline_passes_if_it_is_json_and_goes_to_stderr_otherwise(
     recorded: bool, tmp_path: Path
 ) -> None:
     for name, is_delivered in {"no-newline.lines": True, "no-newline-update.lines": True, "torn.lines": False}.items():
@@ -157,12 +155,12 @@ def test_what_the_agent_wrote_last_without_a_newline_is_delivered_when_it_is_jso
         assert passed.to_stderr == (b"" if is_delivered else last)
 
 
-def test_every_fixture_for_peers_is_described() -> None:
+def test_every_message_fixture_is_described() -> None:
     described = re.findall(r"`([^`]+\.lines)`", (MESSAGES / "README.md").read_text(encoding="utf-8"))
     assert sorted(described) == sorted(file.name for file in LINES_OF_PEERS)
 
 
-# --- what any peer may send
+# --- any bytes
 
 FRAGMENTS = (
     *(b"\n", b"\r\n", b"\r", b"{", b"}", b"[", b"]", b'"', b":", b",", b"\\", b" ", b"0", b"\xff", b"\xef\xbb\xbf"),
@@ -199,11 +197,11 @@ TALK = (
     | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": IDS, "result": RESULTS})
     | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": IDS, "error": values})
 )
-"""Messages that are nearly right, of few sessions and with few ids, so that they meet."""
+"""Nearly valid messages with few session ids and request ids, so that they concern one another."""
 
 
 def as_the_sdks_write(value: object) -> str:
-    """Compact, so that updates begin in the way that is passed on without a look."""
+    """Compact JSON, so that updates can take the fast path."""
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -223,23 +221,21 @@ def shaped(draw: st.DrawFn, line: st.SearchStrategy[str]) -> Sent:
 
 @given(sent=raw_bytes() | shaped(LINES))
 @settings(max_examples=150)
-def test_whatever_the_peers_say_passes_when_nothing_is_recorded(sent: Sent) -> None:
+def test_any_bytes_pass_without_recording(sent: Sent) -> None:
     with Passage(packets=True) as passage:
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 @given(sent=raw_bytes() | shaped(LINES))
 @settings(max_examples=75)
-def test_whatever_the_peers_say_passes_when_it_is_recorded(
-    sent: Sent, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Passage(tmp_path_factory.mktemp("store"), serves=False, packets=True) as passage:
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 @given(sent=shaped(LINES.filter(lambda line: not asks_us(line.encode()))))
 @settings(max_examples=75)
-def test_whatever_the_peers_say_that_is_not_ours_to_answer_passes_when_list_load_and_delete_are_added(
+def test_any_lines_that_we_do_not_serve_pass_while_list_load_and_delete_are_served(
     sent: Sent, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with Passage(tmp_path_factory.mktemp("store"), packets=True) as passage:
@@ -247,7 +243,7 @@ def test_whatever_the_peers_say_that_is_not_ours_to_answer_passes_when_list_load
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]), before)
 
 
-# --- lines that pass in pieces: as soon as they can be known, here, and not only when they are long
+# --- lines that pass in pieces: with these limits, short ones too
 
 
 def passed_with(limit: int, sent: Sent, store: Path, monkeypatch: pytest.MonkeyPatch) -> Passed:
@@ -258,11 +254,11 @@ def passed_with(limit: int, sent: Sent, store: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("limit", [0, 90, 150])
 @each(LINES_OF_PEERS)
-def test_every_fixture_passes_and_is_kept_in_pieces_as_it_is_whole(
+def test_every_message_fixture_passes_and_is_recorded_the_same_in_pieces_and_whole(
     file: Path, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = file.read_bytes()
-    for number, sides in enumerate([(data, b""), (b"", data)]):  # one by one, so that the order is certain
+    for number, sides in enumerate([(data, b""), (b"", data)]):  # one side at a time, so that the order is certain
         sent = (in_random_pieces(sides[0]), in_random_pieces(sides[1]))
         whole, pieces = (passed_with(each, sent, tmp_path / f"{number}-{each}", monkeypatch) for each in (10**9, limit))
         assert pieces == whole
@@ -270,7 +266,7 @@ def test_every_fixture_passes_and_is_kept_in_pieces_as_it_is_whole(
 
 @given(sent=raw_bytes() | shaped(LINES), limit=st.integers(0, 120))
 @settings(max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_the_peers_say_passes_in_pieces(
+def test_any_bytes_pass_in_pieces(
     sent: Sent, limit: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passed = passed_with(limit, sent, tmp_path_factory.mktemp("store"), monkeypatch)
@@ -289,7 +285,7 @@ UPDATE = (
 )
 
 
-@pytest.mark.parametrize("size", [563_000, 64 * 1024 * 1024], ids=["563 KB, as was seen", "64 MiB"])
+@pytest.mark.parametrize("size", [563_000, 64 * 1024 * 1024], ids=["563 KB, as observed", "64 MiB"])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_a_line_of_any_length_passes_each_way_at_once(size: int, recorded: bool, tmp_path: Path) -> None:
     client, agent = PROMPT % (b"p" * size), UPDATE % ("é" * (size // 2)).encode()
@@ -300,11 +296,11 @@ def test_a_line_of_any_length_passes_each_way_at_once(size: int, recorded: bool,
 
 
 def digests(*data: bytes) -> list[str]:
-    """For what is too long to be shown when it differs."""
+    """Digests of data that is too long to be shown in a failure."""
     return [hashlib.sha256(each).hexdigest() for each in data]
 
 
-def test_a_long_line_passes_in_pieces_of_any_size() -> None:
+def test_a_long_line_may_arrive_in_pieces_of_any_size() -> None:
     line = b'{"jsonrpc":"2.0","method":"_long","params":["' + b"\xc3\xa9" * 281_500 + b'"]}\n'
     with Passage(packets=True) as passage:
         unchanged(passage.end(in_random_pieces(line), in_random_pieces(line)), line, line)
@@ -313,7 +309,7 @@ def test_a_long_line_passes_in_pieces_of_any_size() -> None:
 # --- answers find their requests
 
 
-def test_one_id_in_flight_in_both_directions_is_two_requests(tmp_path: Path) -> None:
+def test_one_id_open_in_both_directions_belongs_to_two_requests(tmp_path: Path) -> None:
     prompt = b'{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}\n'
     permission = (
         b'{"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"s1","options":[]}}\n'

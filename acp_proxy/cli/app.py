@@ -5,18 +5,18 @@ from typing import Annotated, ClassVar
 import typer
 
 from acp_proxy import __version__
-from acp_proxy.cli.group import Group, Place
+from acp_proxy.cli.group import Group, LazyCommand
 
 
 class Main(Group):
     table: ClassVar = {
-        "run": Place("acp_proxy.cli.run", "run", in_front=True),
-        "editor": Place("acp_proxy.cli.editor", "editor", in_front=True),
-        "doctor": Place("acp_proxy.cli.doctor", "doctor", in_front=True),
-        "sessions": Place("acp_proxy.cli.sessions", "app"),
-        "replay": Place("acp_proxy.cli.replay", "replay"),
-        "mock-agent": Place("acp_proxy.cli.mock_agent", "mock_agent"),
-        "demo": Place("acp_proxy.cli.demo", "demo"),
+        "run": LazyCommand("acp_proxy.cli.run", "run", in_front=True),
+        "editor": LazyCommand("acp_proxy.cli.editor", "editor", in_front=True),
+        "doctor": LazyCommand("acp_proxy.cli.doctor", "doctor", in_front=True),
+        "sessions": LazyCommand("acp_proxy.cli.sessions", "app"),
+        "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
+        "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
+        "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
     }
 
 

@@ -18,7 +18,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import NoSuchSession, Unreadable
-from acp_proxy.transcripts.archive import Archive, Kept, Listed, kept_name
+from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
 from acp_proxy.views import terminal
 
 
@@ -68,7 +68,7 @@ def delete(
     )
 
 
-def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | Kept]:
+def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | DeletedSession]:
     """One session, or the softly deleted copies of one session. Raises NoSuchSession."""
     try:
         return [chosen(store, wanted, agent)]
@@ -81,7 +81,7 @@ def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed |
         return list(found)
 
 
-def _restorable(kept: list[Kept], deleted: list[Listed | Kept]) -> list[str]:
+def _restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession]) -> list[str]:
     """Words that name exactly these sessions now, and that a user can type."""
     names = []
     for row in deleted:
@@ -94,5 +94,5 @@ def _restorable(kept: list[Kept], deleted: list[Listed | Kept]) -> list[str]:
     return names
 
 
-def _heading(kept: Kept) -> str:
+def _heading(kept: DeletedSession) -> str:
     return terminal.line(f"{kept.title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")

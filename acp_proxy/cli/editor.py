@@ -40,7 +40,7 @@ def editor(
     from acp_proxy.editors.machine import this_machine
     from acp_proxy.editors.ourselves import ourselves
     from acp_proxy.editors.placing import placed
-    from acp_proxy.editors.snippets import Wanted, snippet
+    from acp_proxy.editors.snippets import EditorEntry, snippet
     from acp_proxy.editors.table import EDITORS
 
     if agent[0] == "--whole":
@@ -48,7 +48,7 @@ def editor(
     with wrong_usage():
         given, variables, command = _read(agent)
     we = ourselves(sys.argv[0], sys.executable)
-    made = snippet(name, Wanted([*we.words, "run", *given, *command], variables, command_name(command)))
+    made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
     path, is_there = file_for(EDITORS[name], this_machine())
     found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
     _say(f"{found.where}:\n")

@@ -139,7 +139,7 @@ class _Source:
     def _pieces(self, head: "Head", reading: "Reading") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
-        from acp_proxy.views.export import exported
+        from acp_proxy.views.exported import exported
 
         return (piece.encode() for piece in exported(self.form, head, reading, self.choices))
 

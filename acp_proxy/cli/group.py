@@ -14,8 +14,8 @@ from typer.main import get_command, get_group
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a command's function, or of a group's app. ``in_front``: an agent's command follows it."""
+class LazyCommand:
+    """Where to import a command's function, or a group's app, from. ``in_front``: an agent's command follows it."""
 
     module: str
     name: str
@@ -23,7 +23,7 @@ class Place:
 
 
 class Group(TyperGroup):
-    table: ClassVar[Mapping[str, Place]] = {}
+    table: ClassVar[Mapping[str, LazyCommand]] = {}
     renamed: ClassVar[Mapping[str, str]] = {}
     """Old names of commands, and the new ones."""
 
@@ -51,7 +51,7 @@ class Group(TyperGroup):
 class _Commands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands of a table, by name, imported on first use."""
 
-    def __init__(self, table: Mapping[str, Place]) -> None:
+    def __init__(self, table: Mapping[str, LazyCommand]) -> None:
         self._table = table
         self._loaded: dict[str, TyperCommand | TyperGroup] = {}
 
@@ -67,7 +67,7 @@ class _Commands(Mapping[str, TyperCommand | TyperGroup]):
         return len(self._table)
 
 
-def _loaded(name: str, place: Place) -> TyperCommand | TyperGroup:
+def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     found = getattr(import_module(place.module), place.name)
     if isinstance(found, typer.Typer):
         return get_group(found)

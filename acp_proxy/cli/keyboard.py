@@ -1,6 +1,6 @@
 """Single key presses, without echo, while a conversation is on the terminal.
 
-The terminal's modes are restored on every exit: at the end, at Ctrl-C, or at a signal that ends the process. Where
+The terminal's modes are set back on every exit: at the end, at Ctrl-C, or at a signal that ends the process. Where
 stdin is not a terminal, or cannot be read this way (Windows), there are no keys, only waiting.
 """
 

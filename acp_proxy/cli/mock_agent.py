@@ -34,8 +34,8 @@ def mock_agent(
 
     Example: acp-proxy mock-agent --speed 0 login.jsonl
     """
-    from acp_proxy.mock import agent as mock
-    from acp_proxy.mock import sessions
+    from acp_proxy.mock import played
+    from acp_proxy.mock import playing_agent as mock
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     found = []
@@ -43,7 +43,7 @@ def mock_agent(
         for file in files:
             with recordings.opened(file, store, agent) as (reading, header):
                 entries = (line.entry for line in reading.lines() if line.entry is not None)
-                found.append(sessions.recorded(header, entries))
+                found.append(played.recorded(header, entries))
             if len({session.id for session in found}) < len(found):
                 raise NoTranscript(f"{file}: this session was already given. Name each session once.")
     mock.run(found, match=match, speed=speed, capabilities=capabilities)

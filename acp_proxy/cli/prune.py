@@ -126,10 +126,10 @@ def _tell(chosen: Sequence[Candidate], trouble: dict[tuple[str, str], str], as_j
 
 
 def _show(store: Archive, chosen: Sequence[Candidate], *, err: bool = False) -> None:
-    from acp_proxy.views.meant import Row, lines
+    from acp_proxy.views.meant import SessionRow, lines
 
     ids = short_ids(store, chosen)
-    shown = [Row(each.at, each.agent, ids[each.named], each.title, each.size) for each in chosen]
+    shown = [SessionRow(each.at, each.agent, ids[each.named], each.title, each.size) for each in chosen]
     target = screen()
     for text in lines(shown, target.width if target.is_terminal else None):
         typer.echo(text, err=err)

@@ -18,7 +18,7 @@ from acp_proxy.wire.record import Entry, Header
 if TYPE_CHECKING:  # importing rich takes as long as everything else
     from rich.console import Console
 
-    from acp_proxy.views.streaming import Piece
+    from acp_proxy.views.streaming import StreamedText
 
 MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
 
@@ -146,7 +146,7 @@ class _Show:
                 return None
         return key
 
-    def _write(self, pieces: "list[Piece]") -> None:
+    def _write(self, pieces: "list[StreamedText]") -> None:
         from rich.text import Text
 
         for piece in pieces:

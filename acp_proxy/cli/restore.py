@@ -10,7 +10,7 @@ from acp_proxy.cli import completing
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.transcripts.archive import Archive, Kept, Listed, file_name, meant
+from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, file_name, meant
 from acp_proxy.views import figures, rows, terminal
 
 
@@ -47,7 +47,7 @@ def restore(
         typer.echo(terminal.json_text([rows.for_programs(row) for row in restored], indent=2))
 
 
-def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]:
+def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> list[DeletedSession]:
     """The sessions with this id or transcript, else those whose id begins with it. An empty word matches none.
 
     None: all.
@@ -64,7 +64,7 @@ def matching(kept: Iterable[Kept], wanted: str | None, agent: str) -> list[Kept]
     )
 
 
-def _chosen(store: Archive, wanted: str, agent: str) -> Kept:
+def _chosen(store: Archive, wanted: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
     found = matching(store.kept(), None if wanted == "last" else wanted, agent)
     if not found:
@@ -76,7 +76,7 @@ def _chosen(store: Archive, wanted: str, agent: str) -> Kept:
     return found[0]
 
 
-def _restored(store: Archive, kept: Kept) -> Listed:
+def _restored(store: Archive, kept: DeletedSession) -> Listed:
     row = store.look(kept)
     try:
         row = store.restore(kept)
@@ -88,7 +88,7 @@ def _restored(store: Archive, kept: Kept) -> Listed:
     return row
 
 
-def _list(store: Archive, kept: list[Kept], as_json: bool) -> None:
+def _list(store: Archive, kept: list[DeletedSession], as_json: bool) -> None:
     if as_json:
         values = [rows.for_programs(row) | {"deletedAt": each.at} for each, row in _looked_at(store, kept)]
         typer.echo(terminal.json_text(values, indent=2))
@@ -101,19 +101,19 @@ def _list(store: Archive, kept: list[Kept], as_json: bool) -> None:
             typer.echo(text)
 
 
-def _lines(store: Archive, kept: list[Kept]) -> list[str]:
-    from acp_proxy.views.meant import Row, lines
+def _lines(store: Archive, kept: list[DeletedSession]) -> list[str]:
+    from acp_proxy.views.meant import SessionRow, lines
 
     ids = figures.short((each.session for each in kept), ())
     shown = [
-        Row(each.at, each.agent, ids[each.session] + each.named.removeprefix(each.session), row.title, row.size)
+        SessionRow(each.at, each.agent, ids[each.session] + each.named.removeprefix(each.session), row.title, row.size)
         for each, row in _looked_at(store, kept)
     ]
     target = screen()
     return list(lines(shown, target.width if target.is_terminal else None))
 
 
-def _looked_at(store: Archive, kept: list[Kept]) -> Iterator[tuple[Kept, Listed]]:
+def _looked_at(store: Archive, kept: list[DeletedSession]) -> Iterator[tuple[DeletedSession, Listed]]:
     for each in kept:
         with suppress(OSError, NewerFormat):  # sessions verify reports it
             yield each, store.look(each)

@@ -96,7 +96,7 @@ def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
                 say("".join(f"{text}\n" for text in found.values(hit)))
             return
         now, home = datetime.now().astimezone(), os.path.expanduser("~")
-        look = found.Look(target.width, target.is_dressed, target.colours, now, home)
+        look = found.SearchLook(target.width, target.is_dressed, target.colours, now, home)
         ids = short_ids(store, [hit.session for hit in hits])
         for hit in hits:
             say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))

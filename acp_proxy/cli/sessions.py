@@ -4,26 +4,26 @@ from typing import ClassVar
 
 import typer
 
-from acp_proxy.cli.group import Group, Place
+from acp_proxy.cli.group import Group, LazyCommand
 
 
-class Sessions(Group):
+class SessionsGroup(Group):
     table: ClassVar = {
-        "list": Place("acp_proxy.cli.listing", "list_sessions"),
-        "show": Place("acp_proxy.cli.show", "show"),
-        "search": Place("acp_proxy.cli.search", "search"),
-        "stats": Place("acp_proxy.cli.stats", "stats"),
-        "path": Place("acp_proxy.cli.path", "path"),
-        "rename": Place("acp_proxy.cli.rename", "rename"),
-        "delete": Place("acp_proxy.cli.delete", "delete"),
-        "restore": Place("acp_proxy.cli.restore", "restore"),
-        "prune": Place("acp_proxy.cli.prune", "prune"),
-        "export": Place("acp_proxy.cli.export", "export"),
-        "import": Place("acp_proxy.cli.importing", "take_in"),
-        "verify": Place("acp_proxy.cli.damage", "verify"),
-        "repair": Place("acp_proxy.cli.damage", "repair"),
-        "redact": Place("acp_proxy.cli.redact", "redact"),
-        "compress": Place("acp_proxy.cli.compress", "compress"),
+        "list": LazyCommand("acp_proxy.cli.list_sessions", "list_sessions"),
+        "show": LazyCommand("acp_proxy.cli.show", "show"),
+        "search": LazyCommand("acp_proxy.cli.search", "search"),
+        "stats": LazyCommand("acp_proxy.cli.stats", "stats"),
+        "path": LazyCommand("acp_proxy.cli.path", "path"),
+        "rename": LazyCommand("acp_proxy.cli.rename", "rename"),
+        "delete": LazyCommand("acp_proxy.cli.delete", "delete"),
+        "restore": LazyCommand("acp_proxy.cli.restore", "restore"),
+        "prune": LazyCommand("acp_proxy.cli.prune", "prune"),
+        "export": LazyCommand("acp_proxy.cli.export", "export"),
+        "import": LazyCommand("acp_proxy.cli.import_transcripts", "take_in"),
+        "verify": LazyCommand("acp_proxy.cli.verify_repair", "verify"),
+        "repair": LazyCommand("acp_proxy.cli.verify_repair", "repair"),
+        "redact": LazyCommand("acp_proxy.cli.redact", "redact"),
+        "compress": LazyCommand("acp_proxy.cli.compress", "compress"),
     }
     renamed: ClassVar = {"compact": "compress"}
 
@@ -31,7 +31,7 @@ class Sessions(Group):
 app = typer.Typer(
     name="sessions",
     help="Find, read, share and tidy up recorded sessions.",
-    cls=Sessions,
+    cls=SessionsGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -37,7 +37,7 @@ def show(
         raise typer.BadParameter(
             "--raw and --json cannot be combined with each other or with --turn, --full or --extract"
         )
-    from acp_proxy.cli import showing  # imported late: no other command needs it
+    from acp_proxy.cli import show_forms  # imported late: no other command needs it
 
     wanted = _wanted(turn)
     with explained():
@@ -46,13 +46,13 @@ def show(
         reading = opened.open_listed(row)
         try:
             if extract is not None:
-                showing.extract(showing.of_turns(reading, row.session, wanted), extract)
+                show_forms.extract(show_forms.of_turns(reading, row.session, wanted), extract)
             elif raw:
-                showing.raw(reading, screen())
+                show_forms.raw(reading, screen())
             elif as_json:
-                showing.messages(reading, screen())
+                show_forms.messages(reading, screen())
             else:
-                showing.conversation(row, showing.of_turns(reading, row.session, wanted), screen(), full=full)
+                show_forms.conversation(row, show_forms.of_turns(reading, row.session, wanted), screen(), full=full)
         finally:
             reading.close()
 

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from acp_proxy.cli.listing import nothing
+from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
@@ -27,17 +27,17 @@ def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption 
         if not agents and not as_json:
             typer.echo(nothing(opened, narrowed=bool(agent)), err=True)
     if as_json:
-        from acp_proxy.views.usage import for_programs
+        from acp_proxy.views.store_usage import for_programs
 
         typer.echo(terminal.json_text(for_programs(agents), indent=2))
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 
-        from acp_proxy.views.usage import printed
+        from acp_proxy.views.store_usage import printed
 
         printed(agents, Console())
     elif agents:
-        from acp_proxy.views.usage import lines
+        from acp_proxy.views.store_usage import lines
 
         for line in lines(agents):
             typer.echo(line)

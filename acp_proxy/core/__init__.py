@@ -1,1 +1,1 @@
-"""Decisions: events in, effects out. Pure: no await, no file, no clock, no randomness."""
+"""Decides: events in, effects out. Pure: no await, no file, no clock, no randomness."""

@@ -1,6 +1,6 @@
-"""Sessions that the agent knows by another id than the client: every line that names one is rewritten, both ways.
+"""Rewrites session ids in lines, both ways, for sessions that the agent knows by another id than the client.
 
-Only ``params.sessionId`` is touched; every other byte of the line stays. docs/transparency.md says when.
+Only ``params.sessionId`` changes; every other byte of a line stays. docs/transparency.md says when ids differ.
 """
 
 from collections import OrderedDict
@@ -10,11 +10,13 @@ from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Request
 
 LIMIT = 16 * 1024 * 1024
-"""Bytes of ids that are remembered: tens of thousands of them, and each is a session that the client has opened."""
+"""The most bytes of ids that are remembered: tens of thousands of sessions, each of which the client has opened."""
 _ENTRY = 256
 
 
 class Aliases:
+    """The client's and the agent's ids of sessions for which they differ. False if there are none."""
+
     def __init__(self) -> None:
         self._size = 0
         self._agents: dict[str, str] = {}
@@ -24,9 +26,10 @@ class Aliases:
         return bool(self._agents)
 
     def add(self, client: str, agent: str) -> None:
-        """What the client calls ``client`` is ``agent`` to the agent from now on.
+        """From now on, the client's id ``client`` is ``agent`` to the agent.
 
-        What it was before may still speak: a turn may be under way there. Past the limit the oldest is forgotten.
+        Lines from the agent with an earlier id are still rewritten, since a turn may be under way there. Beyond the
+        limit, the oldest pair is forgotten.
         """
         self._forget(agent)
         self._agents[client] = agent
@@ -36,17 +39,19 @@ class Aliases:
             self._forget(next(iter(self._clients)))
 
     def client_of(self, agent: str) -> str | None:
-        """What the client calls a session of the agent's, where that is another id."""
+        """The client's id of the agent's session, or None if they are the same."""
         return self._clients.get(agent)
 
     def knows(self, line: bytes) -> bool:
-        """Whether a line of the agent's is about a session that the client calls by another id."""
+        """Whether a line from the agent names a session whose id must be rewritten."""
         return self.to_client(line, jsonrpc.read_message(line)) != line
 
     def to_agent(self, line: bytes, message: Message) -> bytes:
+        """A line from the client as the agent must get it. ``message``: the same line, parsed."""
         return _rewritten(line, message, self._agents) if self._agents else line
 
     def to_client(self, line: bytes, message: Message) -> bytes:
+        """A line from the agent as the client must get it. ``message``: the same line, parsed."""
         return _rewritten(line, message, self._clients) if self._clients else line
 
     def _forget(self, agent: str) -> None:
@@ -69,7 +74,7 @@ def _rewritten(line: bytes, message: Message, ids: Mapping[str, str]) -> bytes:
         return line
     try:
         return acp.with_session(line, ids[session])
-    except (ValueError, KeyError):  # it cannot be taken apart: the other side will say that it does not know it
+    except (ValueError, KeyError):  # passes unchanged; the other side will answer that it does not know the session
         return line
 
 
@@ -86,7 +91,7 @@ def _batch(line: bytes, batch: Batch, ids: Mapping[str, str]) -> bytes:
 
 
 def renamed_result(line: bytes, session: str) -> bytes:
-    """A response whose result names a session, with another id."""
+    """A response with ``session`` as its ``result.sessionId``; unchanged if the result has no id."""
     text = splice.decode(line)
     try:
         result = splice.members(text, splice.whole(text)[0])["result"]

@@ -1,4 +1,4 @@
-"""The answers that are ours, composed from what the store found. Pure: rows in, one line out."""
+"""Composes the answers that acp-proxy gives itself, from what the store found: rows in, one line out."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
@@ -9,8 +9,12 @@ from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 
-class Row(Protocol):
-    """What an answer needs to know of one stored session."""
+class ListRow(Protocol):
+    """What an answer needs to know about a stored session.
+
+    ``updated``: the time of its last change, as text. ``prompts``, ``replies``: how many. ``failed``: a turn failed.
+    ``directories``: additional ones. ``meta``: the agent's own ``_meta`` of the session.
+    """
 
     @property
     def session(self) -> str: ...
@@ -32,8 +36,12 @@ class Row(Protocol):
     def meta(self) -> dict[str, object]: ...
 
 
-def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
-    """``session/list``'s answer (seeds 000, 001). ``directories``: the agent knows additional ones."""
+def listed(id: RequestId, rows: Iterable[ListRow], cursor: str | None, *, directories: bool, recording: bool) -> bytes:
+    """The answer to ``session/list``, as a line.
+
+    ``cursor``: for the next page, if there is one. ``directories``: the agent supports additional directories.
+    ``recording``: False if acp-proxy does not record now, which the answer then says.
+    """
     result: dict[str, object] = {"sessions": [session_info(row, directories=directories) for row in rows]}
     if cursor is not None:
         result["nextCursor"] = cursor
@@ -42,8 +50,8 @@ def listed(id: RequestId, rows: Iterable[Row], cursor: str | None, *, directorie
     return jsonrpc.result(id, result)
 
 
-def session_info(row: Row, *, directories: bool) -> dict[str, object]:
-    """One session as clients know it; the agent's own ``_meta`` wins over ours."""
+def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
+    """A ``SessionInfo`` of the protocol. The agent's own ``_meta`` overrides acp-proxy's members."""
     info: dict[str, object] = {"sessionId": row.session, "cwd": row.cwd}
     if directories and row.directories:
         info["additionalDirectories"] = row.directories
@@ -55,9 +63,10 @@ def session_info(row: Row, *, directories: bool) -> dict[str, object]:
 
 
 def amended(raw: bytes, deleted: Collection[str], title_of: Callable[[str], str | None] | None = None) -> bytes:
-    """The agent's own list less what was deleted here, and under the user's titles; every other byte stays.
+    """The agent's list without the sessions deleted here, and with the user's titles; every other byte stays.
 
-    ``title_of``: what the user calls a session, if anything; left out where none has such a title. Raises ValueError.
+    ``deleted``: session ids. ``title_of``: returns the user's title of a session id, or None; omitted if the user
+    gave no titles. Raises ValueError.
     """
     value = acp.member(jsonrpc.parse(raw), "result") if deleted or title_of is not None else None
     sessions = acp.member(value, "sessions")
@@ -82,7 +91,7 @@ def amended(raw: bytes, deleted: Collection[str], title_of: Callable[[str], str 
 
 
 def _titled(item: str, title: str) -> str:
-    """One of the listed, with another title; every other byte stays."""
+    """A listed session with another title; every other byte stays."""
     members, said = splice.members(item), jsonrpc.dump(title).decode()
     if "title" in members:
         return splice.replaced(item, [(members["title"], said)])
@@ -91,17 +100,17 @@ def _titled(item: str, title: str) -> str:
 
 
 def refusal(id: RequestId, code: int, message: str) -> Forward:
-    """An error of ours, for the client."""
+    """An error response to the client's request."""
     return Forward(Peer.CLIENT, jsonrpc.error(id, code, message), own=True)
 
 
 def unreadable(id: RequestId, errno_name: str) -> Forward:
-    """History that cannot be read: some clients act on words of the system's text, so there are none."""
+    """The error for history that cannot be read. It has no text of the system's, since some clients react to that."""
     what_to_do = "Restart the agent." if errno_name == REPLACED else "Run: acp-proxy doctor"
     message = f"Session history cannot be read ({errno_name}). {what_to_do}"
     return refusal(id, jsonrpc.INTERNAL_ERROR, message)
 
 
 def update(session: str, body: Mapping[str, object]) -> bytes:
-    """A ``session/update`` of ours, as a line."""
+    """The line of a ``session/update``. ``body``: the update, with its kind."""
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": body})

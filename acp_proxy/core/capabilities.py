@@ -1,6 +1,6 @@
-"""What the agent offers, what we add to it, and the one line in which that is said.
+"""Reads what the agent offers, decides what acp-proxy adds, and writes that into the answer to ``initialize``.
 
-Source: seeds of session/list, session/delete and session/resume; the schema's AgentCapabilities.
+Source: AgentCapabilities in the protocol's schema.
 """
 
 import json
@@ -15,7 +15,10 @@ ALWAYS, NEVER = "always", "never"
 
 
 class Modes(Value):
-    """The user's wishes: who answers what (``auto``, ``agent``, ``store``), and when a session is handed over."""
+    """The options for who answers what (``auto``, ``agent`` or ``store``).
+
+    ``handover``: when a session is handed over (``auto``, ``always`` or ``never``).
+    """
 
     list: str = AUTO
     load: str = AUTO
@@ -25,7 +28,11 @@ class Modes(Value):
 
 
 class Offer(Value):
-    """The agent's side of initialize. ``native`` names what it serves itself."""
+    """The contents of the agent's answer to ``initialize``.
+
+    ``version``: its ``protocolVersion``, unchecked. ``native``: what it serves itself (``list``, ``load``, …).
+    ``name``, ``release``: its name and version. ``directories``: it supports additional directories.
+    """
 
     version: object
     native: frozenset[str]
@@ -35,9 +42,12 @@ class Offer(Value):
 
 
 class Service(Value, frozen=False):
-    """Who answers what: what the agent serves itself (``native``), and what we do (``ours``); nothing of either before
-    its answer to initialize. ``is_wanted``: there is a store, and the user wants something added to the agent.
-    ``is_known``: so it is, and the agent has said what it offers."""
+    """Who answers what.
+
+    ``is_wanted``: there is a store, and the options allow acp-proxy to add something. ``is_known``: in addition, the
+    agent has answered ``initialize``. ``native``: what the agent serves; ``ours``: what acp-proxy serves; both are
+    empty before that answer. ``directories``: the agent supports additional directories.
+    """
 
     modes: Modes
     is_wanted: bool
@@ -48,7 +58,7 @@ class Service(Value, frozen=False):
 
 
 def read_offer(result: object) -> Offer:
-    """Read an initialize result, however little of it is there."""
+    """Read the result of ``initialize``. Anything may be missing."""
     capabilities = acp.member(result, "agentCapabilities")
     sessions = acp.member(capabilities, "sessionCapabilities")
     native = {name for name in ("list", "delete", "resume", "close", "fork") if acp.offers(sessions, name)}
@@ -65,9 +75,9 @@ def read_offer(result: object) -> Offer:
 
 
 def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
-    """What we answer for: what the agent lacks and we can, and what the user wants of us all the same.
+    """What acp-proxy serves: what the agent lacks and acp-proxy can do, and what the options ask for anyway.
 
-    A native load in whose place a transcript may be replayed is still the agent's.
+    Does not include a load that the agent serves, although its replay may be replaced.
     """
     if offer.version != acp.VERSION or isinstance(offer.version, bool):
         return ()
@@ -76,8 +86,8 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
         for name, mode in ((LIST, modes.list), (DELETE, modes.delete))
         if mode == STORE or (mode == AUTO and name not in offer.native)
     ]
-    restores = RESUME in offer.native or modes.handover != NEVER
-    if LOAD not in offer.native and modes.load != AGENT and restores:
+    can_open = RESUME in offer.native or modes.handover != NEVER
+    if LOAD not in offer.native and modes.load != AGENT and can_open:
         served.append(LOAD)
     if LOAD in offer.native and RESUME not in offer.native and modes.resume == STORE:
         served.append(RESUME)
@@ -85,7 +95,10 @@ def additions(offer: Offer, modes: Modes) -> tuple[str, ...]:
 
 
 def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release: str) -> bytes:
-    """The initialize response with our additions; every value that is not one of them keeps its bytes."""
+    """The response to ``initialize`` with the capabilities that acp-proxy adds; every other value keeps its bytes.
+
+    ``serves``: what ``additions`` returned. ``release``: acp-proxy's version. Raises ValueError.
+    """
     added = [name for name in serves if name not in native]
     wanted: dict[str, object] = {"_meta": {"acp-proxy": {"version": release, "serves": list(serves)}}}
     if LOAD in added:
@@ -99,7 +112,7 @@ def amended(raw: bytes, serves: tuple[str, ...], native: frozenset[str], release
 
 
 def _set(text: str, span: splice.Span, values: Mapping[str, object]) -> list[tuple[splice.Span, str]]:
-    """The changes that give an object these members; an object among them is added to, not replaced."""
+    """The replacements that set these members of an object. Objects among the values are merged, not replaced."""
     there = splice.members(text, span[0])
     changes: list[tuple[splice.Span, str]] = []
     new: list[str] = []

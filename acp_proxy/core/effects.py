@@ -1,7 +1,7 @@
-"""What can be asked of the shell, in the order in which it is to be done.
+"""What the core asks the shell to do. The shell performs effects in the order in which the core returns them.
 
-``Keep`` effects go to the transcript in exactly this order. Of the others, ``Forward`` with ``first`` leaves before
-what was kept is on disk; everything else waits for it.
+Effects for the transcript (``Kept``) are written in exactly this order. A ``Forward`` with ``first`` may leave before
+the effects in front of it are written; everything else waits until they are.
 """
 
 from collections.abc import Mapping
@@ -13,36 +13,39 @@ from acp_proxy.wire.value import Value
 # --- for the transcript
 
 
-class Kept(Value):
-    """What they have in common: one question tells them from the rest."""
+class ForTranscript(Value):
+    """An effect for the transcript."""
 
 
-class Identify(Kept):
-    """What the agent calls itself (None: nothing); the store's folder is chosen by it."""
+class IdentifyAgent(ForTranscript):
+    """The agent's own name and version, or None. They choose its folder in the store."""
 
     name: str | None
     version: str | None
 
 
-class Begin(Kept):
-    """From here on this session is recorded: in the transcript it has, or in a new one with this header."""
+class BeginTranscript(ForTranscript):
+    """From here on, record this session: in the transcript that it has, or in a new one with this header.
+
+    ``origin``: as in the transcript's header. ``directories``: additional ones.
+    """
 
     session: str
     cwd: str | None
     directories: list[str]
     origin: str
     parent: str | None = None
-    """The session whose transcript up to here is the beginning of this one's (a fork)."""
+    """For a fork: the session whose transcript up to here becomes the beginning of this one's."""
 
 
-class BeginTurn(Kept):
-    """A prompt follows: the session counts from now on, even if it was deleted before."""
+class BeginTurn(ForTranscript):
+    """A prompt follows. From now on the session is listed, even if it was deleted before."""
 
     session: str
 
 
-class Keep(Kept):
-    """One line, exactly. ``of`` is the method that a response answers."""
+class RecordLine(ForTranscript):
+    """A line, byte for byte. ``of``: the method that a response answers."""
 
     session: str
     peer: Peer
@@ -50,15 +53,15 @@ class Keep(Kept):
     of: str | None = None
 
 
-class KeepUpdates(Kept):
-    """Updates of the agent that were not looked into: whole lines."""
+class RecordUpdates(ForTranscript):
+    """Whole lines of updates from the agent, not parsed."""
 
     session: str
     data: bytes
 
 
-class KeepPiece(Kept):
-    """A piece of one line that is too long to be held: nothing else of its session comes between them."""
+class RecordPiece(ForTranscript):
+    """A piece of a line that is too long to hold. No other entry of its session comes between the pieces."""
 
     session: str
     peer: Peer
@@ -67,19 +70,22 @@ class KeepPiece(Kept):
     last: bool
 
 
-class KeepNote(Kept):
+class RecordNote(ForTranscript):
+    """A note by acp-proxy. ``note``: its members, as in docs/transcript-format.md."""
+
     session: str
     note: Mapping[str, object]
 
 
-class EndTurn(Kept):
-    """A turn is over, or the title changed: what was kept is worth an fsync and a place in the index."""
+class EndTurn(ForTranscript):
+    """A turn has ended or the title has changed: force the transcript to disk if so configured, and index it."""
 
     session: str
 
 
-class Forget(Kept):
-    """It has not been used for long, of very many. Heard of again, it begins again; its transcript stays."""
+class ForgetSession(ForTranscript):
+    """Free the memory for a session that has not been used for long. Its transcript stays; another ``Begin`` follows
+    before its next line."""
 
     session: str
 
@@ -88,10 +94,10 @@ class Forget(Kept):
 
 
 class Forward(Value):
-    """Bytes for a peer. ``first``: they do not wait for the transcript. ``own``: a message of ours.
+    """Send bytes to a peer.
 
-    ``begins`` and ``ends``: whole lines. Of a line that passes in pieces the first begins it and the last ends it;
-    nothing else goes to that peer meanwhile.
+    ``first``: do not wait for the transcript. ``own``: a message from acp-proxy. ``begins``, ``ends``: the bytes begin
+    or end a line; only pieces of a long line lack one of them. Between these pieces nothing else goes to that peer.
     """
 
     to: Peer
@@ -102,18 +108,23 @@ class Forward(Value):
     ends: bool = True
 
 
-class ToStderr(Value):
-    """Not for the editor: a stray line of the agent (``data``), as it came."""
+class WriteToStderr(Value):
+    """Write a line from the agent that is not a message to stderr, unchanged."""
 
     data: bytes
 
 
 class Warn(Value):
+    """Write a warning for the user to stderr."""
+
     text: str
 
 
 class ListSessions(Value):
-    """Answer ``session/list`` from the store."""
+    """Answer ``session/list`` from the store.
+
+    ``cwd``: list only sessions of this directory. ``directories``: the agent supports additional directories.
+    """
 
     request: RequestId
     cwd: str | None
@@ -122,22 +133,23 @@ class ListSessions(Value):
 
 
 class AmendList(Value):
-    """The agent's own list, for the client: less what was deleted here, and under the user's titles."""
+    """Send the agent's answer to ``session/list`` to the client, without the sessions deleted here and with the user's
+    titles. ``raw``: the answer's line."""
 
     raw: bytes
 
 
 class DeleteSession(Value):
-    """Remove what the store has; then, where ``request`` is given, answer it."""
+    """Delete a session from the store, then answer ``request``, if there is one."""
 
     session: str
     request: RequestId | None = None
 
 
 class FindSession(Value):
-    """Look a session up before the agent is asked to open it; the answer is the event ``Found``.
+    """Look a session up before the agent is asked to open it. The event ``Found`` follows.
 
-    ``only_here``: the agent cannot know it instead, so a transcript that is gone is worth asking the index for.
+    ``only_here``: only acp-proxy can restore the session, so the index is asked even if the transcript is missing.
     """
 
     request: RequestId
@@ -145,17 +157,17 @@ class FindSession(Value):
     only_here: bool = True
 
 
-class DecideNext(Value):
-    """Lines behind one that asks the store: decided once that is done, as if they were read later."""
+class DecideLater(Value):
+    """Pass these lines to the core again as ``Lines``, after the question to the store in front of them is answered."""
 
     peer: Peer
     lines: list[bytes]
 
 
 class ReadPast(Value):
-    """Compare what the agent told of a session with its transcript; the answer is the event ``PastRead``.
+    """Compare what the agent sent about a session with its transcript. The event ``PastRead`` follows.
 
-    ``told``: updates, and whether each came behind the agent's answer.
+    ``told``: lines of updates, each with whether it came after the agent's answer.
     """
 
     request: RequestId
@@ -164,13 +176,17 @@ class ReadPast(Value):
 
 
 class StartReplay(Value):
-    """Compare what the agent told with the transcript that was looked up, and replay that where it is to be shown.
+    """Compare what the agent sent with the transcript that was looked up, and replay the transcript if it is shown.
 
-    ``told``: the agent's updates of the conversation, and whether each came behind an answer; ``compares``: they are
-    compared, also where there are none. ``rule``: what decided already, else, where nothing is compared, ours is shown.
-    ``shows``: anything is replayed at all. ``record``: make a record of it for the agent; ``before``: up to this
-    prompt. ``titles``: tell the title that prompts make. ``kinds``: optional kinds of updates that the client
-    understands.
+    The event ``ReplayEnded`` follows.
+
+    ``told``: lines of conversation updates, each with whether it came after an answer of the agent.
+    ``compares``: compare them with the transcript, even if there are none.
+    ``rule``: the rule, if it is decided already. If it is not, and nothing is compared, the transcript is shown.
+    ``shows``: False if the client gets no replay at all.
+    ``record``: make the record of a handover, of everything up to the prompt ``before``.
+    ``titles``: also send the title made from the prompts.
+    ``kinds``: the optional kinds of updates that the client understands.
     """
 
     request: RequestId
@@ -185,41 +201,51 @@ class StartReplay(Value):
 
 
 class StopReplay(Value):
-    """Send no more of it."""
+    """Stop sending a replay."""
 
     request: RequestId
 
 
-class ForgetReplay(Value):
-    """It will never be told."""
+class CloseTranscript(Value):
+    """Close the transcript that was looked up for a request, since it will not be replayed."""
 
     request: RequestId
 
 
-class ReleaseHeld(Value):
-    """Take the client's output, and then say so (``Releasing``): the answer to a cancelled load leaves under it, and
-    what the load held back.
+class TakeOutput(Value):
+    """Reserve the client's output; the event ``Releasing`` follows.
 
-    So nothing that the agent says meanwhile can overtake that.
+    The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing
+    from the agent overtakes them.
     """
 
     request: RequestId
 
 
-Recording = Identify | Begin | BeginTurn | Keep | KeepUpdates | KeepPiece | KeepNote | EndTurn | Forget
+Recording = (
+    IdentifyAgent
+    | BeginTranscript
+    | BeginTurn
+    | RecordLine
+    | RecordUpdates
+    | RecordPiece
+    | RecordNote
+    | EndTurn
+    | ForgetSession
+)
 Acting = (
     Forward
-    | ToStderr
+    | WriteToStderr
     | Warn
     | ListSessions
     | AmendList
     | DeleteSession
     | FindSession
-    | DecideNext
+    | DecideLater
     | ReadPast
     | StartReplay
     | StopReplay
-    | ForgetReplay
-    | ReleaseHeld
+    | CloseTranscript
+    | TakeOutput
 )
 Effect = Recording | Acting

@@ -1,4 +1,4 @@
-"""What can happen."""
+"""What the shell reports to the core."""
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.verdict import Rule
@@ -6,42 +6,44 @@ from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
 
-class Lines(Value):
-    """One read of a peer brought these lines, each with its newline (the last of a stream may lack it)."""
+class LinesRead(Value):
+    """Lines that one read brought, each with its newline. Only the last line of a stream may lack it."""
 
     peer: Peer
     lines: list[bytes]
 
 
-class Piece(Value):
-    """More of a line that passes in pieces; ``last``: up to its newline, or to the end of what the peer said."""
+class PieceRead(Value):
+    """The next piece of a long line. ``last``: it ends with the newline, or at the end of the peer's output."""
 
     peer: Peer
     data: bytes
     last: bool
 
 
-class Found(Value):
-    """What the store has of a session that the client wants to open. ``trouble`` is an errno's name.
+class SessionFound(Value):
+    """What the store has of a session that the client wants to open: the answer to ``FindSession``.
 
-    ``alias``: what the agent calls it, if that is another id. ``moved``: it was handed over before.
+    ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
+    ``held``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
+    ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before.
     """
 
     request: RequestId
     deleted: bool = False
     trouble: str | None = None
-    held: bool = False
+    has_transcript: bool = False
     complete: bool = False
     alias: str | None = None
     moved: bool = False
 
 
 class ReplayEnded(Value):
-    """What the agent told was compared, and the transcript is with the client where that is to be shown.
+    """A replay has ended: if the transcript is shown, the client has it.
 
-    ``rule``: what decided. ``comparison``: None where the transcript could not be read, or ``is_unread``: it was
-    replayed whole, and nothing was compared with it. ``states``: the latest stored ones. ``record``: for the agent,
-    where it was wanted.
+    ``rule``: the rule that decided. ``comparison``: None if the transcript could not be read, or was replayed without
+    a comparison (``is_unread``). ``states``: lines with the latest recorded state. ``record``: the record for the
+    agent, if it was asked for.
     """
 
     request: RequestId
@@ -53,23 +55,23 @@ class ReplayEnded(Value):
 
 
 class PastRead(Value):
-    """What was told of a session behind a request has been compared; None: the transcript could not be read."""
+    """The comparison that ``ReadPast`` asked for; None if the transcript could not be read."""
 
     request: RequestId
     session: str
     comparison: Comparison | None
 
 
-class Releasing(Value):
-    """The client's output is held for what a cancelled load held back; the answer to ``ReleaseHeld``."""
+class OutputTaken(Value):
+    """The client's output is reserved: the answer to ``ReleaseHeld``."""
 
     request: RequestId
 
 
 class AgentEnded(Value):
-    """The agent is gone and all that it wrote was handled. ``how``: ``exited with status 17``."""
+    """The agent has ended, and all its output was handled. ``how``: for example ``exited with status 17``."""
 
     how: str
 
 
-Event = Lines | Piece | Found | ReplayEnded | PastRead | Releasing | AgentEnded
+Event = LinesRead | PieceRead | SessionFound | ReplayEnded | PastRead | OutputTaken | AgentEnded

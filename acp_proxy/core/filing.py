@@ -1,66 +1,74 @@
-"""What is to be kept before the agent has said its name: it waits, since the name says in which folder it is kept."""
+"""Holds recording effects until the agent has named itself, because the name chooses its folder in the store.
+
+Holds at most about ``WAITING_LIMIT`` bytes, and nothing once a prompt comes. Does not change the order of effects for
+the transcript.
+"""
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
     Effect,
     EndTurn,
-    Forget,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepPiece,
-    KeepUpdates,
+    ForgetSession,
+    ForTranscript,
+    IdentifyAgent,
     Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
 )
 from acp_proxy.core.notebook import WAITING_LIMIT
 from acp_proxy.wire import jsonrpc
 
 
 class Filing:
+    """The recording effects that wait for the agent's name."""
+
     def __init__(self) -> None:
         self.is_named = False
-        """Where the transcripts go is known."""
+        """Whether the folder is known, so that nothing waits any more."""
         self._waiting: list[Recording] = []
         self._size = 0
 
-    def named(self, name: Identify) -> list[Recording]:
-        """From here on nothing waits; what did comes behind the name."""
+    def named(self, name: IdentifyAgent) -> list[Recording]:
+        """The name is known: returns it and then everything that waited. From here on nothing waits."""
         self.is_named = True
         waited, self._waiting = self._waiting, []
         return [name, *waited]
 
     def drop(self) -> None:
-        """What waits is not kept."""
+        """Discard what waits."""
         self._waiting.clear()
 
     def filed(self, effects: list[Effect]) -> list[Effect]:
-        """What comes of one line: a read may bring the agent's name behind lines that wait for it."""
+        """The effects of one line that need not wait. Call it for each line, since a read may bring lines that must
+        wait and the agent's name after them."""
         return effects if self.is_named else self._awaiting_name(effects)
 
     def _awaiting_name(self, effects: list[Effect]) -> list[Effect]:
-        """A prompt, or too much of it, ends the waiting."""
+        """Like ``filed``. A prompt, or too many bytes, end the waiting without a name."""
         out: list[Effect] = []
         for effect in effects:
-            if self.is_named or not isinstance(effect, Recording):
+            if self.is_named or not isinstance(effect, ForTranscript):
                 out.append(effect)
                 continue
             self._waiting.append(effect)
             self._size += _size(effect)
             if isinstance(effect, BeginTurn) or self._size > WAITING_LIMIT:
-                out += self.named(Identify(None, None))
+                out += self.named(IdentifyAgent(None, None))
         return out
 
 
 def _size(effect: Recording) -> int:
     match effect:
-        case Keep(raw=raw):
+        case RecordLine(raw=raw):
             return len(raw)
-        case KeepPiece(data=data):
+        case RecordPiece(data=data):
             return len(data)
-        case KeepUpdates(data=data):
+        case RecordUpdates(data=data):
             return len(data)
-        case KeepNote(note=note):
+        case RecordNote(note=note):
             return len(jsonrpc.dump(note))
-        case Identify() | Begin() | BeginTurn() | EndTurn() | Forget():
+        case IdentifyAgent() | BeginTranscript() | BeginTurn() | EndTurn() | ForgetSession():
             return 0

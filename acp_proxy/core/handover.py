@@ -1,6 +1,6 @@
-"""A session that the agent cannot restore goes on in a new one of the agent: the lines that bring that about.
+"""Makes the lines of a handover, in which a session that the agent cannot restore continues in a new one.
 
-Pure: how they are made, not when (``handovers``). docs/transparency.md has the rules.
+``handovers`` decides when they are sent. docs/transparency.md has the rules.
 """
 
 import re
@@ -9,22 +9,25 @@ from acp_proxy.wire import acp, jsonrpc, splice
 from acp_proxy.wire.jsonrpc import Request, RequestId
 
 OWN_IDS = "acp-proxy/"
-"""How ids of our own requests begin: no client would make one."""
+"""The beginning of the ids of acp-proxy's own requests. No client uses such ids."""
 
 _NOTICE = "\n\nThis conversation continues in a new session of the agent, which has been given the record above."
 
-"""It begins with an empty line: some clients join it to the agent's last words."""
+"""Begins with an empty line, since some clients join it to the agent's last words."""
 _UNKNOWN = re.compile(r"not found|unknown session|\bno\b.{0,60}\bfound\b", re.IGNORECASE | re.DOTALL)
 _LOGIN, _NOT_FOUND = -32000, -32002
 
 
 def wants_login(error: object) -> bool:
-    """No reason to open another session: it passes."""
+    """Whether an error asks for a login. Then the session is not handed over, and the error passes."""
     return acp.member(error, "code") == _LOGIN
 
 
 def is_unknown(error: object, session: str | None = None) -> bool:
-    """Whether an error says that the agent does not know the session. ``session``: to name it says so too."""
+    """Whether an error says that the agent does not know the session.
+
+    ``session``: if given, an error for invalid parameters that names this id counts too.
+    """
     code = acp.member(error, "code")
     if code == _NOT_FOUND:
         return True
@@ -36,13 +39,13 @@ def is_unknown(error: object, session: str | None = None) -> bool:
 
 
 def is_command(blocks: object) -> bool:
-    """Whether a prompt is a slash command: it goes out as it is."""
+    """Whether a prompt is a slash command, which goes out unchanged. ``blocks``: its content blocks."""
     first = blocks[0] if isinstance(blocks, list) and blocks else None
     return (acp.text(first, "text") or "").lstrip().startswith("/")
 
 
 def new_session(id: RequestId, load: Request) -> bytes:
-    """Our own ``session/new``: what the client wants of the session that it loads, but for the id.
+    """The line of a ``session/new`` with the parameters of the client's load, except the session's id.
 
     Raises ValueError, KeyError.
     """
@@ -55,7 +58,7 @@ def new_session(id: RequestId, load: Request) -> bytes:
 
 
 def answer(id: RequestId, result: object) -> bytes:
-    """The load's answer: all that the new session's had but its id, and a word on what happened."""
+    """The answer to the load: the result of ``session/new`` without its id, and with a mark of the handover."""
     body = {key: value for key, value in result.items() if key != "sessionId"} if isinstance(result, dict) else {}
     meta = body.get("_meta")
     told = {**(meta if isinstance(meta, dict) else {}), "acp-proxy": {"handover": True}}
@@ -63,21 +66,21 @@ def answer(id: RequestId, result: object) -> bytes:
 
 
 def refused(id: RequestId, line: bytes) -> bytes:
-    """The agent's error, as the answer to the load. Raises ValueError, KeyError."""
+    """The agent's error, as the answer to request ``id``. ``line``: the agent's answer. Raises ValueError, KeyError."""
     text = splice.decode(line)
     start, end = splice.members(text, splice.whole(text)[0])["error"]
     return splice.encode(f'{{"jsonrpc":"2.0","id":{id},"error":{text[start:end]}}}\n')
 
 
 def notice(session: str) -> bytes:
-    """The last thing that is told: what the user should know."""
+    """The last update of the replay, which tells the user about the handover."""
     content = {"type": "text", "text": _NOTICE}
     update = {"sessionUpdate": acp.AGENT_CHUNK, "content": content, "messageId": "acp-proxy-handover"}
     return jsonrpc.notification(acp.UPDATE, {"sessionId": session, "update": update})
 
 
 def with_brief(line: bytes, brief: str) -> bytes:
-    """A prompt with the record of what was before the user's blocks. Raises ValueError, KeyError."""
+    """A prompt with the record (``brief``) as a block before the user's. Raises ValueError, KeyError."""
     text = splice.decode(line)
     params = splice.members(text, splice.whole(text)[0])["params"]
     start, _ = splice.members(text, params[0])["prompt"]
@@ -88,7 +91,7 @@ def with_brief(line: bytes, brief: str) -> bytes:
 
 
 class Briefed:
-    """What an agent that was given a brief may say of it: clients never hear that."""
+    """Finds what an agent repeats of the record that it was given, since clients must not see it."""
 
     def __init__(self, brief: str) -> None:
         self._folded = " ".join(brief.split())
@@ -96,7 +99,7 @@ class Briefed:
         self._heard = ""
 
     def words(self, text: str) -> str:
-        """What is left of a user chunk's text without the brief: agents echo prompts, whole or in pieces."""
+        """The text of a user chunk without the record. Agents echo prompts whole or in chunks; call it in order."""
         left, heard = self._left, self._heard
         if left and left.startswith(text):
             self._left, self._heard = left[len(text) :], heard + text
@@ -104,9 +107,9 @@ class Briefed:
         self._left = self._heard = ""
         if left and text.startswith(left):
             return text[len(left) :].lstrip()
-        return heard + text if left else text  # it only began like the brief
+        return heard + text if left else text  # it only began like the record
 
     def is_title(self, title: str) -> bool:
-        """Whether a title is made of the brief: agents take the first words of a prompt."""
+        """Whether a title was made from the record, since agents take the first words of a prompt."""
         words = " ".join(title.split()).rstrip(".… ")
         return bool(words) and self._folded.startswith(words)

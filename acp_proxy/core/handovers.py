@@ -1,8 +1,8 @@
-"""Sessions that go on in a new one of the agent: who asks for it, and how the record of the conversation gets there.
+"""Follows handovers: the agent's new session, the record that the next prompt carries, and a prompt sent again.
 
-The record of a session waits until a prompt that carried it was answered with a result. Until then the transcript does
-not say that the session was handed over, so that whoever opens it next hands it over again. A prompt that the agent
-refuses, since it does not know the session that it has just loaded, is sent again in this way.
+A record waits until a prompt that carried it is answered with a result. Until then the transcript does not note the
+handover, so the next process that opens the session hands it over again. If the agent loads a session and then refuses
+its first prompt because it does not know the session, that prompt is sent again in a new one.
 """
 
 import contextlib
@@ -17,22 +17,22 @@ from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId
 
 AT_MOST = 1000
-"""Sessions that can be handed over in one process; each may have 64 KiB waiting for its prompt."""
+"""The most handovers in one process. Each may hold a record of 64 KiB that waits for a prompt."""
 RESENT_LIMIT = 1024 * 1024
-"""Bytes of a prompt that are kept to be sent again. The agent's refusal of a longer one passes."""
+"""The most bytes of a prompt that can be sent again. The agent's refusal of a longer one passes."""
 
 
 class Unnamed:
-    """Updates of a session that the agent may have opened for us: its answer will tell."""
+    """Holds updates of unknown sessions while the agent opens one for acp-proxy, until its answer names it."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[bytes, bool]] = []
         self._size = 0
 
     def wait(self, line: bytes, *, is_with_client: bool) -> bytes:
-        """One more waits. Where too much does, all goes to the client as it came.
+        """Hold one more update. Returns what the client must get now: nothing, or everything if too much waits.
 
-        ``is_with_client``: the client may have opened the session itself, and has the update already.
+        ``is_with_client``: the client gets this update anyway, since it may have opened the session itself.
         """
         if self._size + len(line) <= HELD_LIMIT:
             self._size += len(line)
@@ -44,42 +44,46 @@ class Unnamed:
         return b"".join(waited for waited, is_there in [*lines, (line, is_with_client)] if not is_there)
 
     def named(self, names: Aliases) -> list[bytes]:
-        """The answer is there: what is still to be decided on. Not what the client has, unless it is our session's."""
+        """The updates still to decide on, after the agent's answer: all but those that the client has, unless they
+        belong to the session opened for acp-proxy."""
         lines, self._lines, self._size = self._lines, [], 0
         return [line for line, is_there in lines if not is_there or names.knows(line)]
 
 
 class Handovers:
+    """The handovers of one process. Sessions are known by the client's id unless said otherwise."""
+
     def __init__(self) -> None:
         self.unnamed = Unnamed()
         self.unwanted: set[str] = set()
-        """Sessions that the agent opened for loads that were given up meanwhile: nobody knows of them."""
+        """The agent's ids of sessions that it opened for cancelled loads. The client never sees them."""
         self._records: dict[str, str] = {}
-        """What the next prompt of a session carries."""
+        """By session: the record that its next prompt carries."""
         self._carried: dict[RequestId, str] = {}
-        """Prompts that carry one now, and their sessions."""
+        """By prompt: the session whose record it carries. Only unanswered prompts."""
         self._briefed: dict[str, Briefed] = {}
-        """What a session's agent has been given."""
+        """By session: the record that the agent was given."""
         self._opened: dict[str, str] = {}
-        """The agent's id of a session whose record was not delivered yet."""
+        """By session: the agent's id of the new one, until the record is delivered."""
         self._asked_for: dict[RequestId, Load] = {}
         self._asked = 0
         self._first: dict[str, tuple[Load, Request]] = {}
-        """The first prompt behind a load, and that load."""
+        """By session: the last load and the first prompt after it."""
 
     # --- a new session
 
     @property
     def is_asking(self) -> bool:
-        """Whether the agent opens a session for us, whose id nobody knows yet."""
+        """Whether the agent was asked for a new session and has not answered."""
         return bool(self._asked_for)
 
     @property
     def are_too_many(self) -> bool:
+        """Whether this process cannot hand over any more sessions."""
         return self._asked == AT_MOST
 
     def ask(self, load: Load) -> Effect:
-        """Ask the agent for a new session. Raises ValueError, KeyError where the load's parameters are none."""
+        """Ask the agent for a new session. Raises ValueError, KeyError if the load's parameters are not an object."""
         self._asked += 1
         id = RequestId(f'"{handover.OWN_IDS}{self._asked}"')
         line = handover.new_session(id, load.request)
@@ -87,45 +91,49 @@ class Handovers:
         return Forward(Peer.AGENT, line, own=True)
 
     def asked_by_us(self, id: RequestId | None) -> Load | None:
-        """The load for which we have asked this; it is answered now."""
+        """The load for which acp-proxy sent this request, or None. The request counts as answered from now on."""
         return self._asked_for.pop(id, None) if id is not None else None
 
     def nobody_answers(self) -> None:
+        """The agent has ended, and its answers will not come."""
         self._asked_for.clear()
 
     def opened(self, session: str, agents: str) -> None:
+        """The agent has opened a new session. ``agents``: its id."""
         self._opened[session] = agents
 
     # --- the record
 
     def is_undelivered(self, session: str) -> bool:
-        """Whether it goes on in a new session of the agent, which has not got the record yet."""
+        """Whether the session continues in a new one that has not got its record yet."""
         return session in self._opened
 
     def keep(self, session: str, record: str) -> None:
+        """Keep the record for the session's next prompt, unless it is empty."""
         if record:
             self._records[session] = record
 
     def drop(self, session: str) -> None:
-        """It was deleted."""
+        """Forget a session, since it was deleted."""
         for kept in (self._records, self._briefed, self._opened, self._first):
             kept.pop(session, None)
 
     def carried(self, line: bytes, prompt: Request, session: str) -> bytes:
-        """A prompt as the agent gets it: with the record in front of it, where one waits and it is no command."""
+        """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
+        waits. ``prompt``: the same line, parsed."""
         record = self._records.get(session)
         if record is None or session in self._carried.values():
             return line
         if handover.is_command(acp.member(prompt.params, "prompt")):
             return line
-        with contextlib.suppress(ValueError, KeyError):  # a prompt that is none: the agent will say so
+        with contextlib.suppress(ValueError, KeyError):  # not a valid prompt: the agent will refuse it
             line = handover.with_brief(line, record)
             self._carried[prompt.id] = session
             self._briefed[session] = Briefed(record)
         return line
 
     def delivered(self, prompt: RequestId, *, succeeded: bool) -> tuple[str, str] | None:
-        """A prompt was answered. The session, and the agent's id of it, where it is handed over for good now."""
+        """A prompt was answered. If that completes a handover, returns the session and the agent's new id of it."""
         session = self._carried.pop(prompt, None)
         if session is None or not succeeded:
             return None
@@ -134,22 +142,26 @@ class Handovers:
         return (session, agents) if agents is not None else None
 
     def is_briefed(self, session: str) -> bool:
+        """Whether the agent was given a record of this session, so that its updates may repeat it."""
         return session in self._briefed
 
     def without_record(self, session: str, line: bytes, message: Notification) -> tuple[bytes, Notification] | None:
-        """An update less what it tells of the record; None where nothing else is in it."""
+        """An update without what it repeats of the record; None if nothing else is in it."""
         briefed = self._briefed.get(session)
         return _without_record(line, message, briefed) if briefed is not None else (line, message)
 
-    # --- a prompt that is sent again
+    # --- a prompt sent again
 
     def prompted_first(self, load: Load, prompt: Request) -> None:
-        """The first prompt behind a load: it is sent again where the agent turns out not to know the session."""
-        if load.held_here and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
+        """Remember the first prompt after a load, to send it again if the agent does not know the session."""
+        if load.has_transcript and not load.is_handed_over and len(prompt.raw) <= RESENT_LIMIT:
             self._first[load.session] = load, prompt
 
     def refused_first(self, session: str, prompt: RequestId, error: object) -> tuple[Load, Request] | None:
-        """The prompt that is to be sent again, and the load before it."""
+        """The load and the prompt to send again; None if this answer does not say that the session is unknown.
+
+        ``error``: of the prompt's answer. Forgets the prompt.
+        """
         found = self._first.pop(session, None)
         if found is None or found[1].id != prompt or error is None or not handover.is_unknown(error, session):
             return None

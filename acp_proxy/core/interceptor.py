@@ -1,7 +1,7 @@
-"""The only place that decides: what passes, what is written down, what is answered, what waits.
+"""Decides what passes, what is recorded, what acp-proxy answers, and what waits.
 
-``handle`` takes an event and returns effects in the order in which they are to be done. It never raises on anything
-that a peer can send. The shell calls it under one lock; it keeps no clock and touches no file.
+``handle`` takes an event and returns effects in the order in which the shell must perform them. It never raises,
+whatever a peer sends. It does no I/O and asks for no time. The shell calls it under one lock.
 """
 
 from acp_proxy.core import answers, capabilities
@@ -10,19 +10,28 @@ from acp_proxy.core.answers import refusal
 from acp_proxy.core.capabilities import Modes, Service
 from acp_proxy.core.effects import (
     AmendList,
-    DecideNext,
+    DecideLater,
     DeleteSession,
     Effect,
     EndTurn,
     FindSession,
     Forward,
-    Identify,
-    KeepPiece,
+    IdentifyAgent,
     ListSessions,
-    ToStderr,
+    RecordPiece,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.filing import Filing
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.ledger import Ledger, Open
@@ -36,13 +45,17 @@ from acp_proxy.wire.value import Value
 
 _SESSION_INFO = b'"' + acp.SESSION_INFO.encode() + b'"'
 _LINE_END = b"}}}\n"
-"""How an update ends: itself, its parameters and the message. What does not is looked into."""
+"""The end of an update's line: the braces of the update, the parameters and the message. Other lines are parsed."""
 _SETTLING = frozenset({acp.PROMPT, acp.CLOSE, acp.LOAD, acp.RESUME})
-"""Requests of the client's behind which what the agent told of a session before is in question no longer."""
+"""Client requests that settle what the agent sent about their session before them."""
 
 
 class Settings(Value):
-    """``records``: there is a store, and the user wants it used. ``serves``: so is what we add to the agent."""
+    """The options of one process.
+
+    ``records``: there is a store, and the user wants to record. ``serves``: the user wants acp-proxy to add
+    capabilities. ``release``: acp-proxy's version. ``modes``: who answers what.
+    """
 
     records: bool
     serves: bool
@@ -51,6 +64,8 @@ class Settings(Value):
 
 
 class Interceptor:
+    """The state of one connection between a client and an agent."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._ledger = Ledger()
@@ -64,21 +79,25 @@ class Interceptor:
         self._opening = Opening(self._service, self._ledger, self._notebook, self._loads, self._names)
         self._passing: tuple[str, bytes] | None = None
         self._long: dict[Peer, str | None] = {}
-        """Whose lines pass in pieces now, and for which transcript."""
+        """The peers whose long line passes in pieces now, each with the session that records it, if any."""
         self._said_crowded = False
 
     @property
     def holds_too_much(self) -> bool:
-        """Whether the agent should not be read until a replay has ended."""
+        """Whether so much waits that the agent must not be read until a replay has ended."""
         return self._loads.under_way.hold_too_much
 
     def is_told_again(self, ended: ReplayEnded) -> bool:
-        """Whether updates wait that may tell again what was replayed: then that is to be compared before it ends."""
+        """Whether updates wait that may repeat what was replayed without a comparison. Then the shell must compare
+        before it passes ``ended`` to ``handle``."""
         return ended.is_unread and self._loads.under_way.is_told_again(ended.request)
 
     def passes(self, lines: bytes) -> str | None:
-        """The session, where these whole lines are updates of the session that was updated last, and nothing has
-        happened since that they could depend on: they go to the client and into the transcript as they are."""
+        """Whether these whole lines from the agent can go to the client and into a transcript without ``handle``.
+
+        That holds for updates of the session updated last, if nothing has happened since that could concern them.
+        Returns that session's id, else None.
+        """
         if self._passing is None:
             return None
         session, beginning = self._passing
@@ -92,26 +111,27 @@ class Interceptor:
         return session if lines.count(_LINE_END + beginning) == count - 1 else None
 
     def means_nothing(self, lines: bytes) -> bool:
-        """Whether these whole lines of the client's only have to be passed on: notifications that nothing depends on,
-        and answers to questions that are not remembered."""
+        """Whether these whole lines from the client can be forwarded without ``handle``: notifications without a
+        meaning here, and answers to requests that are not remembered."""
         return not self._names and self._scribe.has_no_use_for(lines)
 
     def handle(self, event: Event) -> list[Effect]:
+        """Decide what to do about an event. Never raises on anything that a peer sends."""
         effects: list[Effect] = []
         match event:
-            case Lines(peer, lines):
+            case LinesRead(peer, lines):
                 effects = self._client_lines(lines) if peer is Peer.CLIENT else self._agent_lines(lines)
-            case Piece(peer, data, last):
+            case PieceRead(peer, data, last):
                 effects = self._piece(peer, data, first=False, last=last)
-            case Found():
+            case SessionFound():
                 self._passing = None
                 effects = self._opening.found(event)
             case ReplayEnded():
                 effects = self._loads.replay_ended(event)
             case PastRead():
                 effects = self._loads.past_read(event)
-            case Releasing(request):
-                effects = self._loads.released(request)
+            case OutputTaken(request):
+                effects = self._loads.output_taken(request)
             case AgentEnded(how):
                 effects = self._agent_ended(how)
         if not self._filing.is_named:
@@ -120,17 +140,19 @@ class Interceptor:
             self._said_crowded = True
             effects.append(
                 Warn(
-                    f"the agent has spoken of more than {STRANGERS:,} sessions that were not opened here: those that "
-                    "follow are recorded only once they are opened or prompted"
+                    f"the agent has named more than {STRANGERS:,} sessions that were not opened here; "
+                    "acp-proxy records others only after they are opened or prompted"
                 )
             )
         return effects
 
-    # --- lines that are too long to be held
+    # --- lines that are too long to hold
 
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
-        """What is done about the beginning of a line that nothing has to be known of but what stands there: updates
-        that pass as they are, and prompts. None: it is waited for, and decided on whole."""
+        """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update or a prompt.
+
+        The rest must then come as ``Piece``. None: the line must be held until it is complete.
+        """
         recorded: list[Effect] = []
         if peer is Peer.AGENT:
             id = acp.plain_update_session(data)
@@ -151,11 +173,11 @@ class Interceptor:
         return self._filing.filed([*recorded, *self._piece(peer, data, first=True, last=False)])
 
     def _piece(self, peer: Peer, data: bytes, *, first: bool, last: bool) -> list[Effect]:
-        if peer not in self._long:  # its end was taken for certain: the agent is gone
+        if peer not in self._long:  # the line was ended already, because the agent has ended
             return []
         session = self._long.pop(peer) if last else self._long[peer]
         forward = Forward(peer.other, data, first=peer is Peer.AGENT, begins=first, ends=last)
-        return [KeepPiece(session, peer, data, first, last), forward] if session is not None else [forward]
+        return [RecordPiece(session, peer, data, first, last), forward] if session is not None else [forward]
 
     # --- from the client
 
@@ -166,14 +188,14 @@ class Interceptor:
             if not isinstance(message, Notification):
                 self._passing = None
             if unread := self._unread(message):
-                return [*effects, *unread, DecideNext(Peer.CLIENT, lines[at - 1 :])]
+                return [*effects, *unread, DecideLater(Peer.CLIENT, lines[at - 1 :])]
             effects += self._filing.filed(self._from_client(line, message))
             if isinstance(effects[-1], FindSession) and at < len(lines):
-                return [*effects, DecideNext(Peer.CLIENT, lines[at:])]
+                return [*effects, DecideLater(Peer.CLIENT, lines[at:])]
         return effects
 
     def _unread(self, message: Message) -> list[Effect]:
-        """What has to be read before this can be decided on: whether what the agent told of a session is new."""
+        """The comparison that a request must wait for, if what the agent sent about its session may be new."""
         if not isinstance(message, Request) or message.method not in _SETTLING:
             return []
         return self._loads.life.unread(acp.session_id(message.params))
@@ -190,7 +212,7 @@ class Interceptor:
         return effects
 
     def _settled(self, message: Message) -> list[Effect]:
-        """What comes of what the agent told before this."""
+        """Settle what the agent sent about a session before the client's prompt or close."""
         session = acp.session_id(message.params) if isinstance(message, Request) else None
         if not isinstance(message, Request) or session is None:
             return []
@@ -199,7 +221,7 @@ class Interceptor:
         return self._loads.life.closed(session) if message.method == acp.CLOSE else []
 
     def _answered_here(self, line: bytes, request: Request) -> list[Effect] | None:
-        """The effects of a request that the agent does not see as it came; None for all others."""
+        """The effects of a request that is not simply forwarded; None for all other requests."""
         ours = self._service.ours
         if request.method in (acp.LOAD, acp.RESUME):
             if not self._notebook.records:
@@ -227,7 +249,7 @@ class Interceptor:
         return None
 
     def _outward(self, line: bytes, message: Message) -> bytes:
-        """A client's line as the agent gets it: the same, but of a session that has another id there."""
+        """A line from the client as the agent gets it: unchanged, unless the agent has another id of the session."""
         if not self._names:
             return line
         if isinstance(message, Request) and message.method == acp.PROMPT:
@@ -249,8 +271,8 @@ class Interceptor:
                 self._passing = None
                 effects += self._filing.filed(self._from_agent(line, jsonrpc.read_message(line)))
                 at += 1
-                if effects and isinstance(next := effects[-1], DecideNext):
-                    return [*effects[:-1], DecideNext(Peer.AGENT, [*next.lines, *lines[at:]])]
+                if effects and isinstance(next := effects[-1], DecideLater):
+                    return [*effects[:-1], DecideLater(Peer.AGENT, [*next.lines, *lines[at:]])]
                 continue
             prefix, is_watched = acp.UPDATE_PREFIX + id + b'"', self._loads.under_way.is_in_question(session)
             end = at + 1
@@ -271,7 +293,10 @@ class Interceptor:
         return effects
 
     def _plain_session(self, id: bytes, data: bytes) -> str | None:
-        """The session whose updates pass without being parsed: nothing waits for them, nothing depends on them."""
+        """The session id, if this session's updates can pass without being parsed; else None.
+
+        ``id``: the raw bytes of the id. ``data``: the line, or its first bytes.
+        """
         try:
             session = id.decode()
         except UnicodeDecodeError:
@@ -285,7 +310,7 @@ class Interceptor:
     def _from_agent(self, line: bytes, message: Message) -> list[Effect]:
         match message:
             case Opaque(is_json=False):
-                return [ToStderr(line)]
+                return [WriteToStderr(line)]
             case Notification(method=acp.UPDATE, params=params):
                 return self._update(line, message, acp.session_id(params))
             case Response():
@@ -308,7 +333,7 @@ class Interceptor:
                 self._notebook.title_told(session, acp.member(message.params, "update"))
 
     def _title_line(self, session: str) -> list[bytes]:
-        """Our title, for the client: where the list is ours, so that the session has in it what the list will show."""
+        """An update with the title made from the prompts, if acp-proxy serves the list, so that both show the same."""
         title = self._notebook.title(session) if capabilities.LIST in self._service.ours else None
         return (
             [answers.update(session, {"sessionUpdate": acp.SESSION_INFO, "title": title})] if title is not None else []
@@ -316,7 +341,7 @@ class Interceptor:
 
     def _update(self, line: bytes, message: Notification, session: str | None) -> list[Effect]:
         if session is not None and self._may_be_opened_for_us(session):
-            is_clients = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)  # perhaps: then it does not wait
+            is_clients = self._ledger.is_open(Peer.CLIENT, acp.NEW, acp.FORK)  # it may be; then the update passes
             let_go = self._handovers.unnamed.wait(line, is_with_client=is_clients)
             if not is_clients:
                 return [Forward(Peer.CLIENT, let_go)] if let_go else []
@@ -338,7 +363,7 @@ class Interceptor:
         return session not in self._notebook.sessions and not self._loads.under_way.is_in_question(session)
 
     def _named(self) -> list[Effect]:
-        """What waited for the id of a session that the agent opens for us."""
+        """Decide on the updates that waited for the id of a session opened for acp-proxy."""
         return self._agent_lines(self._handovers.unnamed.named(self._names))
 
     def _response(self, line: bytes, message: Response) -> list[Effect]:
@@ -369,7 +394,7 @@ class Interceptor:
         return [*effects, Forward(Peer.CLIENT, line)]
 
     def _prompt_answered(self, found: Open, session: str, line: bytes, message: Response) -> list[Effect]:
-        """The end of a turn, behind the updates of it."""
+        """The end of a turn: the answer follows the turn's updates."""
         id = found.request.id
         first = self._handovers.refused_first(session, id, message.error)
         if first is not None and self._service.modes.handover != capabilities.NEVER:
@@ -392,7 +417,7 @@ class Interceptor:
         service.native, service.directories = offer.native, offer.directories
         service.is_known = False
         if type(offer.version) is not int or offer.version != acp.VERSION:
-            # Another version's lines are not ours to read: nothing is recorded, nothing served.
+            # Lines of another version may mean something else, so nothing is recorded and nothing is served.
             self._notebook.stop()
             self._filing.drop()
             service.ours = ()
@@ -403,14 +428,14 @@ class Interceptor:
             self._notebook.start()
         effects: list[Effect] = []
         if not self._filing.is_named:
-            effects += self._filing.named(Identify(offer.name, offer.release))
+            effects += self._filing.named(IdentifyAgent(offer.name, offer.release))
         service.ours = capabilities.additions(offer, service.modes) if service.is_wanted else ()
         service.is_known = service.is_wanted
         self._loads.life.titles = capabilities.LIST in service.ours
         if service.ours:
             try:
                 line = capabilities.amended(line, service.ours, offer.native, self._settings.release)
-            except ValueError:  # a line that cannot be amended passes, and promises nothing
+            except ValueError:  # the line cannot be changed, so it passes and acp-proxy serves nothing
                 service.ours = ()
         return [*effects, Forward(Peer.CLIENT, line)]
 

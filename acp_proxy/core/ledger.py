@@ -1,8 +1,8 @@
-"""Requests without an answer, known by (who asked, id): both peers number theirs from 0.
+"""Remembers the open requests of both sides, by (who asked, id), because both sides number theirs from 0.
 
-Asking what is open costs the same however much that is. What is kept is bounded, though a peer may ask without end and
-answer nothing: past ``OPEN_LIMIT`` the oldest are forgotten, of whichever kind there are most. An answer to one of
-those passes like an answer to a question that was never asked.
+A look-up takes the same time however many requests are open. Memory is bounded, although a peer may ask without end:
+beyond ``OPEN_LIMIT`` the oldest request of the kind that takes most memory is forgotten. The answer to a forgotten
+request passes, like an answer to a request that never was.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -12,18 +12,21 @@ from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 
 OPEN_LIMIT = 32 * 1024 * 1024
-"""Bytes of requests that are remembered; tens of thousands of them, where an editor has a handful open."""
+"""The most bytes of open requests: tens of thousands of requests, while an editor has a handful open."""
 
-_COST = 1024  # of one request, beside its texts
+_COST = 1024  # bytes of one request, beside its texts
 _READ_AGAIN = acp.OPENING | acp.TERMINALS
-"""Methods whose parameters matter once the answer comes."""
+"""Methods whose parameters are needed when the answer comes."""
 _OTHER = ""
 _KINDS = acp.OPENING | acp.TERMINALS | acp.RECORDED_REQUESTS | {acp.INITIALIZE, acp.LIST, acp.DELETE, acp.CLOSE}
-"""Methods whose answers mean something here; all others are of one kind."""
+"""Methods whose answers mean something here. All other methods count as one kind."""
 
 
 class Open:
-    """A request under way. ``session`` is the one that it names, if it names one."""
+    """An open request. ``session``: the id in its parameters, if there is one. ``weight``: its bytes in memory.
+
+    ``request`` has an empty ``raw`` unless it was added with ``whole``, and no ``params`` unless they are needed.
+    """
 
     def __init__(self, request: Request, session: str | None, weight: int) -> None:
         self.request = request
@@ -32,7 +35,7 @@ class Open:
 
 
 class Ledger:
-    """An id that is used twice at once is answered oldest first."""
+    """The open requests of both sides. Of two with the same id, the older one is answered first."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[Peer, RequestId], deque[Open]] = {}
@@ -42,7 +45,7 @@ class Ledger:
         self._weight = 0
 
     def add(self, asked: Peer, request: Request, session: str | None, *, whole: bool = False) -> None:
-        """``whole``: it is asked for again as it is here; of others only what will matter is kept."""
+        """Remember a request. ``whole``: keep all of it; otherwise only what its answer will need."""
         weight = _COST + len(request.id) + len(request.method) + len(session or "")
         if whole or request.method in _READ_AGAIN:
             weight += len(request.raw)
@@ -59,7 +62,10 @@ class Ledger:
             pass
 
     def take(self, asked: Peer, id: RequestId | None) -> Open | None:
-        """The request that this answer is for, which is then closed; None where nobody asked."""
+        """Remove and return the request that an answer belongs to; None if there is none.
+
+        ``asked``: who asked. ``id``: the answer's id.
+        """
         if id is None or (waiting := self._open.get((asked, id))) is None:
             return None
         found = waiting[0]
@@ -67,30 +73,31 @@ class Ledger:
         return found
 
     def is_asked(self, asked: Peer, id: RequestId) -> bool:
-        """Whether this is the id of something that this peer asked, and has no answer to."""
+        """Whether this peer has an open request with this id."""
         return (asked, id) in self._open
 
     def of(self, asked: Peer) -> Iterator[Open]:
-        """What this peer still waits for, oldest first of each id."""
+        """This peer's open requests. Those with the same id come oldest first."""
         for (who, _), waiting in self._open.items():
             if who is asked:
                 yield from waiting
 
     def clear(self) -> None:
-        """Nobody will answer any more."""
+        """Forget all requests, since no answers will come."""
         for asked, id in list(self._open):
             while self.take(asked, id) is not None:
                 pass
 
     def is_open(self, asked: Peer, *methods: str, session: str | None = None) -> bool:
-        """Whether this peer waits for an answer of one of these methods (for one session, if given).
+        """Whether this peer has an open request with one of these methods, for this session if one is given.
 
-        Of methods whose answers mean something here.
+        Only for methods whose answers mean something here.
         """
         return any((asked, method, session) in self._counts for method in methods)
 
     def _forget_one(self, newest: Open) -> bool:
-        """The oldest of the kind that takes most room; never the one that has just come."""
+        """Forget the oldest request of the kind that takes most memory. False if that is the newest one, which
+        stays."""
         asked, kind = max(self._kinds, key=lambda each: self._weights[each])
         oldest = next(iter(self._kinds[asked, kind]))
         if oldest is newest:
@@ -121,7 +128,7 @@ def _kind(asked: Peer, found: Open) -> tuple[Peer, str]:
 
 
 def _counted(asked: Peer, found: Open) -> list[tuple[Peer, str, str | None]]:
-    """As what it is counted: its method, and that for its session."""
+    """The keys under which a request is counted: its method, and its method for its session."""
     method, session = found.request.method, found.session
     if method not in _KINDS:
         return []

@@ -1,7 +1,6 @@
-"""What is done as requests to open sessions go through their lives (``load.LIFE``): lines that go out or wait, what is
-recorded, what the shell is asked for.
+"""Acts on what happens to requests to open sessions: sends or holds lines, records, and asks the shell.
 
-It is ``Loads``' and ``Opening``'s, and called by them alone.
+``load.LIFE`` says what to do in which state. Only ``Loads``, ``Opening`` and the interceptor call this.
 """
 
 from typing import assert_never
@@ -10,19 +9,19 @@ from acp_proxy.core import handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal
 from acp_proxy.core.effects import (
+    CloseTranscript,
     Effect,
     EndTurn,
-    ForgetReplay,
     Forward,
     ReadPast,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
     Warn,
 )
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.core.handovers import Handovers
-from acp_proxy.core.load import Do, Happens, Load, State
+from acp_proxy.core.load import Do, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
 from acp_proxy.core.under_way import HELD_LIMIT, IN_QUESTION, UnderWay
 from acp_proxy.history.late import InTurn
@@ -31,47 +30,50 @@ from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Response
 
-_TOO_MANY_HANDOVERS = "Too many sessions continue in new ones of the agent. Restart the agent to open this one."
+_TOO_MANY_HANDOVERS = "Too many sessions continue in new sessions of the agent. Restart the agent to open this one."
 
 
 class Life:
+    """Performs the steps of every ``Load``."""
+
     def __init__(self, under_way: UnderWay, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
         self.titles = True
-        """Whether the title that prompts make is told: not where the agent's own list shows another."""
+        """Whether the client gets the title made from the prompts. It does not if the agent's list shows another."""
         self.kinds: frozenset[str] = frozenset()
-        """Optional kinds of updates that the client understands."""
+        """The optional kinds of updates that the client understands."""
         self.resent: dict[RequestId, tuple[Request, bytes]] = {}
-        """Prompts that are sent again in a new session, and the agent's refusal."""
+        """By request id: a prompt that is sent again in a new session, and the line of the agent's refusal."""
         self.is_over = False
-        """The agent is gone."""
+        """Whether the agent has ended."""
         self.under_way = under_way
         self._notebook = notebook
         self._names = names
         self._handovers = handovers
 
     def happens(self, load: Load, event: Happens, said: object = None) -> list[Effect]:
+        """Move a load to its next state. ``said``: the agent's ``Response``, or ``ReplayEnded``, if it has come."""
         effects: list[Effect] = []
         for do in load.steps(event):
             effects += self._do(load, do, said)
-        if load.state is State.OPEN and load in self.under_way.all():
+        if load.state is LoadState.OPEN and load in self.under_way.all():
             self.under_way.answered(load)
             if not self._notebook.is_deleted(load.session):
                 self.under_way.in_question[load.session] = load
                 effects += self._bounded()
             effects += self.goes_on(load)
             effects += self._next(load.session)
-        elif load.state is State.OVER:
+        elif load.state is LoadState.OVER:
             self.under_way.leave(load)
             self.under_way.settled(load)
             effects += self._next(load.session)
         return effects
 
     def goes_on(self, load: Load) -> list[Effect]:
-        """What has happened already when the client gets its answer: a prompt, another request, the agent's end."""
+        """Act on what happened before the client got its answer: a prompt, another request, the agent's end."""
         is_live = self._notebook.is_live(load.session)
         later = [other for other in self.under_way.of_session(load.session) if other.number > load.number]
         is_last_word = self.is_over or bool(later)
-        is_open = load.state is State.OPEN and self.under_way.in_question.get(load.session) is load
+        is_open = load.state is LoadState.OPEN and self.under_way.in_question.get(load.session) is load
         if not is_open or not (is_live or is_last_word):
             return []
         if unread := self.unread(load.session):
@@ -80,7 +82,7 @@ class Life:
         return effects + (self.happens(load, Happens.ENDED) if is_last_word else [])
 
     def hand_over(self, load: Load) -> list[Effect]:
-        """Ask the agent for a new session, under an id of our own."""
+        """Ask the agent for a new session for this load. If that cannot be done, the load is refused."""
         load.plan = load.plan.but(sends=acp.NEW, rule=Rule.HANDED_OVER, hands_over="never")
         id = load.request.id
         try:
@@ -92,17 +94,17 @@ class Life:
         return self.happens(load, Happens.REFUSED)
 
     def unread(self, session: str | None) -> list[Effect]:
-        """What has to be read before a prompt, a close or another request for this session can be decided on."""
+        """The ``ReadPast`` that a prompt, a close or another request for this session must wait for, if any."""
         load = self.under_way.in_question.get(session) if session is not None else None
-        if load is None or load.comparison is not None or not load.told or load.state is not State.OPEN:
+        if load is None or load.comparison is not None or not load.told or load.state is not LoadState.OPEN:
             return []
         _, is_late = load.told[-1]
-        if load.is_imported and not is_late:  # all of it is recorded
+        if load.is_imported and not is_late:  # all of it is recorded already
             return []
         return [self.reads(load)]
 
     def closed(self, session: str | None) -> list[Effect]:
-        """It is closed, or opened once more: what was told until now is settled."""
+        """The session is closed or opened again: settle what the agent sent about it until now."""
         load = self.under_way.in_question.get(session) if session is not None and self.under_way.in_question else None
         return self.happens(load, Happens.CLOSED) if load is not None else []
 
@@ -114,14 +116,15 @@ class Life:
                 return self._next(load.session)
             case Do.TELL:
                 return self._told(load)
-            case Do.FORGET:
-                return [ForgetReplay(load.request.id)]
+            case Do.CLOSE_TRANSCRIPT:
+                return [CloseTranscript(load.request.id)]
             case Do.STOP:
                 return [StopReplay(load.request.id)]
             case Do.TAKE_OUTPUT:
-                return [ReleaseHeld(load.request.id)]
+                return [TakeOutput(load.request.id)]
             case Do.LET_GO:
-                told, load.told = load.told, [(line, late) for line, late in load.told if load.state is State.PASSING]
+                told, passes = load.told, load.state is LoadState.PASSING
+                load.told = [(line, late) for line, late in told if passes]
                 return [Forward(Peer.CLIENT, b"".join(line for line, _ in told))] if told else []
             case Do.DROP:
                 load.told.clear()
@@ -133,7 +136,7 @@ class Life:
             case Do.ANSWER_TOLD:
                 return self._answer_told(load, said)
             case Do.SAY_CANCELLED:
-                load.is_ours = load.is_ours or load.held_here  # the client wants no more of the past
+                load.is_ours = load.is_ours or load.has_transcript  # the client wants nothing more of the past
                 return [refusal(load.request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")]
             case Do.OPEN_ANEW:
                 load.held.clear()
@@ -152,7 +155,7 @@ class Life:
         return [Forward(Peer.CLIENT, prompt[1] if prompt is not None else line)] if line else []
 
     def _written_down(self, load: Load, said: object) -> list[Effect]:
-        """What is recorded now that the agent has agreed."""
+        """Record that the agent has opened the session, and what came before its answer."""
         request, session = load.request, load.session
         result = said.result if isinstance(said, Response) else None
         if load.plan.imports and not self._notebook.has_begun(session):
@@ -167,10 +170,10 @@ class Life:
         return effects
 
     def _told(self, load: Load) -> list[Effect]:
-        """Its turn: the shell compares and replays; or what the agent told and its answer are all there is."""
-        if not load.held_here:
+        """Have the shell compare and replay; without a transcript, end with what the agent sent."""
+        if not load.has_transcript:
             name = jsonrpc.printable(load.session)
-            warning = Warn(f"session {name} was not recorded here; it opens without its history")
+            warning = Warn(f"session {name} was not recorded here, so it opens without its history")
             return [*([] if load.told else [warning]), *self.happens(load, Happens.TOLD)]
         resent = self.resent.get(load.request.id)
         return [
@@ -188,7 +191,7 @@ class Life:
         ]
 
     def _answer_told(self, load: Load, ended: object) -> list[Effect]:
-        """The end of what is told of the past: of ours what nobody has in the transcript, or what the agent told."""
+        """End a replay: send the agent's replay or the transcript's tail, then the answer and the states."""
         told, states = [line for line, _ in load.told] if load.plan.shows else [], list[bytes]()
         if isinstance(ended, ReplayEnded):
             load.told, states = [], ended.states
@@ -208,7 +211,7 @@ class Life:
         return [*effects, Forward(Peer.CLIENT, b"".join(told)), Forward(Peer.AGENT, again)]
 
     def _settled(self, load: Load) -> list[Effect]:
-        """What is new is recorded; what still waits is known, or goes out."""
+        """Record the new part of what the agent sent, and send what waits unless the client has it."""
         effects = self.rest(load)
         comparison = load.comparison
         if comparison is None:
@@ -229,8 +232,11 @@ class Life:
         return effects
 
     def told_in_turn(self, load: Load, told: list[tuple[bytes, bool]], line: bytes | None = None) -> list[Effect]:
-        """Lines of a turn: what is new is recorded; what is told again goes only to a client that has not seen it, as
-        it comes (``line``)."""
+        """Record the new lines of a turn, and send what the client has not seen.
+
+        ``told``: lines, each with whether it is new. ``line``: the line that has just come. A client that saw the
+        agent's replay gets it at once; one that saw the transcript gets only the new lines.
+        """
         effects: list[Effect] = []
         if line is not None and not load.is_ours:
             effects += self.behind_what_waits(load, line)
@@ -242,7 +248,7 @@ class Life:
         return effects
 
     def behind_what_waits(self, load: Load, line: bytes) -> list[Effect]:
-        """An update goes out, or waits for the answer to another load of its session."""
+        """Send an update, or hold it behind the answer to another load of its session."""
         holder = self.under_way.holder(load.session)
         if holder is None:
             return [Forward(Peer.CLIENT, line)]
@@ -250,25 +256,27 @@ class Life:
         return self.waits(holder, line)
 
     def rest(self, load: Load) -> list[Effect]:
-        if load.state is State.TURN and load.turn is not None:
+        """Send the waiting lines that the client has not seen; not in a turn, where ``InTurn`` decides."""
+        if load.state is LoadState.TURN and load.turn is not None:
             return []
         return [Forward(Peer.CLIENT, line) for line in load.sieve.rest()] if load.sieve is not None else []
 
     def reads(self, load: Load) -> Effect:
+        """Have the shell compare what the agent sent with the transcript."""
         return ReadPast(load.request.id, load.session, tuple(load.told))
 
     def remembered(self, load: Load, line: bytes, *, late: bool) -> list[Effect]:
-        """What passes is compared only when the next prompt comes."""
+        """Remember a line that passes, to compare it when the next prompt comes. ``late``: after the agent's answer."""
         load.size += len(line)
         if load.size <= HELD_LIMIT and not self.under_way.is_full:
             load.told.append((line, late))
-        else:  # nothing can be said of it any more
+        else:  # too much to hold, so nothing of it is compared
             load.told.clear()
             load.plan = load.plan.but(imports=False)
         return []
 
     def released(self, load: Load) -> list[Effect]:
-        """What waited, for the client."""
+        """Send the lines that waited for this load's answer."""
         out: list[bytes] = []
         for line, update in self.under_way.held(load):
             if update is not None and load.sieve is None:
@@ -277,22 +285,22 @@ class Life:
         return [Forward(Peer.CLIENT, b"".join(out))] if out else []
 
     def _handed_back(self, load: Load) -> list[Effect]:
-        """What it held goes out, or waits for the request for the same session before it, where there is one."""
+        """Send what a load held, or let it wait behind an earlier request for the session."""
         return [] if self.under_way.held_back(load) else self.released(load)
 
     def waits(self, load: Load, line: bytes) -> list[Effect]:
-        """One more line waits; too many do so no longer."""
+        """Count a line that waits. If too much waits before the agent's answer, everything passes."""
         load.size += len(line)
-        if load.state is not State.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
+        if load.state is not LoadState.ASKED or (load.size <= HELD_LIMIT and not self.under_way.is_full):
             return []
-        if load.plan.rule is not None and load.told:  # ours is shown, whatever it tells
+        if load.plan.rule is not None and load.told:  # the transcript is shown whatever the agent sends
             load.size -= sum(len(told) for told, _ in load.told)
             load.told.clear()
             return []
         return self.happens(load, Happens.FLOODED)
 
     def _bounded(self) -> list[Effect]:
-        """Of very many sessions that were opened and not prompted, the oldest is settled."""
+        """Settle the oldest opened session, if too many are not settled."""
         if len(self.under_way.in_question) <= IN_QUESTION:
             return []
         oldest = next(iter(self.under_way.in_question))
@@ -300,11 +308,11 @@ class Life:
         return self.closed(oldest)
 
     def _next(self, session: str) -> list[Effect]:
-        """The next replay of a session, once none is running."""
+        """Start the next replay of a session, unless one is running."""
         others = self.under_way.of_session(session)
-        if any(other.state in (State.TELLING, State.STOPPING) for other in others):
+        if any(other.state in (LoadState.TELLING, LoadState.STOPPING) for other in others):
             return []
-        queued = next((other for other in others if other.state is State.QUEUED), None)
+        queued = next((other for other in others if other.state is LoadState.QUEUED), None)
         return self.happens(queued, Happens.NEXT) if queued is not None else []
 
 

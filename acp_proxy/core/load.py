@@ -1,180 +1,192 @@
-"""The life of a request to open a session (load, resume, fork), as one table: state, event, what is done, next state.
+"""The states of a request to open a session (load, resume or fork), and the table of its transitions, ``LIFE``.
 
-``ASKED`` is the usual beginning: what the agent tells waits for its answer. The client may give up at any time; its
-answer then waits for the client's output (``release``), so that nothing overtakes it. What is not in the table does
-not change anything.
+A load usually begins as ``ASKED``: what the agent sends waits for its answer. The client may cancel at any time; the
+answer to that is sent only after the client's output is reserved, so that nothing overtakes it. An event that the table
+does not have for a state changes nothing.
 """
 
 import enum
 
-from acp_proxy.core.planning import Plan
+from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import InTurn, Sieve
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire.jsonrpc import Request
 
 
-class State(enum.Enum):
-    ASKED = "the agent was asked; what it tells waits"
-    PASSING = "the agent was asked; what it tells goes to the client as it comes"
-    GIVEN_UP = "the client gave up; its answer waits for its output. The agent was asked"
-    CANCELLED = "the client has its answer; nobody hears what the agent tells until its own"
+class LoadState(enum.Enum):
+    """The state of a load."""
+
+    ASKED = "the agent was asked; what it sends waits"
+    PASSING = "the agent was asked; what it sends goes to the client at once"
+    GIVEN_UP = "the agent was asked; the client has cancelled, and its answer waits for the client's output"
+    CANCELLED = "the agent was asked; the client has its answer, and gets nothing of what the agent sends"
     QUEUED = "the agent has agreed; another replay of this session goes first"
-    TELLING = "the agent has agreed; the shell compares, and replays the transcript if that is to be shown"
-    STOPPING = "the client gave up while the shell replays; its answer waits for its output"
-    OPEN = "the client has its answer; what the agent tells until the next prompt is compared"
-    TURN = "a turn behind that is under way: all is new but a replay that is still running"
-    OVER = "nothing is in question any more"
+    TELLING = "the agent has agreed; the shell compares, and replays the transcript if that is shown"
+    STOPPING = "the agent has agreed; the client has cancelled, and its answer waits for the client's output"
+    OPEN = "the client has its answer; what the agent sends until the next prompt is compared"
+    TURN = "a later turn is under way; everything is new except a replay that is still running"
+    OVER = "everything is settled"
 
 
 class Happens(enum.Enum):
+    """What can happen to a load."""
+
     AGREED = "the agent has answered with a result"
     REFUSED = "the agent has answered with an error"
-    UNKNOWN = "the agent does not know the session, which can go on in a new one"
+    UNKNOWN = "the agent does not know the session, which can continue in a new one"
     FLOODED = "too much waits"
     GAVE_UP = "the client has cancelled its request"
-    RELEASED = "the client's output is ours"
+    OUTPUT_TAKEN = "the client's output is reserved"
     NEXT = "no other replay of this session is running"
     TOLD = "the shell has compared and replayed"
-    PROMPTED = "the client prompts"
-    CLOSED = "the client closes or opens the session again, or all ends"
-    TURN_ENDED = "no prompt is open any more"
-    ENDED = "the agent is gone"
+    PROMPTED = "the client has sent a prompt"
+    CLOSED = "the client has closed the session or opened it again, or too many sessions are open"
+    TURN_ENDED = "no prompt of this session is open any more"
+    ENDED = "the agent has ended"
 
 
 class Do(enum.Enum):
-    NOTE = "note that it was opened, and what came with that"
-    WAIT_IN_LINE = "replay once no other replay of the session is running"
+    """What a transition does."""
+
+    NOTE = "record that the session was opened, and the state that came with it"
+    WAIT_IN_LINE = "replay as soon as no other replay of the session is running"
     TELL = "have the shell compare and replay"
-    FORGET = "close the transcript that was looked up"
+    CLOSE_TRANSCRIPT = "close the transcript that was looked up"
     STOP = "stop the replay"
-    TAKE_OUTPUT = "ask for the client's output"
-    LET_GO = "what waits goes to the client"
-    DROP = "what waits is dropped"
-    HAND_BACK = "other lines that wait go to the client, or wait for an earlier request"
-    ANSWER = "the agent's answer goes to the client"
-    ANSWER_TOLD = "the replay's end goes to the client: the tail, the answer, states"
-    SAY_CANCELLED = "the client's request is answered: it was cancelled"
-    SAY_ENDED = "the client's request is answered: the agent is gone"
-    OPEN_ANEW = "ask the agent for a new session in its place"
-    SETTLE = "record what is new, and let go what waits"
-    END_TURN = "let go what waits"
+    TAKE_OUTPUT = "reserve the client's output"
+    LET_GO = "send the client what the agent sent"
+    DROP = "drop what the agent sent"
+    HAND_BACK = "send the client the other lines that wait, or let them wait for an earlier request"
+    ANSWER = "send the client the agent's answer"
+    ANSWER_TOLD = "send the client the end of the replay: the tail, the answer and the states"
+    SAY_CANCELLED = "answer the client that its request was cancelled"
+    SAY_ENDED = "answer the client that the agent has ended"
+    OPEN_ANEW = "ask the agent for a new session instead"
+    SETTLE = "record what is new, and send what waits unless the client has it"
+    END_TURN = "send what waits unless the client has it"
 
 
 _GIVE_BACK = (Do.LET_GO, Do.HAND_BACK)
 
-LIFE: dict[State, dict[Happens, tuple[State, tuple[Do, ...]]]] = {
-    State.ASKED: {
-        Happens.AGREED: (State.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
-        Happens.REFUSED: (State.OVER, (*_GIVE_BACK, Do.ANSWER, Do.FORGET)),
-        Happens.UNKNOWN: (State.ASKED, (Do.DROP, Do.OPEN_ANEW)),
-        Happens.FLOODED: (State.PASSING, _GIVE_BACK),
-        Happens.PROMPTED: (State.PASSING, _GIVE_BACK),
-        Happens.GAVE_UP: (State.GIVEN_UP, (Do.FORGET, Do.TAKE_OUTPUT)),
-        Happens.ENDED: (State.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.FORGET)),
+LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
+    LoadState.ASKED: {
+        Happens.AGREED: (LoadState.QUEUED, (Do.NOTE, Do.WAIT_IN_LINE)),
+        Happens.REFUSED: (LoadState.OVER, (*_GIVE_BACK, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.UNKNOWN: (LoadState.ASKED, (Do.DROP, Do.OPEN_ANEW)),
+        Happens.FLOODED: (LoadState.PASSING, _GIVE_BACK),
+        Happens.PROMPTED: (LoadState.PASSING, _GIVE_BACK),
+        Happens.GAVE_UP: (LoadState.GIVEN_UP, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
+        Happens.ENDED: (LoadState.OVER, (*_GIVE_BACK, Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
-    State.PASSING: {
-        Happens.AGREED: (State.OPEN, (Do.NOTE, Do.ANSWER, Do.FORGET)),
-        Happens.REFUSED: (State.OVER, (Do.ANSWER, Do.FORGET)),
-        Happens.ENDED: (State.OVER, (Do.SAY_ENDED, Do.FORGET)),
+    LoadState.PASSING: {
+        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.REFUSED: (LoadState.OVER, (Do.ANSWER, Do.CLOSE_TRANSCRIPT)),
+        Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
-    State.GIVEN_UP: {
-        Happens.RELEASED: (State.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.AGREED: (State.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.REFUSED: (State.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.ENDED: (State.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+    LoadState.GIVEN_UP: {
+        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
-    State.CANCELLED: {
-        Happens.AGREED: (State.OPEN, (Do.DROP, Do.NOTE)),
-        Happens.REFUSED: (State.OVER, ()),
-        Happens.ENDED: (State.OVER, ()),
+    LoadState.CANCELLED: {
+        Happens.AGREED: (LoadState.OPEN, (Do.DROP, Do.NOTE)),
+        Happens.REFUSED: (LoadState.OVER, ()),
+        Happens.ENDED: (LoadState.OVER, ()),
     },
-    State.QUEUED: {
-        Happens.NEXT: (State.TELLING, (Do.TELL,)),
-        Happens.GAVE_UP: (State.STOPPING, (Do.FORGET, Do.TAKE_OUTPUT)),
+    LoadState.QUEUED: {
+        Happens.NEXT: (LoadState.TELLING, (Do.TELL,)),
+        Happens.GAVE_UP: (LoadState.STOPPING, (Do.CLOSE_TRANSCRIPT, Do.TAKE_OUTPUT)),
     },
-    State.TELLING: {
-        Happens.TOLD: (State.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
-        Happens.GAVE_UP: (State.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
+    LoadState.TELLING: {
+        Happens.TOLD: (LoadState.OPEN, (Do.ANSWER_TOLD, Do.HAND_BACK)),
+        Happens.GAVE_UP: (LoadState.STOPPING, (Do.STOP, Do.TAKE_OUTPUT)),
     },
-    State.STOPPING: {
-        Happens.RELEASED: (State.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
-        Happens.TOLD: (State.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+    LoadState.STOPPING: {
+        Happens.OUTPUT_TAKEN: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.TOLD: (LoadState.OPEN, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
     },
-    State.OPEN: {
-        Happens.PROMPTED: (State.TURN, (Do.SETTLE,)),
-        Happens.CLOSED: (State.OVER, (Do.SETTLE,)),
-        Happens.ENDED: (State.OVER, (Do.SETTLE,)),
+    LoadState.OPEN: {
+        Happens.PROMPTED: (LoadState.TURN, (Do.SETTLE,)),
+        Happens.CLOSED: (LoadState.OVER, (Do.SETTLE,)),
+        Happens.ENDED: (LoadState.OVER, (Do.SETTLE,)),
     },
-    State.TURN: {
-        Happens.TURN_ENDED: (State.OVER, (Do.END_TURN,)),
-        Happens.CLOSED: (State.OVER, (Do.END_TURN,)),
-        Happens.ENDED: (State.OVER, (Do.END_TURN,)),
+    LoadState.TURN: {
+        Happens.TURN_ENDED: (LoadState.OVER, (Do.END_TURN,)),
+        Happens.CLOSED: (LoadState.OVER, (Do.END_TURN,)),
+        Happens.ENDED: (LoadState.OVER, (Do.END_TURN,)),
     },
-    State.OVER: {},
+    LoadState.OVER: {},
 }
 
-AWAITING = frozenset({State.ASKED, State.PASSING, State.GIVEN_UP, State.CANCELLED})
-"""The agent has not answered."""
-HOLDING = frozenset({State.ASKED, State.GIVEN_UP, State.QUEUED, State.TELLING, State.STOPPING})
-"""What comes of the session waits for the answer to the client."""
-TELLS = frozenset({State.QUEUED, State.TELLING, State.STOPPING})
-"""The shell has the transcript open, or will."""
+AWAITING = frozenset({LoadState.ASKED, LoadState.PASSING, LoadState.GIVEN_UP, LoadState.CANCELLED})
+"""States in which the agent has not answered."""
+HOLDING = frozenset({LoadState.ASKED, LoadState.GIVEN_UP, LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
+"""States in which the session's lines wait for the answer to the client."""
+TELLS = frozenset({LoadState.QUEUED, LoadState.TELLING, LoadState.STOPPING})
+"""States in which the shell has the transcript open, or will."""
 
 
 class Load:
-    def __init__(self, request: Request, session: str, plan: Plan, *, held_here: bool) -> None:
+    """A request to open a session, and what the agent sends about the session until everything is settled."""
+
+    def __init__(self, request: Request, session: str, plan: OpeningPlan, *, has_transcript: bool) -> None:
         self.request = request
         self.session = session
         self.plan = plan
-        self.state = State.PASSING if plan.passes else State.ASKED
-        self.held_here = held_here
-        """Whether the store has a transcript of it."""
+        self.state = LoadState.PASSING if plan.passes else LoadState.ASKED
+        self.has_transcript = has_transcript
+        """Whether the store has a transcript of the session."""
         self.number = 0
-        """Which of all requests it is."""
+        """Its place among all requests, in the order in which they were sent."""
         self.follows = False
-        """The client has got the answer to an earlier request for the session since this was asked."""
+        """Whether the client has got the answer to an earlier request for the session since this one was sent."""
         self.recorded_since: list[bytes] = []
-        """What was recorded of the agent's replay for an earlier request, since this one was asked."""
+        """What was recorded of the replay for an earlier request, since this one was sent."""
         self.response = b""
+        """The line of the answer for the client."""
         self.told: list[tuple[bytes, bool]] = []
-        """What the agent told of the conversation and nobody has compared yet; and whether behind its answer."""
+        """Lines of the conversation that the agent sent and that were not compared yet, each with whether it came after
+        the agent's answer."""
         self.held: list[tuple[bytes, object]] = []
-        """Lines for the client behind the answer; with the update, where it is to be compared first."""
+        """Lines that wait for the answer to the client, each with its update if it must be compared first."""
         self.states: list[bytes] = []
-        """State updates before the answer, recorded once the agent agrees; and so many bytes of them."""
+        """State updates from before the agent's answer, without newlines, which are recorded if the agent agrees."""
         self.states_size = 0
         self.size = 0
-        """Bytes that wait."""
+        """The bytes that wait."""
         self.was_cancelled = False
-        """The client gave up on one that passes: the agent may answer it all the same."""
+        """Whether the client cancelled a request in ``PASSING``, which the agent may still answer."""
         self.is_past = False
-        """The client gave up, and a later request was answered or a whole turn has passed: the agent tells nothing for
-        this any more."""
+        """Whether the agent sends nothing for this request any more: the client has cancelled it, and then a later
+        request was answered or a whole turn has passed."""
         self.is_imported = False
-        """What the agent told before its answer began the transcript."""
+        """Whether a new transcript began with what the agent sent before its answer."""
         self.is_handed_over = False
-        """It goes on in a new session of the agent."""
+        """Whether the session continues in a new one."""
         self.is_ours = False
-        """The client has seen the transcript."""
+        """Whether the client has seen the transcript's replay rather than the agent's."""
         self.alias: str | None = None
-        """What the agent calls it from now on."""
+        """The agent's new id of the session, if it has changed."""
         self.prompts: list[str] = []
-        """The letters of prompts since then that the agent has not echoed."""
+        """The letters of prompts since this request that the agent has not echoed."""
         self.rule: Rule | None = None
         self.comparison: Comparison | None = None
         self.sieve: Sieve | None = None
         self.turn: InTurn | None = None
 
     def steps(self, event: Happens) -> tuple[Do, ...]:
-        """What is to be done; the state changes."""
+        """Change the state, and return what to do."""
         self.state, does = LIFE[self.state].get(event, (self.state, ()))
         return does
 
     @property
     def holds(self) -> bool:
+        """Whether the session's lines wait for the answer to the client."""
         return self.state in HOLDING
 
     def compared(self, comparison: Comparison, *, ours: bool) -> None:
+        """Keep the comparison. ``ours``: the client has seen the transcript's replay."""
         self.comparison, self.is_ours = comparison, ours
         self.sieve = Sieve(comparison, ours=ours)

@@ -1,7 +1,7 @@
-"""Requests to open sessions (load, resume, fork), from when the agent is asked until nothing is in question any more.
+"""Follows requests to open sessions (load, resume, fork), from the question to the agent until everything is settled.
 
-``Loads`` says what happens to each ``Load``: what the agent tells, what the client does, what the shell has found. What
-is done about it is ``Life``'s. It is the interceptor's, and called by it alone.
+``Loads`` turns what the agent sends, what the client does and what the shell finds into events of each ``Load``;
+``Life`` acts on them. Only the interceptor and ``Opening`` call this.
 """
 
 from typing import assert_never
@@ -9,7 +9,7 @@ from typing import assert_never
 from acp_proxy.core import aliases, handover
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.effects import (
-    DecideNext,
+    DecideLater,
     Effect,
     Forward,
     StopReplay,
@@ -17,9 +17,9 @@ from acp_proxy.core.effects import (
 from acp_proxy.core.events import PastRead, ReplayEnded
 from acp_proxy.core.handovers import Handovers
 from acp_proxy.core.life import Life
-from acp_proxy.core.load import AWAITING, Happens, Load, State
+from acp_proxy.core.load import AWAITING, Happens, Load, LoadState
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan
+from acp_proxy.core.planning import OpeningPlan
 from acp_proxy.core.under_way import HELD_LIMIT, UnderWay
 from acp_proxy.history.late import InTurn
 from acp_proxy.history.once import told_last
@@ -29,6 +29,8 @@ from acp_proxy.wire.jsonrpc import Notification, Peer, Request, RequestId, Respo
 
 
 class Loads:
+    """All requests to open sessions of one connection."""
+
     def __init__(self, notebook: Notebook, names: Aliases, handovers: Handovers) -> None:
         self.under_way = UnderWay()
         self.life = Life(self.under_way, notebook, names, handovers)
@@ -37,47 +39,48 @@ class Loads:
         self._handovers = handovers
 
     def is_plain(self, session: str, data: bytes) -> bool:
-        """Whether these updates pass unread: nothing is in question, or a turn in which no replay is running."""
+        """Whether these updates of a session can pass unparsed: no load concerns them, or only one in whose turn no
+        replay is running. ``data``: lines, or the first bytes of one."""
         if not self.under_way:
             return True
         load = self.under_way.current(session)
         if load is None:
             return True
         is_running = load.turn is not None and load.turn.is_running
-        return load.state is State.TURN and not is_running and acp.USER_CHUNK.encode() not in data
+        return load.state is LoadState.TURN and not is_running and acp.USER_CHUNK.encode() not in data
 
     def update(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
-        """An update of a session that is in question."""
+        """An update of a session whose load is not settled. ``message``: the same line, parsed."""
         update = acp.member(message.params, "update")
         if not acp.is_conversation(acp.update_kind(update)):
             return self._state_told(load, line, message)
         if self._notebook.is_live(load.session):
             return self._told_in_turn(load, line, message.raw, update)
         match load.state:
-            case State.ASKED:
+            case LoadState.ASKED:
                 load.told.append((line, self.under_way.follows(load)))
                 return self.life.waits(load, line)
-            case State.PASSING:
+            case LoadState.PASSING:
                 return [
                     *self.life.remembered(load, line, late=self.under_way.follows(load)),
                     *self.life.behind_what_waits(load, line),
                 ]
-            case State.GIVEN_UP:
+            case LoadState.GIVEN_UP:
                 return []
-            case State.CANCELLED:  # perhaps it is never answered, and this is told for the next
+            case LoadState.CANCELLED:  # the agent may never answer it, and send this for the next request
                 return self.life.remembered(load, line, late=self.under_way.follows(load))
-            case State.QUEUED | State.TELLING | State.STOPPING:
+            case LoadState.QUEUED | LoadState.TELLING | LoadState.STOPPING:
                 load.held.append((line, update))
                 return self.life.waits(load, line)
-            case State.OPEN | State.TURN:
+            case LoadState.OPEN | LoadState.TURN:
                 return self._told_late(load, line, update)
-            case State.OVER:
+            case LoadState.OVER:
                 return [Forward(Peer.CLIENT, line)]
             case _:
                 assert_never(load.state)
 
     def to_client(self, session: str | None, line: bytes) -> list[Effect]:
-        """A line that tells nothing of the past: it waits where updates of its session wait, and cannot overtake."""
+        """A line that does not belong to a replay. It waits where its session's updates wait, to keep its place."""
         holder = self.under_way.holder(session) if session is not None else None
         if holder is not None:
             holder.held.append((line, None))
@@ -86,16 +89,16 @@ class Loads:
         return [*(self.life.rest(load) if load is not None else []), Forward(Peer.CLIENT, line)]
 
     def question(self, session: str | None, line: bytes) -> list[Effect]:
-        """A request of the agent. Before it answers that is not held, since it may need the answer to give its own;
-        what waits goes before it."""
+        """A request from the agent. If the agent has not answered the load, it passes at once, after what waited: the
+        agent may need the client's answer to give its own."""
         load = self.under_way.holder(session) if session is not None else None
-        if load is None or load.state is not State.ASKED:
+        if load is None or load.state is not LoadState.ASKED:
             return self.to_client(session, line)
         waited = self.life.happens(load, Happens.FLOODED) if load.told else self.life.released(load)
         return [*waited, Forward(Peer.CLIENT, line)]
 
     def _state_told(self, load: Load, line: bytes, message: Notification) -> list[Effect]:
-        """How things stand: recorded, but before the agent's answer only once that has come."""
+        """A state update: recorded, but one that comes before the agent's answer only after that."""
         if load.state not in AWAITING or self._notebook.is_live(load.session):
             effects: list[Effect] = [*self._notebook.update(load.session, message.raw, _update(message), opening=False)]
         else:
@@ -110,47 +113,49 @@ class Loads:
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
-        if load.is_ours and load.held_here and not load.is_handed_over:  # shown, and compared with nothing yet
-            return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+        if load.is_ours and load.has_transcript and not load.is_handed_over:  # the transcript was shown without comparing
+            return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 
     def _told_in_turn(self, load: Load, line: bytes, raw: bytes, update: object) -> list[Effect]:
-        """While a turn is under way all is new, but a replay that is still running, or begins now."""
+        """An update during a turn: new, unless it belongs to a replay that is still running or begins now."""
         if load.turn is None:
-            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.held_here
+            is_user = acp.update_kind(update) == acp.USER_CHUNK and load.has_transcript
             said = block_letters(acp.member(update, "content")) if is_user else ""
             if said and not any(prompt.startswith(said) for prompt in load.prompts):
-                return [self.life.reads(load), DecideNext(Peer.AGENT, [line])]
+                return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
             return self.life.told_in_turn(load, [(line, True)], line)
         return self.life.told_in_turn(load, load.turn.add(line, update, load.prompts), line)
 
     def prompted(self, session: str, prompt: Request | None) -> list[Effect]:
-        """What was told until now is settled; from here on it may be new. ``prompt``: if it is held whole."""
+        """The client prompts: settle what the agent sent until now. ``prompt``: None if it passes in pieces."""
         effects: list[Effect] = []
         for load in self.under_way.of_session(session):
             _sent(load, prompt)
-            if load.state is State.ASKED and load.told:
+            if load.state is LoadState.ASKED and load.told:
                 effects += self.life.happens(load, Happens.PROMPTED)
-            if load.state is State.PASSING:
+            if load.state is LoadState.PASSING:
                 load.told.clear()
                 load.plan = load.plan.but(imports=False)
         opened = self.under_way.in_question.get(session)
         if opened is not None:
             _sent(opened, prompt)
-            if prompt is not None and opened.state is State.OPEN:
+            if prompt is not None and opened.state is LoadState.OPEN:
                 self._handovers.prompted_first(opened, prompt)
             effects += self.life.happens(opened, Happens.PROMPTED)
         return effects
 
     def is_handed_over(self, session: str) -> bool:
+        """Whether this process has handed the session over and not delivered the record yet."""
         return self._handovers.is_undelivered(session)
 
     def turn_ends(self, session: str) -> list[Effect]:
-        """A prompt is about to be answered: what waits in the turn goes before that."""
+        """The agent has answered a prompt: send what waits in the turn before that answer."""
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
         return self.life.told_in_turn(load, load.turn.rest()) if load is not None and load.turn is not None else []
 
     def turn_ended(self, session: str) -> list[Effect]:
+        """A prompt is answered. Settles the session's load if no other prompt is open."""
         if not self._notebook.is_live(session):
             self.under_way.forget_given_up(session)
         load = self.under_way.in_question.get(session) if self.under_way.in_question else None
@@ -159,42 +164,43 @@ class Loads:
         return self.life.happens(load, Happens.TURN_ENDED)
 
     def forked(self, request: Request, session: str, told: list[bytes]) -> None:
-        """A fork: what the agent told of it before its answer is its parent's past, or new."""
-        load = Load(request, session, _FORK, held_here=True)
-        load.state = State.OPEN
+        """The agent has opened a fork. ``told``: lines without newlines that came before its answer, which are the
+        parent's past or new."""
+        load = Load(request, session, _FORK, has_transcript=True)
+        load.state = LoadState.OPEN
         load.told = [(line + b"\n", False) for line in told]
         self.under_way.in_question[session] = load
 
     def cancelled(self, message: Notification) -> list[Effect]:
-        """``$/cancel_request``: answered at once; the agent's late answer is swallowed."""
+        """The client cancels a load with ``$/cancel_request``: it gets an answer, and the agent's is dropped."""
         params = message.params
         if not isinstance(params, dict) or "requestId" not in params:
             return []
         try:
             id = jsonrpc.request_id(params["requestId"], message.raw, "params", "requestId")
-        except ValueError:  # nested too deeply: no load's
+        except ValueError:  # nested too deeply to be the id of a load
             return []
         load = self.under_way.get(id)
         if load is None or id in self.life.resent:
             return []
-        load.was_cancelled = load.state is State.PASSING
+        load.was_cancelled = load.state is LoadState.PASSING
         return self.life.happens(load, Happens.GAVE_UP)
 
     def stopped(self, session: str) -> list[Effect]:
-        """Nothing more of it is told: it was deleted."""
+        """The session was deleted: stop its replays and forget its load."""
         self._handovers.drop(session)
         self.under_way.in_question.pop(session, None)
         return [StopReplay(load.request.id) for load in self.under_way.of_session(session)]
 
     def answered(self, load: Load, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer to what stands for the load."""
+        """The agent's answer to a load, or to the resume sent in its place. ``message``: the same line, parsed."""
         load.response = line.removesuffix(b"\n") + b"\n"
         told = self.under_way.overtakes(load)
         if message.error is not None:
             return self.life.happens(load, Happens.UNKNOWN if self._can_go_on(load, message) else Happens.REFUSED)
         load.told = told_last([*told, *load.told]) if told else load.told
         opened = acp.session_id(message.result)
-        if opened not in (None, load.session) and load.plan.renames:  # older agents fork: the client keeps its id
+        if opened not in (None, load.session) and load.plan.renames:  # older agents fork; the client keeps its id
             load.alias = opened if self._names.client_of(opened) != load.session else None
             self._names.add(load.session, opened)
             load.response = aliases.renamed_result(load.response, load.session)
@@ -204,16 +210,16 @@ class Loads:
 
     def _can_go_on(self, load: Load, message: Response) -> bool:
         hands_over = load.plan.hands_over
-        if hands_over == "never" or load.state is not State.ASKED or self._notebook.is_live(load.session):
+        if hands_over == "never" or load.state is not LoadState.ASKED or self._notebook.is_live(load.session):
             return False
         if handover.wants_login(message.error):
             return False
         return hands_over == "always" or handover.is_unknown(message.error)
 
     def opened_anew(self, load: Load, line: bytes, message: Response) -> list[Effect]:
-        """The agent's answer to our own request for a new session, in which this one goes on."""
+        """The agent's answer to acp-proxy's own ``session/new``, for a handover."""
         id, opened = load.request.id, acp.session_id(message.result)
-        if load.state in (State.GIVEN_UP, State.CANCELLED):
+        if load.state in (LoadState.GIVEN_UP, LoadState.CANCELLED):
             self._handovers.unwanted |= {opened} if opened is not None else set()
             return self.life.happens(load, Happens.REFUSED)
         if message.error is not None or opened is None:
@@ -229,8 +235,9 @@ class Loads:
         return self.life.happens(load, Happens.AGREED, message)
 
     def replay_ended(self, ended: ReplayEnded) -> list[Effect]:
+        """The shell has compared and replayed."""
         load = self.under_way.get(ended.request)
-        if load is None or load.state not in (State.TELLING, State.STOPPING):  # of an id that was used again
+        if load is None or load.state not in (LoadState.TELLING, LoadState.STOPPING):  # the id was used again
             return []
         load.rule = ended.rule
         if ended.comparison is not None and not load.is_handed_over:
@@ -241,12 +248,13 @@ class Loads:
         return self.life.happens(load, Happens.TOLD, ended)
 
     def past_read(self, read: PastRead) -> list[Effect]:
+        """The shell has compared what the agent sent about a session."""
         for load in [*self.under_way.in_question.values(), *self.under_way.all()]:
             is_its = (load.request.id, load.session) == (read.request, read.session)
             if is_its and load.comparison is None:
                 load.told.clear()
                 if read.comparison is None:
-                    load.held_here = False  # it is not read again
+                    load.has_transcript = False  # do not read it again
                 else:
                     load.compared(read.comparison, ours=load.is_ours)
                     if self._notebook.is_live(load.session):
@@ -254,13 +262,13 @@ class Loads:
                 return self.life.goes_on(load)
         return []
 
-    def released(self, request: RequestId) -> list[Effect]:
-        """The client's output is ours: a cancelled load is answered, unless that was done meanwhile."""
+    def output_taken(self, request: RequestId) -> list[Effect]:
+        """The client's output is reserved: answer a cancelled load, unless it has its answer."""
         load = self.under_way.get(request)
-        return self.life.happens(load, Happens.RELEASED) if load is not None else []
+        return self.life.happens(load, Happens.OUTPUT_TAKEN) if load is not None else []
 
     def failed(self, how: str) -> list[Effect]:
-        """The agent is gone: whatever it has not answered is answered, behind what it told."""
+        """The agent has ended: answer every load with an error, after what it sent. ``how``: the error's text."""
         self.life.is_over = True
         effects: list[Effect] = []
         for load in self.under_way.all():
@@ -273,7 +281,7 @@ class Loads:
         return effects
 
     def send_again(self, load: Load, prompt: Request, refusal: bytes) -> None:
-        """This load opens a new session for a prompt, which the agent has refused so."""
+        """Follow a load that opens a new session for a refused prompt. ``refusal``: the line of the agent's error."""
         self.under_way.add(load)
         self.life.resent[load.request.id] = prompt, refusal
 
@@ -290,7 +298,7 @@ def _sent(load: Load, prompt: Request | None) -> None:
 
 
 def _with_object(line: bytes, message: Response) -> bytes:
-    """Clients that decode the result into an object fail on null."""
+    """The response with ``{}`` instead of null as its result, since some clients fail on null."""
     if message.result is not None:
         return line
     try:
@@ -299,4 +307,4 @@ def _with_object(line: bytes, message: Response) -> bytes:
         return line
 
 
-_FORK = Plan(acp.FORK, passes=True)
+_FORK = OpeningPlan(acp.FORK, passes=True)

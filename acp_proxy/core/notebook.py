@@ -1,13 +1,22 @@
-"""What is written down of each session, and when. docs/transcript-format.md says what is recorded.
+"""Turns what passes into recording effects, and remembers the state of each session. Does not decide where lines go.
 
-Turns what passes into ``Recording`` effects. Knows which sessions are open here and how many turns are under way;
-knows nothing of capabilities, of answers, or of where lines go.
+Remembers which sessions were opened here, which prompts are open and which sessions were deleted, within fixed limits
+of memory. docs/transcript-format.md says what is recorded.
 """
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Forget, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    EndTurn,
+    ForgetSession,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
+)
 from acp_proxy.core.terminals import SessionTerminals, Terminals
 from acp_proxy.history.verdict import Rule
 from acp_proxy.titles import Titles
@@ -15,50 +24,53 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 
 WAITING_LIMIT = 1024 * 1024
-"""Bytes of updates that may wait for the answer that tells whose they are."""
+"""The most bytes of updates that may wait for the answer that names their session."""
 STRANGERS = 10_000
-"""Sessions that the agent speaks of and nobody opened or prompted here: so many are recorded. Each is a file, and an
-agent can name them without end; one that works with sub-agents all day names some hundreds."""
+"""The most sessions recorded that were neither opened nor prompted here. Each is a file, and an agent can name any
+number of sessions; one that works with sub-agents all day names some hundreds."""
 KNOWN_LIMIT = 4 * 1024 * 1024
-"""Bytes for what is remembered of sessions, here and where they are written: two thousand of them. Past it the one that
-was used longest ago is forgotten, and begun again if it is heard of again."""
-_SESSION = 2048  # bytes that one takes here and in the recorder, beside its texts
-_SECOND_CHANCES = 64  # sessions in a turn that are passed over, when one has to be forgotten
+"""The bytes for what is remembered of sessions, here and in the recorder: about two thousand sessions. Beyond that, the
+one that was used longest ago is forgotten, and begun again if a message names it."""
+_SESSION = 2048  # bytes that a session takes here and in the recorder, beside its texts
+_SECOND_CHANCES = 64  # sessions in a turn that are skipped when one must be forgotten
 
 
-class Prompt:
-    """A prompt without an answer; ``cancelled``: the client wants none any more."""
+class OpenPrompt:
+    """A prompt without an answer. ``cancelled``: the client has cancelled its turn."""
 
     def __init__(self, id: RequestId | None) -> None:
         self.id = id
         self.cancelled = False
 
 
-class Session:
-    """``begun``: it has a transcript. ``cwd`` and ``directories`` are what that would begin with."""
+class SessionState:
+    """What is remembered of a session.
+
+    ``begun``: its recording has begun. ``cwd``, ``directories``: for the header of a new transcript. ``prompts``: those
+    without an answer. ``deleted``: it was deleted, and not prompted since. ``size``: its bytes in memory.
+    """
 
     def __init__(self) -> None:
         self.begun = False
         self.cwd: str | None = None
         self.directories: list[str] = []
-        self.prompts: list[Prompt] = []
-        """Those without an answer."""
+        self.prompts: list[OpenPrompt] = []
         self.deleted = False
         self.untold = False
-        """New here, and no title of it is with the client yet."""
+        """Whether it is new and the client has no title of it yet."""
         self.titles = Titles()
         self.terminals = SessionTerminals()
         self.size = 0
 
 
 class Notebook:
-    """``records`` False: everything comes out empty."""
+    """The sessions of one connection. With ``records=False`` it records nothing."""
 
     def __init__(self, *, records: bool) -> None:
         self.records = records
-        self.sessions: OrderedDict[str, Session] = OrderedDict()
+        self.sessions: OrderedDict[str, SessionState] = OrderedDict()
         self.is_crowded = False
-        """Whether there were more strangers than are recorded."""
+        """Whether the agent named more than ``STRANGERS`` sessions that were not opened here."""
         self._strangers = 0
         self._size = 0
         self._terminals = Terminals()
@@ -70,33 +82,36 @@ class Notebook:
         return session in self.sessions and bool(self.sessions[session].prompts)
 
     def is_live_when_opened(self, session: str) -> bool:
-        """Whether a turn is under way when the client opens the session: cancelled prompts do not count any more."""
+        """Whether a turn is under way as the client opens the session. Cancelled prompts stop counting now."""
         if self.is_live(session):
             known = self.sessions[session]
             known.prompts = [prompt for prompt in known.prompts if not prompt.cancelled]
         return self.is_live(session)
 
     def cancelled(self, session: str | None) -> None:
-        """The client cancels the turn."""
+        """The client cancels the session's turn."""
         known = self.sessions.get(session) if session is not None else None
         for prompt in known.prompts if known is not None else ():
             prompt.cancelled = True
 
     def has_begun(self, session: str) -> bool:
-        """Whether something of this session was recorded here."""
+        """Whether this process has begun to record the session."""
         return session in self.sessions and self.sessions[session].begun
 
     def is_deleted(self, session: str) -> bool:
-        """Whether it was deleted, and not prompted since."""
+        """Whether the session was deleted, and not prompted since."""
         return session in self.sessions and self.sessions[session].deleted
 
     def is_plain(self, session: str) -> bool:
-        """Whether its updates can be written down without being looked into."""
+        """Whether the session's updates can be recorded without parsing them."""
         found = self.sessions.get(session)
         return found is not None and not found.deleted and not found.terminals.open
 
     def opened(self, session: str, method: str, params: object, result: object) -> list[Recording]:
-        """The agent agreed to open it; updates that came before the answer follow the header."""
+        """The agent has opened a session. Updates that came before its answer follow the note of that.
+
+        ``method``, ``params``: of the request. ``result``: of the answer.
+        """
         parent = acp.session_id(params) if method == acp.FORK else None
         origin = record.RECORDED if method == acp.NEW else record.PARTIAL
         return self._opened(session, method, params, result, origin, parent=parent)
@@ -104,27 +119,30 @@ class Notebook:
     def imported(
         self, session: str, params: object, result: object, told: list[bytes], states: list[bytes]
     ) -> list[Recording]:
-        """The agent loaded a session that we lack: what it told of the past begins the transcript."""
-        kept = [Keep(session, Peer.AGENT, raw) for raw in (*told, *states)]
+        """The agent has loaded a session without a transcript: its replay begins one.
+
+        ``told``, ``states``: lines of conversation and of state that came before its answer, without newlines.
+        """
+        kept = [RecordLine(session, Peer.AGENT, raw) for raw in (*told, *states)]
         return self._opened(session, acp.LOAD, params, result, record.IMPORTED, before=kept)
 
     def handed_over(self, session: str, new: str) -> list[Recording]:
-        """It goes on in another session of the agent, which has got a record of it."""
+        """The session continues in a new one, for which the agent has got the record. ``new``: the agent's id of it."""
         return self._noted(session, {"type": record.HANDOVER, "to": new})
 
     def renamed(self, session: str, new: str) -> list[Recording]:
-        """The agent calls it by another id from now on."""
+        """From now on the agent knows the session by the id ``new``."""
         return self._noted(session, {"type": record.ALIAS, "to": new})
 
     def replayed(self, session: str, rule: Rule | None) -> list[Recording]:
-        """Whose replay a load has shown, and which rule decided."""
+        """Note whose replay a load has shown, and which rule decided."""
         if rule is None:
             return []
         shown = "transcript" if rule.is_ours else "agent"
         return self._noted(session, {"type": record.REPLAY, "shown": shown, "rule": rule.value[0]})
 
     def told_before(self, session: str) -> list[bytes]:
-        """Updates of the conversation of a session that were told before the answer that named it; taken out."""
+        """Remove and return the conversation updates that wait for the answer that names their session."""
         waited = self._waiting.get(session, [])
         told = [(raw, update) for raw, update in waited if acp.is_conversation(acp.update_kind(update))]
         self._waiting_size -= sum(len(raw) for raw, _ in told)
@@ -133,15 +151,14 @@ class Notebook:
         return [raw for raw, _ in told]
 
     def placed(self, session: str, params: object) -> list[Recording]:
-        """Where a deleted session is, if it lives again."""
+        """Remember the directory of a deleted session that the client tries to open: a prompt revives it there."""
         cwd, directories = acp.text(params, "cwd"), acp.strings(params, "additionalDirectories")
         known, forgotten = self._entered(session, len(cwd or "") + sum(map(len, directories)))
         known.cwd, known.directories, known.deleted = cwd, directories, True
         return forgotten
 
     def title(self, session: str) -> str | None:
-        """The title that the client should hear of, once: at the end of a new session's first turn, where the agent has
-        not sent one itself."""
+        """The title made from a new session's prompts, if the client has none yet. Returned once."""
         known = self.sessions.get(session)
         if known is None or known.deleted or not known.untold:
             return None
@@ -149,7 +166,7 @@ class Notebook:
         return known.titles.best
 
     def title_told(self, session: str, update: object) -> None:
-        """The agent names its session itself."""
+        """The agent has sent a ``session_info_update``, which may contain a title."""
         if acp.text(update, "title") is not None and session in self.sessions:
             self.sessions[session].untold = False
 
@@ -182,21 +199,21 @@ class Notebook:
         servers = acp.member(params, "mcpServers")
         names = [acp.text(server, "name") for server in servers] if isinstance(servers, list) else []
         note["mcpServers"] = [name for name in names if name is not None]
-        begin = Begin(session, cwd, directories, origin, parent)
-        return [*forgotten, begin, *before, KeepNote(session, note), *self._no_longer_waiting(session)]
+        begin = BeginTranscript(session, cwd, directories, origin, parent)
+        return [*forgotten, begin, *before, RecordNote(session, note), *self._no_longer_waiting(session)]
 
     def start(self) -> None:
         """Record again."""
         self.records = True
 
     def stop(self) -> None:
-        """Record nothing from here on."""
+        """Record nothing from here on, and forget all sessions."""
         self.records = False
         self.sessions.clear()
         self._waiting.clear()
 
     def nothing_opens(self) -> list[Recording]:
-        """No answer is awaited that could tell whose the waiting updates are: they begin transcripts of their own."""
+        """No open request can name the session of the waiting updates, so they begin transcripts of their own."""
         begun: list[Recording] = []
         for session in list(self._waiting):
             if self._takes_in(session):
@@ -206,11 +223,12 @@ class Notebook:
         return begun
 
     def updates(self, session: str, data: bytes) -> Recording:
-        """Updates of a plain session, whole lines."""
-        return KeepUpdates(session, data)
+        """Record whole lines of updates of a session for which ``is_plain`` holds."""
+        return RecordUpdates(session, data)
 
     def update(self, session: str, raw: bytes, update: object, *, opening: bool) -> list[Recording]:
-        """One update. ``opening``: an answer is awaited that may tell that this session is its own."""
+        """Record an update. ``raw``: its line without the newline. ``opening``: an open request may be what opens this
+        session, so its updates wait for the answer."""
         if not self.records:
             return []
         if session not in self.sessions and opening and self._waiting_size + len(raw) <= WAITING_LIMIT:
@@ -223,21 +241,24 @@ class Notebook:
         effects = self._begun(session)
         known = self.sessions[session]
         known.terminals.refer(update)
-        effects.append(Keep(session, Peer.AGENT, raw))
+        effects.append(RecordLine(session, Peer.AGENT, raw))
         if acp.update_kind(update) == acp.SESSION_INFO:
             self.title_told(session, update)
             effects.append(EndTurn(session))
         return effects
 
     def prompt(self, session: str, raw: bytes, blocks: object, id: RequestId | None = None) -> list[Recording]:
+        """Record a prompt, which begins a turn and revives a deleted session. ``blocks``: its content blocks."""
         begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
-        return [*begun, Keep(session, Peer.CLIENT, raw)] if begun else []
+        return [*begun, RecordLine(session, Peer.CLIENT, raw)] if begun else []
 
     def prompt_begins(self, session: str, blocks: object, id: RequestId | None = None) -> list[Recording]:
-        """A prompt that passes in pieces, by what is known of its blocks: those to come may say more, so what
-        would only stand in for a title is none."""
+        """Begin the turn of a prompt that passes in pieces. ``blocks``: those in its first bytes.
+
+        Later blocks may have a better title, so only a line of text counts, not what would stand in for one.
+        """
         begun = self._turn_begun(session, id)
         if begun and (known := self.sessions[session]).untold:
             known.titles.consider(blocks)
@@ -250,34 +271,36 @@ class Notebook:
         effects = self._begun(session)
         self.sessions.move_to_end(session)
         known = self.sessions[session]
-        known.prompts.append(Prompt(id))
+        known.prompts.append(OpenPrompt(id))
         known.deleted = False
         return [*effects, BeginTurn(session)]
 
     def prompt_answered(self, session: str, raw: bytes, id: RequestId | None = None) -> list[Recording]:
-        return self._end_turn(session, [Keep(session, Peer.AGENT, raw, acp.PROMPT)], id)
+        """Record the agent's answer to a prompt, which ends the turn."""
+        return self._end_turn(session, [RecordLine(session, Peer.AGENT, raw, acp.PROMPT)], id)
 
     def prompt_failed(self, session: str, how: str, id: RequestId | None = None) -> list[Recording]:
-        """The agent is gone before it answered."""
+        """The agent ended before it answered a prompt. ``how``: what the note says."""
         note = {"type": record.FAILED, "method": acp.PROMPT, "message": how}
-        return self._end_turn(session, [KeepNote(session, note)], id)
+        return self._end_turn(session, [RecordNote(session, note)], id)
 
     def keep(self, session: str | None, peer: Peer, raw: bytes, of: str | None = None) -> list[Recording]:
-        """Any other line that is recorded, of a session that is."""
+        """Record any other line, if its session is recorded. ``of``: the method that a response answers."""
         if session is None or session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [Keep(session, peer, raw, of)]
+        return [RecordLine(session, peer, raw, of)]
 
     def closed(self, session: str) -> list[Recording]:
+        """Note that the agent has closed the session."""
         return self._noted(session, {"type": record.CLOSED, "method": acp.CLOSE})
 
     def _noted(self, session: str, note: Mapping[str, object]) -> list[Recording]:
         if session not in self.sessions or self.sessions[session].deleted:
             return []
-        return [KeepNote(session, note)]
+        return [RecordNote(session, note)]
 
     def deleted(self, session: str) -> list[Recording]:
-        """Nothing of it is kept any more, until somebody prompts it again."""
+        """The session was deleted: record nothing of it until it is prompted again."""
         if not self.records:
             return []
         self._no_longer_waiting(session)
@@ -286,12 +309,12 @@ class Notebook:
         return forgotten
 
     def terminal_answered(self, session: str, method: str, params: object, result: object) -> None:
-        """What the client told the agent about a terminal."""
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         if session in self.sessions:
             self._terminals.answered(self.sessions[session].terminals, method, params, result)
 
     def terminal_released(self, session: str, params: object) -> list[Recording]:
-        """The last that will be known of it."""
+        """The agent has released a terminal: note its last state."""
         known = self.sessions.get(session)
         return self._terminals.released(session, known.terminals, params) if known is not None else []
 
@@ -308,29 +331,32 @@ class Notebook:
         return [*notes, *last, EndTurn(session)]
 
     def _begun(self, session: str) -> list[Recording]:
-        """The beginning of a transcript for a session that nobody opened here, where it needs one."""
+        """Begin to record a session that was not opened here, unless that was done."""
         known, forgotten = self._entered(session)
         if known.begun:
             return forgotten
         known.begun = True
-        begin = Begin(session, known.cwd, known.directories, record.PARTIAL)
+        begin = BeginTranscript(session, known.cwd, known.directories, record.PARTIAL)
         return [*forgotten, begin, *self._no_longer_waiting(session)]
 
     def _takes_in(self, session: str) -> bool:
-        """Whether what the agent says of a session is recorded: of any that is known, and of so many that are not."""
+        """Whether a session is recorded: every known one, and ``STRANGERS`` others."""
         if session in self.sessions:
             return True
         self.is_crowded = self._strangers == STRANGERS
         self._strangers += not self.is_crowded
         return not self.is_crowded
 
-    def _entered(self, session: str, texts: int | None = None) -> tuple[Session, list[Recording]]:
-        """A session that is remembered from here on, and what is forgotten for it. ``texts``: the size of new ones."""
+    def _entered(self, session: str, texts: int | None = None) -> tuple[SessionState, list[Recording]]:
+        """The session, which is remembered from here on, and the effects of forgetting others.
+
+        ``texts``: the size of its new texts in bytes, if they change.
+        """
         known = self.sessions.get(session)
         if known is not None and texts is None:
             return known, []
         if known is None:
-            known = self.sessions[session] = Session()
+            known = self.sessions[session] = SessionState()
         self._size -= known.size
         known.size = _SESSION + len(session) + (texts or 0)
         self._size += known.size
@@ -340,7 +366,7 @@ class Notebook:
         return known, forgotten
 
     def _forgotten(self, needed: str) -> list[Recording]:
-        """Forget the session that was used longest ago; one in a turn only if all of the oldest are."""
+        """Forget the session that was used longest ago. Sessions in a turn are skipped, up to ``_SECOND_CHANCES``."""
         for _ in range(_SECOND_CHANCES):
             oldest = next(iter(self.sessions))
             if oldest != needed and not self.sessions[oldest].prompts:
@@ -351,7 +377,7 @@ class Notebook:
         gone = self.sessions.pop(oldest)
         self._size -= gone.size
         self._terminals.forget(gone.terminals)
-        return [Forget(oldest)] if gone.begun else []
+        return [ForgetSession(oldest)] if gone.begun else []
 
     def _no_longer_waiting(self, session: str) -> list[Recording]:
         waited = self._waiting.pop(session, [])
@@ -359,4 +385,4 @@ class Notebook:
         for _, update in waited:
             if acp.update_kind(update) == acp.SESSION_INFO:
                 self.title_told(session, update)
-        return [Keep(session, Peer.AGENT, raw) for raw, _ in waited]
+        return [RecordLine(session, Peer.AGENT, raw) for raw, _ in waited]

@@ -1,18 +1,18 @@
-"""Sessions that the client wants to open: looked up in the store first; then the agent is asked for what is planned.
+"""Starts requests to open sessions: looks each session up in the store, then asks the agent for what ``plan`` says.
 
-``Opening`` knows which are being looked up. From when the agent is asked on, a load is one of ``Loads``.
+Knows the requests that are being looked up. As soon as the agent is asked, a request belongs to ``Loads``.
 """
 
 from acp_proxy.core.aliases import Aliases
 from acp_proxy.core.answers import refusal, unreadable
 from acp_proxy.core.capabilities import Service
-from acp_proxy.core.effects import Effect, FindSession, ForgetReplay, Forward
-from acp_proxy.core.events import Found
+from acp_proxy.core.effects import CloseTranscript, Effect, FindSession, Forward
+from acp_proxy.core.events import SessionFound
 from acp_proxy.core.ledger import Ledger
 from acp_proxy.core.load import Load
 from acp_proxy.core.loads import Loads
 from acp_proxy.core.notebook import Notebook
-from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
@@ -21,6 +21,8 @@ _TOO_MANY_LOADS = "Too many sessions are being opened at once. Try again when on
 
 
 class Opening:
+    """The requests to open sessions that are being looked up."""
+
     def __init__(self, service: Service, ledger: Ledger, notebook: Notebook, loads: Loads, names: Aliases) -> None:
         self._service = service
         self._ledger = ledger
@@ -31,7 +33,7 @@ class Opening:
         self._resending: dict[RequestId, tuple[Load, Request, bytes]] = {}
 
     def looked_up(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
-        """A load or a resume. None: it passes as it came."""
+        """A load or a resume from the client. None: it passes unchanged."""
         method = _short(request.method)
         is_ours = method in self._service.ours
         if request.id in self._loads.under_way or request.id in self._finding:
@@ -41,66 +43,69 @@ class Opening:
         return [*self._loads.life.closed(session), FindSession(request.id, session, only_here=is_ours)]
 
     def passed(self, line: bytes, request: Request, session: str) -> list[Effect] | None:
-        """A load or a resume that we do not serve: what the agent tells is compared all the same."""
+        """A load or a resume for which acp-proxy serves nothing. What the agent sends is compared anyway.
+
+        None: it passes unchanged and unnoticed.
+        """
         if request.id in self._loads.under_way or request.id in self._finding or self._loads.under_way.are_many:
             return None
         settled = self._loads.life.closed(session)
-        return [
-            *settled,
-            *self._asked(
-                line, Load(request, session, Plan(request.method, passes=True, renames=False), held_here=True)
-            ),
-        ]
+        planned = OpeningPlan(request.method, passes=True, renames=False)
+        return [*settled, *self._asked(line, Load(request, session, planned, has_transcript=True))]
 
-    def found(self, found: Found) -> list[Effect]:
+    def found(self, found: SessionFound) -> list[Effect]:
+        """The session was looked up: refuse the request, or ask the agent."""
         if found.request in self._resending:
             return self._found_again(found)
-        if found.request not in self._finding:  # answered meanwhile: the store hung
+        if found.request not in self._finding:  # the store hung, and the request was answered meanwhile
             return []
         request, line = self._finding.pop(found.request)
         session = acp.session_id(request.params) or ""
-        if found.deleted:  # prompted all the same, it lives again where the client has it
+        if found.deleted:  # a prompt would revive it, in the directory that the client names
             return [*self._notebook.placed(session, request.params), _not_found(request, session)]
         is_ours = _short(request.method) in self._service.ours
         live = self._notebook.is_live_when_opened(session)
         if self._loads.is_handed_over(session):
             found = found.but(moved=True)
         planned = plan(request.method, found, self._service.native, self._service.modes, live=live)
-        if planned is None or (not isinstance(planned, Refused) and self._loads.under_way.are_many):
-            planned = Refused.TOO_MANY if is_ours else Plan(request.method, passes=True)
+        if planned is None or (not isinstance(planned, Refusal) and self._loads.under_way.are_many):
+            planned = Refusal.TOO_MANY if is_ours else OpeningPlan(request.method, passes=True)
         if found.trouble is not None and is_ours:
             return [unreadable(request.id, found.trouble)]
-        if planned is Refused.TOO_MANY:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
-        if isinstance(planned, Refused):
+        if planned is Refusal.TOO_MANY:
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INTERNAL_ERROR, _TOO_MANY_LOADS)]
+        if isinstance(planned, Refusal):
             return [_not_found(request, session)]
         if found.alias is not None and self._names.client_of(found.alias) is None:
             self._names.add(session, found.alias)
-        unused: list[Effect] = [ForgetReplay(request.id)] if planned.passes else []
-        return [*unused, *self._asked(line, Load(request, session, planned, held_here=found.held))]
+        unused: list[Effect] = [CloseTranscript(request.id)] if planned.passes else []
+        return [*unused, *self._asked(line, Load(request, session, planned, has_transcript=found.has_transcript))]
 
     def send_again(self, load: Load, prompt: Request, refused: bytes) -> list[Effect]:
-        """A prompt that the agent refuses, since it does not know the session: it goes out in a new one."""
+        """The agent refused a prompt because it does not know the session: send it again in a new one.
+
+        ``load``: the last one of the session. ``refused``: the line of the agent's error, for the client if this fails.
+        """
         self._resending[prompt.id] = load, prompt, refused
         return [FindSession(prompt.id, load.session)]
 
     def failed(self, how: str) -> list[Effect]:
-        """The agent is gone: nobody is asked any more."""
+        """The agent has ended: answer the requests that are being looked up with an error. ``how``: its text."""
         effects: list[Effect] = [refusal(id, jsonrpc.INTERNAL_ERROR, how) for id in self._finding]
         self._finding.clear()
         return effects
 
-    def _found_again(self, found: Found) -> list[Effect]:
+    def _found_again(self, found: SessionFound) -> list[Effect]:
         load, prompt, refused = self._resending.pop(found.request)
-        if not found.held:
+        if not found.has_transcript:
             return [Forward(Peer.CLIENT, refused)]
         opens = Request(load.request.raw, prompt.id, load.request.method, load.request.params)
-        again = Load(opens, load.session, Plan(acp.NEW, rule=Rule.HANDED_OVER), held_here=True)
+        again = Load(opens, load.session, OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER), has_transcript=True)
         self._loads.send_again(again, prompt, refused)
         return self._loads.life.hand_over(again)
 
     def _asked(self, line: bytes, load: Load) -> list[Effect]:
-        """The agent is asked to open it, or for a new session in its place."""
+        """Ask the agent to open a session, or for a new one in its place."""
         request, sends = load.request, load.plan.sends
         if sends == acp.NEW:
             self._loads.under_way.add(load)
@@ -109,7 +114,7 @@ class Opening:
             if sends != request.method:
                 line = acp.renamed(request.raw, sends) + b"\n"
         except ValueError as problem:
-            return [ForgetReplay(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
+            return [CloseTranscript(request.id), refusal(request.id, jsonrpc.INVALID_PARAMS, f"params: {problem}")]
         self._loads.under_way.add(load)
         self._ledger.add(Peer.CLIENT, request, load.session, whole=True)
         return [Forward(Peer.AGENT, self._names.to_agent(line, request))]

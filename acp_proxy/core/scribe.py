@@ -1,7 +1,6 @@
-"""What is written down of a message, and which requests its peers still have open.
+"""Records a message: enters requests into the ledger, finds the request of a response, and calls the notebook.
 
-Enters requests into the ledger, finds what a response answers, and has the notebook take down what is kept. Knows
-nothing of where lines go.
+Does not decide where lines go.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,21 +12,23 @@ from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Batch, Message, Notification, Peer, Request, Response
 
 _TOLD = acp.CANCEL, acp.CANCEL_REQUEST
-"""Notifications of the client's that mean something here."""
+"""Client notifications that mean something here."""
 _SESSION_METHOD = b'"session/'
-"""In nearly every line of the client's that means something here: it need not be parsed to see that."""
+"""Bytes in nearly every client line that means something here, to recognise such a line without parsing it."""
 
 
 class Scribe:
+    """Connects the ledger and the notebook."""
+
     def __init__(self, ledger: Ledger, notebook: Notebook, is_in_question: Callable[[str], bool]) -> None:
-        """``is_in_question``: whether what the agent tells of a session may be its past; then ``Loads`` records it."""
+        """``is_in_question``: whether a session's updates may be its past. Then ``Loads`` records them instead."""
         self._ledger = ledger
         self._notebook = notebook
         self._is_in_question = is_in_question
 
     def has_no_use_for(self, lines: bytes) -> bool:
-        """Whether whole lines of the client's are nothing but notifications without a meaning here, and answers to
-        questions that are not remembered."""
+        """Whether these whole lines from the client are only notifications without a meaning here, and answers to
+        requests that are not remembered."""
         if lines.rfind(_SESSION_METHOD) >= 0:  # faster than ``in``
             return False
         for line in framing.cut(lines):
@@ -42,7 +43,7 @@ class Scribe:
         return True
 
     def recorded(self, sender: Peer, message: Message) -> list[Recording]:
-        """Enter requests into the ledger, and take down what is kept of this message."""
+        """The recording effects of a message or a batch. Enters requests into the ledger, and closes answered ones."""
         match message:
             case Batch(messages=messages):
                 return [effect for item in messages for effect in self.recorded(sender, item)]
@@ -64,7 +65,7 @@ class Scribe:
                 return []
 
     def prompt_begins(self, session: str, request: Request) -> list[Recording]:
-        """What to record before a prompt whose line is kept piece by piece, as it passes."""
+        """The recording effects before a prompt that is recorded in pieces, as it passes."""
         self._ledger.add(Peer.CLIENT, request, session)
         return self._notebook.prompt_begins(session, acp.member(request.params, "prompt"), request.id)
 
@@ -80,7 +81,7 @@ class Scribe:
         return self._notebook.keep(session, sender, request.raw) if method in acp.RECORDED_REQUESTS else []
 
     def answered(self, found: Open, response: Response) -> list[Recording]:
-        """What is kept of an answer."""
+        """The recording effects of an answer. ``found``: its request, which the ledger has closed."""
         request, session = found.request, found.session
         method, succeeded = request.method, response.error is None
         answerer = Peer.CLIENT if method == acp.REQUEST_PERMISSION else Peer.AGENT
@@ -104,7 +105,7 @@ class Scribe:
         return []
 
     def nothing_opens(self) -> list[Recording]:
-        """What waited for the answer that would tell whose it is, once no such answer is awaited."""
+        """Record the updates that waited for an answer to name their session, unless such a request is still open."""
         return [] if self._ledger.is_open(Peer.CLIENT, *acp.OPENING) else self._notebook.nothing_opens()
 
     def _may_be_awaited(self, response: Mapping[str, object], line: bytes) -> bool:
@@ -115,5 +116,5 @@ class Scribe:
         return id is not None and self._ledger.is_asked(Peer.AGENT, id)
 
     def _is_past(self, session: str, update: object) -> bool:
-        """Whether an update may tell again what was. In a batch it passes and is not recorded."""
+        """Whether an update may belong to a replay. In a batch it passes, and is not recorded."""
         return self._is_in_question(session) and acp.is_conversation(acp.update_kind(update))

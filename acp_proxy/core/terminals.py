@@ -1,26 +1,30 @@
-"""The terminals that clients run for agents: what is known of them, and when that is noted.
+"""Follows the terminals that clients run for agents, and decides when their output is noted in the transcript.
 
-A terminal is noted at the end of the turn in which a tool call shows it; one that runs on is noted again when more is
-known of it. docs/transcript-format.md has the note.
+A terminal is noted at the end of the turn in which a tool call shows it, and again later if its command runs on and
+more becomes known. Outputs take at most ``SHOWN_LIMIT`` bytes of memory. docs/transcript-format.md describes the note.
 """
 
 from collections.abc import Mapping
 
-from acp_proxy.core.effects import KeepNote, Recording
+from acp_proxy.core.effects import Recording, RecordNote
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.value import Value
 
 SHOWN_LIMIT = 64 * 1024 * 1024
-"""Bytes of terminals' outputs that wait for the end of their turns. What is beyond is not kept, and replays say so."""
+"""The most bytes of output that wait for the ends of turns. Output beyond that is lost, and replays say so."""
 
 
-_TERMINAL = 512  # the same, of a terminal
+_TERMINAL = 512  # bytes of a terminal, beside its output
 _EXIT_STATUS = 4096  # as JSON: more is no exit status
 
 
 class Terminal(Value, frozen=False):
-    """A command that the client runs for the agent; ``shown`` when a tool call refers to it. ``has_news``: something
-    is known of it that was not noted. ``released``: the agent has let go of it."""
+    """A command that the client runs for the agent.
+
+        ``output``: all of it, or None if it is unknown or too large. ``truncated``: the client kept only its end.
+        ``exit_status``: the protocol's, or None. ``shown``: a tool call refers to it. ``has_news``: the client has
+    sent output that was not noted. ``released``: the agent has released it.
+    """
 
     output: str | None = None
     truncated: bool = False
@@ -31,33 +35,34 @@ class Terminal(Value, frozen=False):
 
     @property
     def size(self) -> int:
+        """Its bytes in memory."""
         return _TERMINAL + len(self.output or "")
 
 
 class SessionTerminals:
-    """Those of one session."""
+    """The terminals of one session, by terminal id."""
 
     def __init__(self) -> None:
         self.open: dict[str, Terminal] = {}
-        """Those that a tool call may still refer to."""
+        """Terminals that were not noted yet, and that a tool call may refer to."""
         self.running: dict[str, Terminal] = {}
-        """Those that were shown in earlier turns, and whose commands may still write."""
+        """Terminals that were shown in earlier turns, and whose commands may still write."""
 
     def refer(self, update: object) -> None:
-        """An update of a tool call may show some of them."""
+        """Mark the terminals that an update's content refers to."""
         for item in _shown(update) if self.open else ():
             if item in self.open:
                 self.open[item].shown = True
 
 
 class Terminals:
-    """Those of all sessions, within ``SHOWN_LIMIT``."""
+    """Updates the terminals of all sessions, within ``SHOWN_LIMIT``."""
 
     def __init__(self) -> None:
         self._shown_size = 0
 
     def answered(self, known: SessionTerminals, method: str, params: object, result: object) -> None:
-        """What the client told the agent about a terminal."""
+        """The client has answered a request about a terminal. ``method``, ``params``: of the request."""
         terminals, running = known.open, known.running
         if method == acp.TERMINAL_CREATE:
             if (id := acp.text(result, "terminalId")) is not None and self._has_room(_TERMINAL):
@@ -79,7 +84,7 @@ class Terminals:
             found.exit_status = _exit_status({key: result.get(key) for key in ("exitCode", "signal")})
 
     def released(self, session: str, known: SessionTerminals, params: object) -> list[Recording]:
-        """The last that will be known of it."""
+        """The agent has released a terminal: note its last state, or wait for the turn's end if no call shows it."""
         id = acp.text(params, "terminalId") or ""
         if id in known.open and not known.open[id].shown:
             known.open[id].released = True  # a tool call may show it until the turn ends
@@ -91,7 +96,7 @@ class Terminals:
         return _terminal_notes(session, self._dropped({id: found})) if found is not None else []
 
     def noted(self, session: str, known: SessionTerminals) -> list[Recording]:
-        """What is known of the terminals now. Those that run on are noted again when more is known of them."""
+        """The notes at the end of a turn: of the terminals shown in it, and of running ones with new output."""
         shown = {id: found for id, found in known.open.items() if found.shown}
         self._dropped({id: found for id, found in known.open.items() if found.released and not found.shown})
         known.open = {id: found for id, found in known.open.items() if not (found.shown or found.released)}
@@ -101,27 +106,27 @@ class Terminals:
         over |= {id: found for id, found in shown.items() if found.released}
         self._dropped(over)
         known.running = {id: found for id, found in known.running.items() if id not in over}
-        for found in known.running.values():  # what was noted takes no room any more
+        for found in known.running.values():  # what was noted need not stay in memory
             self._shown_size -= len(found.output or "")
             found.output, found.has_news = None, False
         return notes
 
     def forget(self, known: SessionTerminals) -> None:
-        """Nothing is asked about these any more."""
+        """Forget a session's terminals."""
         self._dropped(known.open | known.running)
 
     def _has_room(self, size: int) -> bool:
         return self._shown_size + size <= SHOWN_LIMIT
 
     def _dropped(self, terminals: dict[str, Terminal]) -> dict[str, Terminal]:
-        """These are not kept any more."""
+        """Give back the memory of these terminals, and return them."""
         self._shown_size -= sum(each.size for each in terminals.values())
         return terminals
 
 
 def _terminal_notes(session: str, terminals: Mapping[str, Terminal]) -> list[Recording]:
     return [
-        KeepNote(
+        RecordNote(
             session,
             {
                 "type": record.TERMINAL,
@@ -141,7 +146,7 @@ def _exit_status(value: object) -> object:
 
 
 def _shown(update: object) -> list[str]:
-    """The terminals that a tool call's content refers to."""
+    """The ids of the terminals that a tool call's content refers to."""
     content = acp.member(update, "content")
     if not isinstance(content, list):
         return []

@@ -28,7 +28,7 @@ class Refused(Exception):
         self.error = {"code": code, "message": message}
 
 
-class Agent:
+class DemoAgent:
     def __init__(self, memory: Path) -> None:
         self._memory = memory
         memory.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def say(message: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m acp_proxy.demo.agent", description="A small ACP agent over stdio.")
     parser.add_argument("--memory", type=Path, metavar="DIR", required=True, help="where sessions are remembered")
-    agent = Agent(parser.parse_args().memory)
+    agent = DemoAgent(parser.parse_args().memory)
     for line in sys.stdin.buffer:
         agent.take(line)
 

@@ -39,7 +39,7 @@ class RequestFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
+class ReceivedLine:
     raw: bytes  # with its newline, if it had one
     message: Any  # None if it is not JSON
 
@@ -52,7 +52,7 @@ class Client:
         pipe = subprocess.PIPE
         streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe}
         self.process = subprocess.Popen(command, bufsize=0, **streams | options)
-        self.lines: list[Line] = []
+        self.lines: list[ReceivedLine] = []
         self._changed = threading.Condition()
         self._writing = threading.Lock()
         self._next_id = 0
@@ -204,7 +204,7 @@ class Client:
         return os.read(descriptor, READ_BYTES)
 
     def _take(self, raw: bytes) -> None:
-        line = Line(raw, parsed(raw))
+        line = ReceivedLine(raw, parsed(raw))
         with self._changed:
             self.lines.append(line)
             match line.message:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.demo.client import Client, OutputEnded, RequestFailed
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 
 PROMPTS = ("Please write a note about otters", "And one about badgers")
 LAST_PROMPT = "What did I ask you first?"
@@ -52,7 +52,7 @@ class Walker:
         self._command = command
         self._project = project
         self._session = ""
-        self._live: list[Told] = []
+        self._live: list[ShownItem] = []
 
     def walk(self) -> None:
         self._say("An editor starts the demo agent behind acp-proxy. The agent itself can only resume a session.")
@@ -76,7 +76,7 @@ class Walker:
         self._session = editor.request("session/new", {"cwd": self._project, "mcpServers": []})["sessionId"]
         for text in PROMPTS:
             self._say(f"  you: {text}")
-            self._live += [Told("user", text), *self._prompt(editor, text)]
+            self._live += [ShownItem("user", text), *self._prompt(editor, text)]
         self._say(f"  The agent answered {len(PROMPTS)} prompts, with a thought, a plan, an edit and an image each.")
 
     def _see_offer(self, editor: Client) -> None:
@@ -102,15 +102,15 @@ class Walker:
         params = {"sessionId": self._session, "cwd": self._project, "mcpServers": []}
         request_id = editor.start_request("session/load", params)
         editor.result_of(request_id)
-        restored = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
+        replayed = tell(editor.updates(self._session, since, editor.position_of_answer(request_id)))
         self._say("session/load, before its answer:")
-        for told in restored:
+        for told in replayed:
             self._say(f"  {told.kind + ':':<10} {shortened(told.text)}")
-        check(bool(restored), "session/load replayed nothing")
-        for number, (was, now) in enumerate(zip(self._live, restored, strict=False), 1):
+        check(bool(replayed), "session/load replayed nothing")
+        for number, (was, now) in enumerate(zip(self._live, replayed, strict=False), 1):
             check(was == now, f"item {number} was {was} and is now {now}")
-        check(len(self._live) == len(restored), f"{len(self._live)} items were live, {len(restored)} came back")
-        self._say(f"All {len(restored)} items equal the live ones, in the same order.")
+        check(len(self._live) == len(replayed), f"{len(self._live)} items were live, {len(replayed)} came back")
+        self._say(f"All {len(replayed)} items equal the live ones, in the same order.")
 
     def _go_on(self, editor: Client) -> None:
         self._say(f"  you: {LAST_PROMPT}")
@@ -128,7 +128,7 @@ class Walker:
         about = {"name": "acp-proxy-demo", "version": "1.0.0"}
         return editor.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": about})
 
-    def _prompt(self, editor: Client, text: str) -> list[Told]:
+    def _prompt(self, editor: Client, text: str) -> list[ShownItem]:
         since = editor.mark()
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
         request_id = editor.start_request("session/prompt", params)

@@ -1,15 +1,17 @@
 """What an agent offers, what acp-proxy adds to it, and why: an explanation of the decision in ``core``. Pure."""
 
+from dataclasses import dataclass
+
 from acp_proxy.core import capabilities
 from acp_proxy.core.capabilities import AGENT, ALWAYS, AUTO, DELETE, LIST, LOAD, NEVER, RESUME, STORE, Modes, Offer
 from acp_proxy.wire import acp
-from acp_proxy.wire.value import Value
 
 OURS, THEIRS, NOBODY = "acp-proxy", "agent", "nobody"
 _ORDER = (LIST, LOAD, RESUME, DELETE)
 
 
-class Ability(Value):
+@dataclass(frozen=True, slots=True)
+class Ability:
     """Who answers a request, and why."""
 
     name: str
@@ -42,7 +44,7 @@ def _added(name: str, native: frozenset[str], modes: Modes) -> str:
         return f"the agent has no session/{name}"
     if RESUME in native:
         return "the agent can resume a session, but not show it; acp-proxy shows it"
-    return "the agent cannot restore a session; acp-proxy continues it in a new one, with a record of the old one"
+    return "the agent can neither load nor resume; acp-proxy continues a session in a new one, with a record of it"
 
 
 def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
@@ -50,7 +52,7 @@ def _missing(name: str, native: frozenset[str], modes: Modes) -> str:
         also = f"; --resume {STORE} adds it" if LOAD in native else ""
         return f"the agent has none; editors use session/load instead{also}"
     if name == LOAD and getattr(modes, name) != AGENT and modes.handover == NEVER:
-        return f"the agent cannot restore a session, and --handover {NEVER} is set"
+        return f"the agent can neither load nor resume, and --handover {NEVER} is set"
     return f"the agent has none, and --{name} {AGENT} is set"
 
 

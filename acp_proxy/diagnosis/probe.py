@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from acp_proxy.shell import agent as processes
+from acp_proxy.shell import agent_process as processes
 from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.jsonrpc import Notification, Opaque, Request, Response, dump, printable, read_message
 

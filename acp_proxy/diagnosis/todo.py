@@ -1,9 +1,10 @@
 """What the user should do about a finding."""
 
-from acp_proxy.wire.value import Value
+from dataclasses import dataclass
 
 
-class Todo(Value):
+@dataclass(frozen=True, slots=True)
+class Todo:
     """``is_wrong`` False: nothing is broken; this is only advice."""
 
     text: str

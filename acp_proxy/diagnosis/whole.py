@@ -5,26 +5,27 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy import options
 from acp_proxy.core.capabilities import Modes
-from acp_proxy.diagnosis import agent, store
-from acp_proxy.diagnosis.agent import Examined, Wish
-from acp_proxy.diagnosis.store import Kept
+from acp_proxy.diagnosis import agent_report, store_report
+from acp_proxy.diagnosis.agent_report import Examined, Wish
+from acp_proxy.diagnosis.store_report import StoreReport
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.diagnosis.versions import versions
 from acp_proxy.editors import command_line
-from acp_proxy.editors.configured import Agent, Configuration, Way, configurations
+from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way, configurations
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import StoreRefused, UsageError
 from acp_proxy.transcripts.archive import Archive
-from acp_proxy.wire.value import Value
 
 
-class Diagnosis(Value):
-    store: Kept
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    store: StoreReport
     versions: dict[str, str | None]
     editors: list[Configuration]
     agent: Examined | None
@@ -41,7 +42,7 @@ def diagnose(
     """``words``: an agent's command, as ``run_words`` takes it, or none. ``umask``: the user's own umask. Raises
     UsageError.
     """
-    kept, todo = store.examine(root)
+    kept, todo = store_report.examine(root)
     found = versions()
     todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
     editors = configurations(machine)
@@ -60,12 +61,12 @@ def diagnose(
         )
     examined = None
     if words:
-        examined, more = agent.examine(_wish(root, kept, given, command, seconds, umask), say)
+        examined, more = agent_report.examine(_wish(root, kept, given, command, seconds, umask), say)
         todo += more
     return Diagnosis(kept, found, editors, examined, todo)
 
 
-def _wish(root: Path, kept: Kept, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
+def _wish(root: Path, kept: StoreReport, given: dict[str, str], command: list[str], seconds: float, umask: int) -> Wish:
     modes = Modes(**{name: given[name] for name in ("list", "load", "delete", "resume", "handover")})
     opened = None
     if kept.is_there and kept.off is None:
@@ -107,7 +108,7 @@ def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
     return todo
 
 
-def _of_entry(starts: str, one: Agent, editor: Name, root: Path) -> Iterator[Todo]:
+def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> Iterator[Todo]:
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
         yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")

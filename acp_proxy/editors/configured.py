@@ -8,15 +8,15 @@ import enum
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy import options
 from acp_proxy.editors import command_line, commented
 from acp_proxy.editors.machine import Machine
-from acp_proxy.editors.table import EDITORS, Editor, Settings, Sources
+from acp_proxy.editors.table import EDITORS, Editor, SettingsFiles, Sources
 from acp_proxy.errors import UsageError
 from acp_proxy.wire import acp
-from acp_proxy.wire.value import Value
 
 _MANY_FILES = 2000
 """Per editor: nobody writes more by hand."""
@@ -37,7 +37,8 @@ class Way(enum.Enum):
     REGISTRY = "from the editor's registry, which allows no prefix"
 
 
-class Agent(Value):
+@dataclass(frozen=True, slots=True)
+class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
     of --store.
     """
@@ -53,14 +54,15 @@ class Agent(Value):
         return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
 
 
-class Configuration(Value):
+@dataclass(frozen=True, slots=True)
+class Configuration:
     """A file, and its agents. ``mentions``: whether a program without named agents mentions acp-proxy. ``problem``: why
     the file cannot be read.
     """
 
     editor: Editor
     path: Path
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[ConfiguredAgent, ...] = ()
     mentions: bool | None = None
     problem: str | None = None
 
@@ -78,14 +80,14 @@ def file_for(editor: Editor, machine: Machine) -> tuple[Path, bool]:
     """The file for an agent's entry (one with agents, else the usual one), and whether it exists."""
     found = [each.path for each in _of(editor, machine)]
     kind = editor.configured
-    usual = kind.files(machine) if isinstance(kind, Settings) else kind.places(machine)
+    usual = kind.files(machine) if isinstance(kind, SettingsFiles) else kind.places(machine)
     there = [*found, *(path for path in usual if path.is_file())]
     return (there[0], True) if there else (usual[0], False)
 
 
 def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
     kind = editor.configured
-    if isinstance(kind, Settings):
+    if isinstance(kind, SettingsFiles):
         for path in kind.files(machine):
             if path.exists():
                 yield _settings(editor, kind, path)
@@ -96,7 +98,7 @@ def _of(editor: Editor, machine: Machine) -> Iterator[Configuration]:
             yield Configuration(editor, path, mentions=_PROXY_IN_TEXT.search(said) is not None)
 
 
-def _settings(editor: Editor, kind: Settings, path: Path) -> Configuration:
+def _settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
     text = text_of(path)
     if isinstance(text, OSError):
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
@@ -108,21 +110,21 @@ def _settings(editor: Editor, kind: Settings, path: Path) -> Configuration:
     return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in listed))
 
 
-def _agent(name: str, entry: object) -> Agent:
+def _agent(name: str, entry: object) -> ConfiguredAgent:
     program = acp.text(entry, "command")
     if program is None:
-        return Agent(name, Way.REGISTRY)
+        return ConfiguredAgent(name, Way.REGISTRY)
     words = [program, *acp.strings(entry, "args")]
     behind = command_line.behind_run(words)
     if behind is None:
         if command_line.lacks_run(words):
-            return Agent(name, Way.REFUSED, program, command_line.MISSING_RUN)
-        return Agent(name, Way.DIRECT)
+            return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
+        return ConfiguredAgent(name, Way.DIRECT)
     try:
         given, _ = options.parse(behind, _texts(acp.member(entry, "env")))
     except UsageError as problem:
-        return Agent(name, Way.REFUSED, program, str(problem))
-    return Agent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"])
+        return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
+    return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"])
 
 
 def _texts(value: object) -> dict[str, str]:

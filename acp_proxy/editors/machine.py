@@ -3,12 +3,12 @@
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy.wire.value import Value
 
-
-class Machine(Value):
+@dataclass(frozen=True, slots=True)
+class Machine:
     platform: str
     home: Path
     environment: Mapping[str, str]

@@ -2,16 +2,16 @@
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-
-from acp_proxy.wire.value import Value
 
 _COMMANDS = frozenset({"acp-proxy", "acp-proxy.exe"})
 _PASSING = frozenset({"archive-v0", ".cache", "_npx", "tmp"})
 """Temporary directories, into which ``uvx`` and ``pipx run`` install."""
 
 
-class Ourselves(Value):
+@dataclass(frozen=True, slots=True)
+class Ourselves:
     """``note``: advice about these words."""
 
     words: list[str]

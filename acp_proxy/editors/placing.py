@@ -5,16 +5,17 @@ belong to something else.
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.editors import commented
 from acp_proxy.editors.configured import NOT_JSON, code
 from acp_proxy.editors.snippets import Snippet
-from acp_proxy.editors.table import Editor, Settings, Sources
-from acp_proxy.wire.value import Value
+from acp_proxy.editors.table import Editor, SettingsFiles, Sources
 
 
-class Placed(Value):
+@dataclass(frozen=True, slots=True)
+class Placed:
     """``where``: the place, in words. ``also``: more advice about that file."""
 
     where: str
@@ -41,7 +42,7 @@ def _merged(made: Snippet, file: str | Path) -> Placed:
     return Placed(f"Add this to the content of {file}", made.whole)
 
 
-def _in_settings(made: Snippet, kind: Settings, path: Path, there: str) -> Placed:
+def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> Placed:
     put, member = f"Put this into {path}", f'"{kind.member}"'
     if commented.says_nothing(there):
         return Placed(f"Put this into {path}, which is empty", made.whole)

@@ -7,13 +7,14 @@ new name.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from textwrap import indent
 
 from acp_proxy.editors.table import Name
-from acp_proxy.wire.value import Value
 
 
-class Wanted(Value):
+@dataclass(frozen=True, slots=True)
+class EditorEntry:
     """The complete command, acp-proxy first; the agent's variables; the name of the agent by its command."""
 
     words: list[str]
@@ -21,7 +22,8 @@ class Wanted(Value):
     agent: str
 
 
-class Snippet(Value):
+@dataclass(frozen=True, slots=True)
+class Snippet:
     """``entry``: the agent's entry, under ``title``. ``members``: its enclosing members, outermost first. ``into``:
     their container, if it is not the file. ``beside``: text next to the outermost member. ``then``: how to choose the
     agent.
@@ -55,7 +57,8 @@ class Snippet(Value):
 _INDENT = "  "
 
 
-class _Known(Value):
+@dataclass(frozen=True, slots=True)
+class _Known:
     """An agent's display name, and its name in editors. None: the editor does not know it."""
 
     title: str
@@ -85,30 +88,30 @@ _KNOWN = {
 }
 
 
-def snippet(editor: Name, wanted: Wanted) -> Snippet:
+def snippet(editor: Name, wanted: EditorEntry) -> Snippet:
     known = _KNOWN.get(wanted.agent, _Known(wanted.agent))
     return _MAKERS[editor](wanted, known)
 
 
-def _zed(wanted: Wanted, known: _Known) -> Snippet:
+def _zed(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in the agent panel, begin a thread with "{title}". Agents from Zed\'s registry allow no prefix.'
     return _json("agent_servers", title, {"type": "custom"}, wanted, then)
 
 
-def _jetbrains(wanted: Wanted, known: _Known) -> Snippet:
+def _jetbrains(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in AI Chat, choose "{title}".'
     return _json("agent_servers", title, {}, wanted, then)
 
 
-def _vscode(wanted: Wanted, known: _Known) -> Snippet:
+def _vscode(wanted: EditorEntry, known: _Known) -> Snippet:
     title = f"{known.title} (kept)"
     then = f'in the panel of the extension "ACP Client" (formulahendry.acp-client), choose "{title}".'
     return _json("acp.agents", title, {}, wanted, then)
 
 
-def _json(member: str, title: str, more: dict[str, object], wanted: Wanted, then: str) -> Snippet:
+def _json(member: str, title: str, more: dict[str, object], wanted: EditorEntry, then: str) -> Snippet:
     value = {**more, "command": wanted.words[0], "args": wanted.words[1:], "env": dict(wanted.variables)}
     entry = f"{_quoted(title)}: {json.dumps(value, indent=_INDENT, ensure_ascii=False)}"
     return Snippet(entry, title, (member,), then, is_json=True)
@@ -126,7 +129,7 @@ _CODECOMPANION = """\
 end,"""
 
 
-def _codecompanion(wanted: Wanted, known: _Known) -> Snippet:
+def _codecompanion(wanted: EditorEntry, known: _Known) -> Snippet:
     name, more, env = known.codecompanion, "", ""
     if name is None:
         name = re.sub(r"\W", "_", wanted.agent, flags=re.ASCII)
@@ -153,18 +156,18 @@ _PROVIDER = """\
 }},"""
 
 
-def _avante(wanted: Wanted, known: _Known) -> Snippet:
+def _avante(wanted: EditorEntry, known: _Known) -> Snippet:
     name = known.avante or wanted.agent
     return _provider("avante", name, "", wanted, ":AvanteToggle")
 
 
-def _agentic(wanted: Wanted, known: _Known) -> Snippet:
+def _agentic(wanted: EditorEntry, known: _Known) -> Snippet:
     name = known.agentic or wanted.agent
     more = f"  name = {_lua(f'{known.title} (kept)')},\n"
     return _provider("agentic", name, more, wanted, ':lua require("agentic").toggle()')
 
 
-def _provider(plugin: str, name: str, more: str, wanted: Wanted, then: str) -> Snippet:
+def _provider(plugin: str, name: str, more: str, wanted: EditorEntry, then: str) -> Snippet:
     pairs = ", ".join(f"[{_lua(key)}] = {_lua(value)}" for key, value in wanted.variables.items())
     entry = _PROVIDER.format(
         name=_lua(name),
@@ -202,7 +205,7 @@ _AGENT_SHELL = """\
        :context-buffer buffer)))))"""
 
 
-def _agent_shell(wanted: Wanted, known: _Known) -> Snippet:
+def _agent_shell(wanted: EditorEntry, known: _Known) -> Snippet:
     variables = _elisp_list(f"{key}={value}" for key, value in wanted.variables.items())
     if known.agent_shell is not None:
         prefix = f"agent-shell-{known.agent_shell}"

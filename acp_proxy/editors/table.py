@@ -4,11 +4,11 @@ Source: each editor's documentation or source code, named beside it (2026).
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from acp_proxy.editors.machine import Machine
-from acp_proxy.wire.value import Value
 
 
 class Name(StrEnum):
@@ -23,14 +23,16 @@ class Name(StrEnum):
     VSCODE = "vscode"
 
 
-class Settings(Value):
+@dataclass(frozen=True, slots=True)
+class SettingsFiles:
     """JSON files: their possible places, the usual one first, and the member that contains the agents."""
 
     files: Callable[[Machine], list[Path]]
     member: str
 
 
-class Sources(Value):
+@dataclass(frozen=True, slots=True)
+class Sources:
     """A configuration that is a program: its possible places (files or directories, the usual one first), the suffix of
     its files, the sign of a comment, and a pattern for the plugin's name.
     """
@@ -41,10 +43,11 @@ class Sources(Value):
     mark: str
 
 
-class Editor(Value):
+@dataclass(frozen=True, slots=True)
+class Editor:
     name: Name
     title: str
-    configured: Settings | Sources
+    configured: SettingsFiles | Sources
 
 
 def _zed(machine: Machine) -> list[Path]:
@@ -84,9 +87,9 @@ EDITORS = {
     editor.name: editor
     for editor in (
         # zed-industries/zed: crates/paths, crates/settings_content (CustomAgentServerSettings)
-        Editor(Name.ZED, "Zed", Settings(_zed, "agent_servers")),
+        Editor(Name.ZED, "Zed", SettingsFiles(_zed, "agent_servers")),
         # jetbrains.com/help/ai-assistant/acp.html
-        Editor(Name.JETBRAINS, "JetBrains", Settings(_jetbrains, "agent_servers")),
+        Editor(Name.JETBRAINS, "JetBrains", SettingsFiles(_jetbrains, "agent_servers")),
         # olimorris/codecompanion.nvim: doc/configuration/adapters-acp.md
         Editor(Name.CODECOMPANION, "CodeCompanion", Sources(_neovim, ".lua", "--", r"codecompanion")),
         # yetone/avante.nvim: lua/avante/config.lua
@@ -96,6 +99,6 @@ EDITORS = {
         # xenodium/agent-shell: agent-shell.el, agent-shell-anthropic.el and its neighbours
         Editor(Name.AGENT_SHELL, "agent-shell", Sources(_emacs, ".el", ";", r"agent-shell")),
         # formulahendry/vscode-acp: package.json
-        Editor(Name.VSCODE, "VS Code", Settings(_vscode, "acp.agents")),
+        Editor(Name.VSCODE, "VS Code", SettingsFiles(_vscode, "acp.agents")),
     )
 }

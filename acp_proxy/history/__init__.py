@@ -1,1 +1,1 @@
-"""What was said in a session before, and whether the agent tells it again. Pure."""
+"""Compares what an agent sends about a session with the session's transcript. Does no I/O."""

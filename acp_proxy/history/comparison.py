@@ -1,49 +1,54 @@
-"""What an agent tells of a session, compared with what its transcript says: known, new or missing.
+"""Compares what an agent sends about a session with its transcript, and finds what is known, new or missing.
 
-Fed message by message, in order, with what the agent tells between a request to open a session and the next prompt,
-before its answer and behind it alike. The agent's words are known if their letters stand in the transcript behind
-what was known before; a tool call by its id, or else as the next one of its title; any other kind if it is equal.
-The user's words and thoughts are neutral, but a message of the user's that the transcript has says where in it the
-agent is. What follows the last known message is the ``tail``: only that can be new. docs/transparency.md has the rules.
+The input is every conversation update that the agent sends between a request to open the session and the next prompt,
+in order, before and after its answer. The agent's words are known if the transcript contains their letters after the
+last known place; a tool call is known by its id, or else as the next call with the same title; an update of any other
+kind is known if the transcript has an equal one. User messages and thoughts are neutral, but a user message in the
+transcript marks the agent's position there. What follows the last known message is the tail; only the tail can be new.
+
+Never raises on what an agent sends. Texts are compared without white space. docs/transparency.md has the rules.
 """
 
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
-from acp_proxy.history.messages import Run, Span, Told, merged
+from acp_proxy.history.letters import SHORT, Search
+from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
-from acp_proxy.history.search import SHORT, Search
 from acp_proxy.wire import acp
 
 TAIL_LIMIT = 1024 * 1024
-"""Bytes of a tail that are kept to be recorded."""
+"""The most bytes of a tail that can be recorded."""
 _HALF_SHORT = SHORT // 2
-"""Letters with which a message of the user's may begin by chance."""
+"""A user message counts as the start of a longer one only if it has at least this many letters."""
 _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 _NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
 
 
 class Comparison:
+    """The state of one comparison: feed it with ``add``, then ask ``verdict``, ``new`` or ``tail_lines``."""
+
     def __init__(self, past: Past) -> None:
         self.past = past
         self.at = 0
-        """The letter behind the last known one."""
+        """The offset after the last known letter, in ``past.words``."""
         self.user = 0
-        """The next message of the user's."""
+        """The index of the next user message, in ``past.users``."""
         self.spans: list[Span] = []
-        """The letters that were told since it began, in order; ``_earlier``: by tellings before that."""
+        """The known letters of the current replay, in order; ``_earlier``: those of replays before it."""
         self._earlier: list[Span] = []
         self.called: set[int] = set()
-        """The tool calls that were told."""
+        """The indexes in ``past.calls`` of the tool calls that were sent again."""
         self.users = 0
-        """Messages of the user's that were told before the tail."""
+        """How many user messages came before the tail."""
         self.told_thoughts = self.told_anything = False
         self.lacks = self.is_odd = self.continues = self.repeats = False
-        """What the transcript lacks: words or calls before the tail, a kind that nobody knows, the end of its last
-        words; and whether anything was told twice."""
-        self.tail: list[Told] = []
+        """``lacks``: the transcript lacks words or calls from before the tail. ``is_odd``: it lacks an update of
+        another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was sent
+        twice."""
+        self.tail: list[ToldUpdate] = []
         self._tail_size = 0
-        self._first: list[Told] = []
+        self._first: list[ToldUpdate] = []
         self._has_unknown = False  # words or calls in the tail
         self._completes = self._rewrites = False
         self._tail_users = 0
@@ -57,10 +62,13 @@ class Comparison:
     # --- feeding
 
     def add(self, line: bytes, update: object, *, late: bool) -> int | None:
-        """One update of the conversation. The number of the tool call that it is about, where that is known."""
+        """Take one conversation update: its line, and its parsed ``params.update``.
+
+        ``late``: it came after the agent's answer. Returns the index in ``past.calls`` if it is about a known call.
+        """
         kind = acp.update_kind(update) or ""
         self.told_anything = True
-        told = Told(line, kind, late)
+        told = ToldUpdate(line, kind, late)
         shown = shown_by(update) if kind == acp.AGENT_CHUNK else None
         if kind in _CHUNKS and shown is None:
             self._chunk(told, update)
@@ -80,7 +88,7 @@ class Comparison:
         return None
 
     def end_message(self) -> bool:
-        """What was told in chunks is a whole message now; whether it is known."""
+        """End the message that is coming in chunks. Returns whether the transcript has it."""
         run, self._run = self._run, None
         if run is None or not run.size:
             return False
@@ -96,18 +104,33 @@ class Comparison:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the transcript is too long, or the search would have taken too long."""
+        """Whether nothing can be decided: the transcript is too long, or the search was given up."""
         return self.past.is_too_long or self._search.is_exhausted
 
     @property
     def run(self) -> Run | None:
-        """The message that is being told in chunks."""
+        """The message that is coming in chunks, if any."""
         return self._run
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the last that was told is a message of the user's to which the transcript has an answer."""
+        """Whether the last known message is a user message that has an answer in the transcript."""
         return self._rewrites
+
+    @property
+    def is_before_known_turn(self) -> bool:
+        """Whether the last that was told is a user message that the transcript has, with its answer and a turn behind
+        it: unknown words are that answer, rewritten (gemini: ``[Thought: true]I will…``)."""
+        return self._rewrites and self.user < len(self.past.users)
+
+    def ends_in_answer(self, run: Run) -> bool:
+        """Whether this message ends in the first one with which the transcript answers the user's before it."""
+        if not self._rewrites:
+            return False
+        start, end = self.past.span(self.user)
+        following = bisect_right(self.past.messages, start)
+        end = min([end, *self.past.messages[following : following + 1]])
+        return start < end and run.text.endswith(self.past.words[start:end])
 
     @property
     def completes(self) -> bool:
@@ -115,25 +138,30 @@ class Comparison:
         return self._completes
 
     def follow(self, run: Run) -> bool:
-        """Look for what of a message of the agent's is there (``run.span``); whether all of it stands somewhere."""
+        """Find the letters of an unfinished agent message, and set ``run.span``. Returns whether all are known."""
         if run.span is None:
             run.span = self._find(run.text)
         return run.span is not None
 
     def tail_lines(self) -> tuple[list[bytes], list[bytes]]:
-        """What nobody has in the transcript yet, in order; and what waits behind it for what the agent says next."""
+        """The lines that the transcript may lack, in two parts: up to the last of the agent's words, calls and other
+        updates, and the user messages, thoughts and plans after it, which depend on what the agent sends next."""
         self.end_message()
         tail = [*self._first, *self.tail]
         end = max((number for number, told in enumerate(tail, 1) if told.kind not in _NEUTRAL), default=0)
         return [told.line for told in tail[:end]], [told.line for told in tail[end:]]
 
     def new(self) -> list[bytes]:
-        """What is to be recorded of it: all from a message of the user's on, since the session went on elsewhere; what
-        completes a turn without an answer; else what came behind the answer and stands nowhere in the transcript."""
+        """The lines to record.
+
+        From an answered user message in the tail on, these are all lines, since the session continued elsewhere.
+        Before it, they are the end of a turn that has no answer in the transcript, or else what came after the agent's
+        answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
+        """
         self.end_message()
         if self.is_undecided:
             return []
-        told_later = {told.line for told in self.tail}  # the end of another replay went before this one
+        told_later = {told.line for told in self.tail}  # an earlier replay may have ended with the same lines
         tail = [*(told for told in self._first if told.line not in told_later), *self.tail]
         if self.past.is_empty:  # the whole replay begins the transcript
             return [told.line for told in tail]
@@ -145,17 +173,18 @@ class Comparison:
 
     @property
     def went_on_elsewhere(self) -> bool:
+        """Whether the tail has a turn that was made elsewhere: a user message and something from the agent."""
         return self._turn_begins(self.tail) < len(self.tail)
 
-    def _turn_begins(self, tail: list[Told]) -> int:
-        """Where a turn begins that was made elsewhere: a message of the user's, and something of the agent's."""
+    def _turn_begins(self, tail: list[ToldUpdate]) -> int:
+        """The index of the first user message, if anything from the agent follows it; else the length."""
         begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
         is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
         return begins if is_answered else len(tail)
 
     # --- messages
 
-    def _chunk(self, told: Told, update: object) -> None:
+    def _chunk(self, told: ToldUpdate, update: object) -> None:
         message = acp.text(update, "messageId")
         run = self._run
         if run is None or (run.kind, run.message) != (told.kind, message):
@@ -165,7 +194,7 @@ class Comparison:
         if run.said and run.span is not None:
             start, end = run.span
             run.span = (start, end + len(said)) if self.past.words.startswith(said, end) else None
-            if run.span is None and self.past.ends_message(end):  # what is new follows at once
+            if run.span is None and self.past.ends_message(end):  # a new message follows a known one
                 self.end_message()
                 run = self._run = Run(told.kind, message)
         run.said.append(said)
@@ -194,13 +223,13 @@ class Comparison:
         return False
 
     def _is_behind_new_turn(self, run: Run) -> bool:
-        """Whether it was told behind the answer, and before that a turn that was made elsewhere: a warning that stands
-        in the transcript, and comes with every load."""
+        """Whether it came after the agent's answer, and a turn made elsewhere came before it. Such words are a warning
+        that comes with every load, so they do not end the tail."""
         begins = self._turn_begins(self.tail)
         return run.pieces[0].late and begins < len(self.tail) and not self.tail[begins].late
 
     def _knows_beginning(self, run: Run) -> bool:
-        """Whether the first chunks are a message that is known, and the others one that follows at once."""
+        """Whether the first chunks are a known message and the others a new one. If so, takes both."""
         span = self._find(run.said[0]) if len(run.said) > 1 else None
         if span is None:
             return False
@@ -226,26 +255,26 @@ class Comparison:
         self._end_tail()
 
     def _end_tail(self) -> None:
-        """Something known follows: what was told before it is nothing new, or how the agent rewrote its history."""
+        """Empty the tail, since something known follows: nothing in it is new."""
         self.users += self._tail_users
         self.tail, self._tail_size, self._tail_users = [], 0, 0
         self._has_unknown = self._completes = self._rewrites = False
 
-    def _unknown(self, *told: Told) -> None:
+    def _unknown(self, *told: ToldUpdate) -> None:
         if self._rewrites:
             self.lacks = True
             return
         self._has_unknown = True
         self._keep(*told)
 
-    def _keep(self, *told: Told) -> None:
+    def _keep(self, *told: ToldUpdate) -> None:
         for each in told:
             self._tail_size += len(each.line)
             if self._tail_size <= TAIL_LIMIT:
                 self.tail.append(each)
 
     def _user(self, run: Run) -> bool:
-        """A message of the user's: where in the transcript the agent is, if it is there."""
+        """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         number = self._next_user(run.text)
         if number is None:
             number = self._begins_again(run.text)
@@ -255,18 +284,18 @@ class Comparison:
             return False
         self._place(number)
         begun = next((form for form in self.past.users[number].forms if run.text.startswith(form)), run.text)
-        if rest := run.text[len(begun) :]:  # two messages that nothing stands between
+        if rest := run.text[len(begun) :]:  # two messages without anything between them
             other = self.past.next_user(rest, self.user)
             other = self._begins_again(rest) if other is None else other
             if other is not None:
                 self._tail_users += 1
                 self._place(other)
-            elif self._completes and not self.past.is_unfinished:  # else it may be context that the agent added
+            elif self._completes and not self.past.is_unfinished:  # otherwise it may be context that the agent added
                 self._keep(*run.behind(len(begun)))
         return True
 
     def _place(self, number: int) -> None:
-        """The agent is at this message of the user's."""
+        """Move to the user message with this index."""
         if self._is_placed:
             self.lacks |= self._has_unknown
             if self.past.users[number].start < self.at:
@@ -274,7 +303,7 @@ class Comparison:
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
                 self._last_call = -1
                 self._search.begin_thoughts()
-        else:  # before the first message of the user's: a greeting, a warning, turns from before it was recorded
+        else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.lacks |= self.went_on_elsewhere
             begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self.tail)
             self._first = [told for told in begins if told.kind not in _NEUTRAL]
@@ -289,14 +318,15 @@ class Comparison:
         found = self.past.next_user(said, self.user)
         if found is not None:
             return found
-        for number in range(self.user, min(self.user + 2, len(self.past.users))):  # with context, or with the next one
+        for number in range(self.user, min(self.user + 2, len(self.past.users))):  # with context or the next message
             for form in self.past.users[number].forms:
                 if (len(form) >= SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
                     return number
         return None
 
     def _begins_again(self, said: str) -> int | None:
-        """The first prompt, or the message of the user's that the agent told first: it tells everything once more."""
+        """The index of the message that begins another replay: the first one of the transcript, or the first one that
+        the agent sent."""
         for number in (0, self._anchor) if self.past.users else ():
             if number is not None and self._is_placed and said in self.past.users[number].forms:
                 return number
@@ -304,7 +334,7 @@ class Comparison:
 
     # --- tool calls
 
-    def _call(self, told: Told, update: object) -> int | None:
+    def _call(self, told: ToldUpdate, update: object) -> int | None:
         id, title, status = (acp.text(update, key) for key in ("toolCallId", "title", "status"))
         if id is None:
             return None
@@ -329,7 +359,7 @@ class Comparison:
         return number
 
     def _is_of_earlier_turn(self, number: int | None) -> bool:
-        """Some agents count their calls anew in each turn."""
+        """Whether a known call is of an earlier turn, since some agents number their calls anew in each turn."""
         return number is not None and self.past.calls[number].turn < self.user
 
     def _find_call(self, id: str, title: str | None) -> int | None:
@@ -346,11 +376,11 @@ class Comparison:
 
     @property
     def covered(self) -> list[Span]:
-        """All letters that were told, in order."""
+        """The spans of all letters that were sent, in order."""
         return merged([*self._earlier, *self.spans]) if self._earlier else self.spans
 
     def was_told(self, span: Span) -> bool:
-        """Whether these letters were told before the agent began again."""
+        """Whether an earlier replay had these letters."""
         place = bisect_right(self._earlier, (span[0], len(self.past.words))) - 1
         return place >= 0 and self._earlier[place][1] >= span[1]
 
@@ -366,7 +396,7 @@ class Comparison:
         return self._search.words(said, self.at)
 
     def _find_each(self, run: Run) -> list[Span] | None:
-        """Where the chunks of a message stand, if all of them do, in order."""
+        """The places of the chunks of a message, if the transcript has all of them in this order."""
         spans: list[Span] = []
         at = self.at
         for said in filter(None, run.said):
@@ -378,7 +408,7 @@ class Comparison:
         return spans or None
 
     def _continued(self, said: str) -> Span | None:
-        """The transcript's last words, where these go on with them."""
+        """The span of the transcript's last words, if these words begin with them and go on."""
         words = self.past.words
         start = max(self.past.messages[-1] if self.past.messages else 0, self.at)
         rest = words[start:]

@@ -1,7 +1,8 @@
-"""What the agent still tells of the past behind its answer: what of it the client has seen, and what is new.
+"""Sorts what an agent sends about a session after its answer: what the client has seen already, and what is new.
 
-``Sieve`` is for the time between the answer and the next prompt, ``InTurn`` for the turn behind that, where all is new
-but a replay that is still running. Lines wait only as long as they equal what was shown already.
+``Sieve`` works between the answer and the next prompt. ``InTurn`` works in the turn after that, in which everything is
+new except a replay that is still running. Lines keep their order, and wait only while they equal what the client has
+seen.
 """
 
 from acp_proxy.history.comparison import Comparison
@@ -10,28 +11,32 @@ from acp_proxy.history.past import CALLS, PLAN, block_letters, digest, shown_by
 from acp_proxy.wire import acp
 
 WAITING_LIMIT = 1024 * 1024
-"""Bytes that wait for what the agent says next."""
+"""The most bytes that wait for what the agent sends next."""
 _CERTAIN = 16
-"""Letters that nobody says twice by chance, where nothing else tells that a replay is running."""
+"""So many equal letters are no coincidence, even if nothing else shows that a replay is running."""
 
 
 class Sieve:
+    """Drops repetitions that come after the agent's answer and before the next prompt."""
+
     def __init__(self, comparison: Comparison, *, ours: bool) -> None:
-        """``ours``: the client has seen all of the transcript; else what the agent told of it."""
+        """``ours``: the client has seen the whole transcript; else what the agent sent."""
         self._comparison = comparison
         self._ours = ours
         self._waiting: list[bytes] = comparison.tail_lines()[1] if ours else []
         self._size = 0
+        self._is_unsure = False
+        """Unknown words of the agent wait: the transcript's answer in other words, unless nothing known follows."""
 
     def add(self, line: bytes, update: object) -> list[bytes]:
-        """One update of the conversation; the lines that go to the client now, in order."""
+        """Take a conversation update: its line, and its parsed ``params.update``. Returns the lines to send now."""
         comparison, kind = self._comparison, acp.update_kind(update)
         run = comparison.run
         before = run
         number = comparison.add(line, update, late=True)
         run = comparison.run
         if before is not None and run is not before and before.kind == acp.AGENT_CHUNK and not before.is_new:
-            self._drop()  # a message that was shown already, and what was told with it
+            self._drop()  # the client has seen this message, and what came with it
         self._waiting.append(line)
         self._size += len(line)
         if self._size > WAITING_LIMIT:
@@ -44,27 +49,30 @@ class Sieve:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
             run.is_new = True
-            return self._let_go()
+            if self._ours and comparison.ends_in_answer(run):
+                return self._drop()
+            self._is_unsure = self._ours and comparison.is_before_known_turn
+            return [] if self._is_unsure else self._let_go()
         is_known = digest(update) in comparison.past.others
         return self._drop() if is_known and self._ours else self._let_go()
 
     def rest(self) -> list[bytes]:
-        """Nothing more comes: what waits is known, or goes out now."""
+        """The waiting lines that the client has not seen, since nothing more comes."""
         run = self._comparison.run
         is_shown = run is not None and run.kind == acp.AGENT_CHUNK and not run.is_new
         self._comparison.end_message()
-        is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user's message that nobody answered
-        return self._drop() if is_shown or is_alone else self._let_go()
+        is_alone = self._ours and (run is None or run.kind != acp.AGENT_CHUNK)  # a user message without an answer
+        return self._drop() if is_shown or (is_alone and not self._is_unsure) else self._let_go()
 
     def _was_shown(self, span: Span) -> bool:
         return self._ours or self._comparison.was_told(span)
 
     def _was_shown_call(self, number: int) -> bool:
-        """Of a call that has ended meanwhile the end is new."""
+        """Whether the client has seen what is sent about a known call. The end of an unfinished call is new."""
         return (self._ours or self._comparison.repeats) and not self._comparison.completes
 
     def _drop(self) -> list[bytes]:
-        self._waiting, self._size = [], 0
+        self._waiting, self._size, self._is_unsure = [], 0, False
         return []
 
     def _let_go(self) -> list[bytes]:
@@ -74,26 +82,27 @@ class Sieve:
 
 
 class InTurn:
-    """A replay that is still running when the client prompts, or that begins behind that."""
+    """Follows a replay that is still running when the client prompts, or that begins after that."""
 
     def __init__(self, comparison: Comparison, *, ours: bool) -> None:
         self.ours = ours
-        """Whether the client has seen the transcript: then what is told again is not for it."""
+        """Whether the client has seen the whole transcript, so that it must not get the repetition."""
         self._past = comparison.past
         self._at, self._user = comparison.at, comparison.user
         is_at_end = self._at >= len(self._past.words) and self._user >= len(self._past.users)
         self.is_running = comparison.told_anything and not is_at_end
         self._is_certain = comparison.awaits_answer
-        """The last that was told is a message of the user's that stands in the transcript."""
+        """Whether the last thing that the agent sent is a user message that the transcript has."""
         self._calls: set[str] = set()
         self._held: list[bytes] = []
         self._said = ""
         self._run: tuple[str, str | None] | None = None
 
     def add(self, line: bytes, update: object, prompts: list[str]) -> list[tuple[bytes, bool]]:
-        """One update in a turn: lines in order, and whether each is new; what waits comes with a later one.
+        """Take an update of a turn: its line, and its parsed ``params.update``.
 
-        ``prompts``: the letters of those that are open and not echoed yet; an echo is taken out.
+        ``prompts``: the letters of the open prompts without an echo; an echoed one is removed. Returns lines in order,
+        each with whether it is new. A line that waits is returned by a later call, or by ``rest``.
         """
         kind = acp.update_kind(update) or ""
         run = (kind, acp.text(update, "messageId"))
@@ -110,7 +119,7 @@ class InTurn:
         return [*out, (line, not self._is_told_again(kind, update))]
 
     def rest(self) -> list[tuple[bytes, bool]]:
-        """The turn is over."""
+        """The waiting lines, each with whether it is new, since the turn is over."""
         return self._ended("")
 
     def _user_said(self, line: bytes, said: str, prompts: list[str]) -> list[tuple[bytes, bool]]:
@@ -122,19 +131,19 @@ class InTurn:
                 prompts.remove(echoed)
             return self._let_go(is_new=True, ends=False)
         number = self._past.next_user(self._said, self._user)
-        if number is None:  # from the beginning; or behind context
+        if number is None:  # from the beginning, or after context
             found = (self._past.next_user(each, 0) for each in (self._said, said))
             number = next((each for each in found if each is not None), None)
             forms = self._past.users[number].forms if number is not None else []
             if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
-                prompts.remove(sent)  # what the user says again, and the agent echoes as it did before
+                prompts.remove(sent)  # the user repeats a prompt, and the agent echoes it as before
                 return self._let_go(is_new=True, ends=False)
         if number is not None:
             self.is_running = self._is_certain = True
             self._at, self._user = self._past.users[number].start, number + 1
             return self._let_go(is_new=False)
         if self._is_certain:
-            return []  # perhaps with context around it: what the agent says next tells
+            return []  # perhaps a known message within context: what the agent sends next will show
         following = [*self._past.users[self._user : self._user + 1], *self._past.users[:1]]
         if any(form.startswith(self._said) for user in following for form in user.forms):
             return []
@@ -149,7 +158,7 @@ class InTurn:
             return []
         out: list[tuple[bytes, bool]] = []
         self._said = told
-        if told and self._is_whole():  # what is new follows at once
+        if told and self._is_whole():  # a new message follows a known one
             out = self._ended(acp.AGENT_CHUNK)
             self._said = said
             if self._place() is not None:
@@ -160,12 +169,12 @@ class InTurn:
         return out + self._let_go(is_new=True)
 
     def _is_whole(self) -> bool:
-        """Whether a message of the transcript ends where these words end."""
+        """Whether a message in the transcript ends where the words of the current message end."""
         place = self._place()
         return place is not None and self._past.ends_message(place + len(self._said))
 
     def _place(self) -> int | None:
-        """Where in the transcript's turn these words begin, if they go on with what was told."""
+        """The offset in ``past.words`` of the current message's words: the expected one, or a later one in its turn."""
         words = self._past.words
         if words.startswith(self._said, self._at):
             return self._at
@@ -176,11 +185,12 @@ class InTurn:
         return found if found >= 0 else None
 
     def _ended(self, following: str) -> list[tuple[bytes, bool]]:
-        """A message is whole: told again if nobody says that by chance. ``following``: the kind of what comes now."""
+        """End a message, and return its lines. It is a repetition if its words are known, and enough not to be a
+        coincidence. ``following``: the kind of the update that comes now."""
         was_user = self._run is not None and self._run[0] == acp.USER_CHUNK
         if was_user and self._held and self.is_running and following == acp.AGENT_CHUNK:
             self._said = ""
-            return []  # it shares the fate of the agent's words
+            return []  # the agent's words decide about it
         place = self._place() if self._held and self.is_running and not was_user and self._said else None
         if place is not None and (self._is_certain or len(self._said) >= _CERTAIN):
             self._at = place + len(self._said)

@@ -1,15 +1,15 @@
-"""What an agent tells, message by message, and where it stands among the letters that were said."""
+"""The pieces of what an agent sends: updates, messages made of chunks, and spans of letters."""
 
 from itertools import accumulate
 
 from acp_proxy.wire.value import Value
 
 Span = tuple[int, int]
-"""Letters: the first, and the one behind the last."""
+"""A range of letters: the offset of the first one, and of the one after the last."""
 
 
-class Told(Value, frozen=False):
-    """One update of the tail. ``late``: it came behind the answer to the request."""
+class ToldUpdate(Value, frozen=False):
+    """An update. ``late``: it came after the agent's answer. ``stands_somewhere``: the transcript has it somewhere."""
 
     line: bytes
     kind: str
@@ -18,33 +18,35 @@ class Told(Value, frozen=False):
 
 
 class Run:
-    """Adjacent chunks of one message."""
+    """Adjacent chunks of one message. ``said``: the letters of each chunk. ``size``: how many letters in all."""
 
     def __init__(self, kind: str, message: str | None) -> None:
+        """``message``: the ``messageId``, if there is one."""
         self.kind = kind
         self.message = message
         self.said: list[str] = []
         self.size = 0
-        self.pieces: list[Told] = []
+        self.pieces: list[ToldUpdate] = []
         self._joined: str | None = None
         self.span: Span | None = None
-        """Where all of it stands, as far as it has been looked for."""
+        """The place of all its letters in the transcript, if they have been looked for and found."""
         self.is_new = False
 
     @property
     def text(self) -> str:
+        """The letters of all chunks."""
         if self._joined is None or len(self._joined) != self.size:
             self._joined = "".join(self.said)
         return self._joined
 
-    def behind(self, size: int) -> list[Told]:
-        """The chunks that begin behind so many letters."""
+    def behind(self, size: int) -> list[ToldUpdate]:
+        """The chunks that begin after the first ``size`` letters."""
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]
 
 
 def merged(spans: list[Span]) -> list[Span]:
-    """Spans, in order, with those that touch each other as one."""
+    """The spans in order, with overlapping and adjacent ones joined."""
     out: list[Span] = []
     for start, end in sorted(spans):
         if out and start <= out[-1][1]:

@@ -1,16 +1,19 @@
-"""A replay of a session that nobody has: what begins its transcript."""
+"""Removes repetitions from the replay of a session that has no transcript yet. Lines in, lines out."""
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.past import Laying, block_letters
 from acp_proxy.wire import acp
 
 _FIRST = 16
-"""Lines among which an agent's first message of the user's is."""
+"""The first user message of a replay is among so many lines."""
 
 
 def told_once(lines: list[bytes]) -> list[bytes]:
-    """What an agent told of a session that nobody has, and perhaps told again: the rest is compared with its beginning,
-    up to where it tells its first message of the user's once more."""
+    """The lines of a replay without what it repeats.
+
+    If the first user message comes again, everything from there on is compared with what comes before it, and only the
+    new lines are kept. ``lines``: updates of the conversation, in order.
+    """
     if not any(acp.USER_CHUNK.encode() in line and lines.count(line) > 1 for line in lines[:_FIRST]):
         return lines
     users = [said if (said := _user_letters(line)) else None for line in lines]
@@ -28,7 +31,10 @@ def told_once(lines: list[bytes]) -> list[bytes]:
 
 
 def told_last(lines: list[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
-    """Of replays one behind the other, the last: from where the first message of the user's is told once more."""
+    """The last of several replays in a row: the lines from the last repetition of the first user message on.
+
+    ``lines``: updates of the conversation, each with whether it came after the agent's answer.
+    """
     users = [_user_letters(line) for line, _ in lines]
     first = next(filter(None, users), None)
     return lines[len(users) - 1 - users[::-1].index(first) :] if first is not None else lines

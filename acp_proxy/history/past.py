@@ -1,7 +1,7 @@
-"""What a transcript says, laid out so that a telling of it can be compared with it.
+"""Lays out a transcript's conversation, so that an agent's replay can be compared with it.
 
-Texts are kept as letters: without white space, so that the way in which they were cut into chunks does not matter.
-Positions are offsets into all letters that the agent said. Nothing here raises on foreign input.
+Texts are kept as letters, that is without white space, so that it does not matter how they were cut into chunks.
+Positions are offsets into the letters of everything the agent said. Nothing here raises on foreign input.
 """
 
 import re
@@ -20,24 +20,24 @@ if TYPE_CHECKING:  # loaded where a transcript is read
     from acp_proxy.wire.streams import Stream
 
 LETTERS_LIMIT = 32 * 1024 * 1024
-"""Letters that are laid out: far more than anybody has talked in one session. Of more, nothing is decided."""
+"""The most letters that are laid out, far more than any session has. A longer transcript is not compared."""
 UNFINISHED = frozenset({None, "pending", "in_progress"})
-"""States of a tool call that is not over."""
+"""The statuses of a tool call that has not ended."""
 PLAN = "plan"
 CALL_UPDATE = "tool_call_update"
 CALLS = frozenset({acp.TOOL_CALL, CALL_UPDATE})
 _COMPACTION = "compaction"
 _SIXTEEN_DIGITS = 0xFFFF_FFFF_FFFF_FFFF
 _COMMANDS = re.compile(r"\s*/(clear|compact|compress|undo|rewind|revert|restore|reset|rollback|new)\b", re.IGNORECASE)
-"""Prompts by which users take something back."""
+"""Slash commands that take back a part of the conversation."""
 
 
 class User(Value, frozen=False):
-    """A message of the user's, which begins a turn.
+    """A user message, which begins a turn.
 
-    ``forms``: its letters, as it was sent and as the agent echoed it. ``start`` and ``call``: the first letter and the
-    first tool call behind it. ``takes_back``: it is a command that takes something back. ``is_elsewhere``: it was not
-    sent through this proxy.
+    ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
+    follows it. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
+    something back. ``is_elsewhere``: it was not sent through acp-proxy.
     """
 
     forms: list[str]
@@ -49,7 +49,7 @@ class User(Value, frozen=False):
 
 
 class KnownCall(Value, frozen=False):
-    """A tool call. ``turn``: the number of user messages before it. ``status``: the last one."""
+    """A tool call. ``turn``: how many user messages came before it. ``status``: its last one."""
 
     id: str
     title: str | None
@@ -58,45 +58,49 @@ class KnownCall(Value, frozen=False):
 
 
 class Past:
+    """The conversation in a transcript. A turn's number is the number of user messages up to it; turn 0 has none."""
+
     def __init__(self) -> None:
         self.words = ""
-        """All letters of the agent, in order."""
+        """The letters of all agent messages, in order; empty if the transcript is too long."""
         self.thoughts = ""
         self.users: list[User] = []
         self.calls: list[KnownCall] = []
         self.calls_by_id: dict[str, list[int]] = {}
         self.calls_by_title: dict[str, list[int]] = {}
         self.others: set[bytes] = set()
-        """Updates of any other kind, as JSON."""
+        """The digests of updates of all other kinds."""
         self.messages: list[int] = []
-        """Where messages of the agent begin."""
+        """The offsets at which agent messages begin."""
         self.taken_back_at = 0
-        """The last turn in which something was taken back or compacted; 0: none."""
+        """The last turn in which something was taken back or compacted; 0 if there is none."""
         self.is_too_long = self.is_unfinished = False
-        """The second: the last prompt has no answer."""
+        """``is_too_long``: longer than ``LETTERS_LIMIT``. ``is_unfinished``: the last prompt has no answer."""
         self._by_letters: dict[str, list[int]] = {}
         self._starts: list[int] = []
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing was said and no tool was called."""
         return not (self.words or self.users or self.calls)
 
     def next_user(self, letters: str, start: int) -> int | None:
-        """The first message of the user's, from one on, that has these letters."""
+        """The index of the first user message, from index ``start`` on, that has these letters."""
         found = self._by_letters.get(letters, ())
         at = bisect_right(found, start - 1)
         return found[at] if at < len(found) else None
 
     def turn_at(self, offset: int) -> int:
-        """The turn in which a letter stands: the number of user messages before it."""
+        """The turn of the letter at an offset."""
         return bisect_right(self._starts, offset)
 
     def span(self, turn: int) -> tuple[int, int]:
-        """The letters of a turn; turn 0 is what was said before the first message of the user's."""
+        """The letters of a turn: the offsets of its first one and of the one after its last."""
         start = self.users[turn - 1].start if turn else 0
         return start, self.users[turn].start if turn < len(self.users) else len(self.words)
 
     def calls_of(self, turn: int) -> range:
+        """The indexes of a turn's tool calls."""
         start = self.users[turn - 1].call if turn else 0
         return range(start, self.users[turn].call if turn < len(self.users) else len(self.calls))
 
@@ -106,16 +110,16 @@ class Past:
         return end > start or len(self.calls_of(turn)) > 0
 
     def begins_message(self, at: int) -> bool:
-        """Whether a message of the agent's begins at this letter."""
+        """Whether an agent message begins at this offset."""
         place = bisect_left(self.messages, at)
         return place < len(self.messages) and self.messages[place] == at
 
     def ends_message(self, at: int) -> bool:
-        """Whether one ends before this letter."""
+        """Whether an agent message ends before this offset."""
         return at == len(self.words) or self.begins_message(at)
 
     def index(self) -> None:
-        """To be called once all is there."""
+        """Prepare the look-ups. Call once, when everything has been added."""
         self._starts = [user.start for user in self.users]
         for number, call in enumerate(self.calls):
             if call.title is not None:
@@ -126,7 +130,7 @@ class Past:
 
 
 class Laying:
-    """Lays out a transcript, entry by entry."""
+    """Builds a ``Past`` from entries of a transcript, or from updates."""
 
     def __init__(self) -> None:
         self._past = Past()
@@ -134,12 +138,13 @@ class Laying:
         self._thoughts: list[str] = []
         self._size = self._thought_size = 0
         self._run: tuple[str, str | None] | None = None
-        self._said: list[str] = []  # of the user's message that the agent tells just now
-        self._spoke = True  # the agent has said something since the last prompt
+        self._said: list[str] = []  # letters of the user message that the agent is sending
+        self._spoke = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
-        self._left: list[User] = []  # those that nobody will answer any more
+        self._left: list[User] = []  # prompts that will never be answered
 
     def add(self, entry: Entry) -> None:
+        """Add the next entry of the transcript."""
         method = acp.text(entry.value, "method")
         params = acp.member(entry.value, "params")
         if entry.peer is Peer.CLIENT and method == acp.PROMPT:
@@ -153,13 +158,13 @@ class Laying:
         elif entry.note is not None and entry.note.get("type") == record.OPENED:
             self._end_user()
             self._left = self._open or self._left
-            self._open = []  # nobody answers those any more
+            self._open = []
 
     def go_on(self, stream: "Stream") -> None:
-        """Entries that go on with the message of the last one."""
+        """Add many entries that are chunks like the last one."""
         if self._run is not None and self._run[0] == acp.THOUGHT_CHUNK:
             self._think(letters(stream.text))
-        elif not self._open:  # behind a turn each is a message of its own
+        elif not self._open:  # outside of a turn each chunk is a message
             for text in stream.each_text:
                 self._past.messages.append(self._size)
                 self._speak(letters(text))
@@ -167,6 +172,7 @@ class Laying:
             self._speak(letters(stream.text))
 
     def update(self, update: object) -> None:
+        """Add an update (``params.update``); ignores what is not part of the conversation."""
         kind = acp.update_kind(update)
         if kind is None or not isinstance(update, dict) or not acp.is_conversation(kind):
             return
@@ -196,6 +202,7 @@ class Laying:
                 self._past.taken_back_at = len(self._past.users)
 
     def past(self) -> Past:
+        """The finished ``Past``. Nothing may be added after this."""
         self._end_user()
         past = self._past
         past.is_unfinished = bool(past.users) and past.users[-1] in (*self._open, *self._left)
@@ -242,7 +249,7 @@ class Laying:
         return user
 
     def _end_user(self) -> None:
-        """The agent has told a message of the user's: an echo of a prompt, or one of another client."""
+        """End a user message that the agent sent: an echo of a prompt, or a message from another client."""
         if not self._said:
             return
         said, self._said = "".join(self._said), []
@@ -273,11 +280,12 @@ class Laying:
 
 
 def letters(text: str) -> str:
+    """A text without white space."""
     return "".join(text.split())
 
 
 def block_letters(block: object) -> str:
-    """The letters of a block; of one that is no text, what tells it from others."""
+    """The letters of a text block, or a string made of the digest of any other block."""
     text = acp.text(block, "text") if acp.text(block, "type") in ("text", None) else None
     if text is not None:
         return letters(text)
@@ -285,7 +293,7 @@ def block_letters(block: object) -> str:
 
 
 def shown_by(update: object) -> Mapping[str, object] | None:
-    """What the agent shows that is no text, an image say: known again like a tool call that is over."""
+    """The fields of a completed tool call that stands for an agent chunk without text, such as an image; else None."""
     content = acp.member(update, "content")
     if not isinstance(content, dict) or acp.text(content, "type") in ("text", None):
         return None
@@ -293,7 +301,7 @@ def shown_by(update: object) -> Mapping[str, object] | None:
 
 
 def digest(value: object) -> bytes:
-    """What equal values have in common, in this process."""
+    """A digest of a JSON value: equal values have equal digests within this process, whatever their key order."""
     try:
         dumped = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -302,4 +310,5 @@ def digest(value: object) -> bytes:
 
 
 def takes_back(text: str) -> bool:
+    """Whether a prompt is a command that takes back a part of the conversation, such as ``/undo``."""
     return _COMMANDS.match(text) is not None

@@ -1,4 +1,4 @@
-"""Whose replay the client sees, decided when the agent has answered. docs/transparency.md has the five rules."""
+"""Decides whose replay a load shows: the agent's or the transcript's. docs/transparency.md has the five rules."""
 
 import enum
 from bisect import bisect_right
@@ -10,28 +10,29 @@ from acp_proxy.history.past import Past
 
 
 class Rule(enum.Enum):
-    """The first that fits decides. ``value``: its number, and why."""
+    """The rule that decided. Its value: its number, which transcripts record, and the reason that the doctor shows."""
 
     HANDED_OVER = (1, "the session was handed over")
-    MORE = (2, "the agent tells what the transcript lacks")
-    TAKEN_BACK = (3, "a turn is missing, and something recorded explains it")
+    MORE = (2, "the agent's replay has something that the transcript lacks")
+    TAKEN_BACK = (3, "the agent's replay lacks a turn, for a known reason")
     LESS = (4, "the agent's replay lacks something")
     SAME = (5, "the agent's replay lacks nothing")
     UNDECIDED = (0, "the comparison would have taken too long")
-    ASKED_FOR = (6, "the replay of transcripts was asked for")
+    ASKED_FOR = (6, "an option asks for the transcript's replay")
 
     @classmethod
     def numbered(cls, number: object) -> "Rule | None":
+        """The rule with this number, or None."""
         return next((rule for rule in cls if rule.value[0] == number), None)
 
     @property
     def is_ours(self) -> bool:
-        """Whether the transcript is replayed; else the agent's own replay is shown."""
+        """Whether the client sees the transcript's replay rather than the agent's."""
         return self in (Rule.HANDED_OVER, Rule.LESS, Rule.ASKED_FOR)
 
 
 def verdict(comparison: Comparison) -> Rule:
-    """The rule that fits a session that was not handed over."""
+    """The first rule that fits, for a session that was not handed over. Ends the comparison's open message."""
     comparison.end_message()
     past = comparison.past
     if comparison.is_undecided:
@@ -50,7 +51,7 @@ def verdict(comparison: Comparison) -> Rule:
 
 
 def _turns(past: Past) -> list[int]:
-    """The turns that count: not what was said before the first prompt, nor a command that takes something back."""
+    """The numbers of the turns that count: those with an answer, except commands that take something back."""
     return [turn for turn, user in enumerate(past.users, 1) if not user.takes_back and past.has_answer(turn)]
 
 
@@ -71,14 +72,14 @@ def _lacks_all(comparison: Comparison, covered: list[Span], turn: int) -> bool:
 
 
 def _before(covered: list[Span], at: int) -> Span | None:
-    """The last of some spans, in order, that begins at a letter or before it."""
+    """The last of the ordered spans that begins at or before an offset."""
     place = bisect_right(covered, at, key=itemgetter(0))
     return covered[place - 1] if place else None
 
 
 def _is_explained(comparison: Comparison, turn: int) -> bool:
-    """By a command or a compaction behind it, or by a turn behind it that was made elsewhere: there something may have
-    been taken back, but hardly all."""
+    """Whether something explains a missing turn: a later command or compaction, or a later turn made elsewhere, where
+    something may have been taken back. The latter does not explain an empty replay."""
     elsewhere = any(user.is_elsewhere for user in comparison.past.users[turn - 1 :])
     went_on = comparison.told_anything and (elsewhere or comparison.went_on_elsewhere)
     return comparison.past.taken_back_at >= turn or went_on

@@ -1,7 +1,7 @@
-"""The mock agent's connection: it reads lines, writes complete lines, asks questions and waits.
+"""The mock agent's connection: reads lines, writes complete lines, asks the client questions, and pauses.
 
-At the end of the input all waits end: pauses are over, and unanswered questions count as cancelled. Threads read and
-write, so that a client can cancel while it does not read.
+At the end of the input all waits end: pauses are over, and unanswered questions count as cancelled. Reading and writing
+run on threads, so that a client can cancel while it does not read.
 """
 
 import os
@@ -25,6 +25,8 @@ class _Question:
 
 
 class Connection:
+    """The connection on stdin and stdout."""
+
     def __init__(self) -> None:
         self._writing = anyio.Lock()
         self._ended = anyio.Event()
@@ -44,7 +46,7 @@ class Connection:
             self._settle(question, _GONE)
 
     async def write(self, lines: bytes) -> None:
-        """Raises BrokenPipeError."""
+        """Write complete lines. Raises BrokenPipeError."""
         async with self._writing:
             await anyio.to_thread.run_sync(_write_all, lines)
 
@@ -66,10 +68,12 @@ class Connection:
             del self._questions[id]
 
     def take(self, response: Response) -> None:
+        """Take the client's answer to a question; answers to others are ignored."""
         if response.id is not None and (question := self._questions.get(response.id)) is not None:
             self._settle(question, response.result if response.error is None else None)
 
     async def pause(self, seconds: float) -> None:
+        """Wait, at most until the input ends."""
         with anyio.move_on_after(seconds):
             await self._ended.wait()
 

@@ -1,18 +1,18 @@
-"""A turn played in one session: the lines of its steps, and the effect of the client's answers.
+"""Plays a turn in one session: the lines of its steps, and what the client's answers change.
 
 Pure. Lines are the recorded bytes, with the id of this session. If an answer differs from the recorded one, the turn
 follows the recording as far as possible:
 
-- refused here, allowed in the recording: the tool call fails, its later updates are left out, and the turn continues;
-- cancelled here, not in the recording: the turn ends;
+- refused now, allowed in the recording: the tool call fails, its later updates are left out, and the turn continues;
+- cancelled now, not in the recording: the turn ends;
 - anything else: the turn continues as recorded, so a call that was refused then also fails now.
 """
 
 import enum
 from collections.abc import Mapping
 
-from acp_proxy.mock.turns import Answer, Ask, Await, Send
-from acp_proxy.replay import calls, lines
+from acp_proxy.mock.steps import Answer, Ask, Await, Send
+from acp_proxy.replay import calls, update_lines
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import RequestId
 from acp_proxy.wire.record import Entry
@@ -29,6 +29,8 @@ class Verdict(enum.Enum):
 
 
 class Course:
+    """One turn in one session."""
+
     def __init__(self, session: str) -> None:
         self._session = session
         self._refused: set[str | None] = set()
@@ -47,7 +49,7 @@ class Course:
         return told + b"\n" if told is not None else jsonrpc.error(id, jsonrpc.INTERNAL_ERROR, step.problem)
 
     def answered(self, ask: Ask, recorded: Await, result: object) -> Verdict:
-        """``result``: the client's answer; None for an error."""
+        """What the client's answer changes. ``result``: the answer; None for an error. ``recorded``: the old one."""
         verdict = _verdict(ask.kinds, _outcome(recorded.result), _outcome(result))
         if verdict is Verdict.REFUSED and ask.call is not None:
             self._refused.add(ask.call)
@@ -62,7 +64,7 @@ class Course:
         if entry.raw is None or (id := acp.session_id(acp.member(entry.value, "params"))) is None:
             return None
         try:
-            return (entry.raw if id == self._session else lines.retold(entry.raw, self._session)) + b"\n"
+            return (entry.raw if id == self._session else update_lines.retold(entry.raw, self._session)) + b"\n"
         except (ValueError, KeyError):
             return None
 

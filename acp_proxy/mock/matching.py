@@ -1,9 +1,11 @@
-"""Choose the recorded turn for a prompt. Pure: the same prompts in the same order find the same turns.
+"""Chooses the recorded turn for a prompt. Pure: the same prompts in the same order get the same turns.
 
-``exact``: the same words, except white space. ``nearest``: the same words; else, without regard to case, turns that
-begin with these words or are their beginning; else the most similar ones (difflib's ratio, at least ``_NEAR``).
-``next``: the turns in order, whatever the prompt says. The session's own turns come first. If several turns have the
-same words, they take turns.
+``exact``: the same words, except for white space.
+``nearest``: the same words; else, ignoring case, turns whose prompt begins with these words or is their beginning; else
+the most similar prompt (difflib's ratio, at least ``_NEAR``).
+``next``: the turns in order, whatever the prompt says.
+
+The session's own turns come first. If several turns have the same words, each prompt gets the next one of them.
 """
 
 from collections import Counter
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from acp_proxy.mock.turns import Turn
+from acp_proxy.mock.steps import RecordedTurn
 from acp_proxy.wire import acp
 
 Match = Literal["exact", "nearest", "next"]
@@ -24,14 +26,14 @@ _SHOWN, _SHOWN_WIDTH = 20, 100
 class Matching:
     """The turns to play, and how often each session has played them."""
 
-    def __init__(self, turns: Sequence[Turn], match: Match) -> None:
+    def __init__(self, turns: Sequence[RecordedTurn], match: Match) -> None:
         self._turns = turns
         self._match = match
         self._texts = [text_of(turn.prompt) for turn in turns]
         self._played: Counter[tuple[str, str]] = Counter()
 
-    def find(self, prompt: object, session: str) -> Turn | None:
-        """The turn to play now in this session."""
+    def find(self, prompt: object, session: str) -> RecordedTurn | None:
+        """The turn to play now in this session; None if there is none."""
         own = sorted(range(len(self._turns)), key=lambda number: self._turns[number].session != session)
         words = "" if self._match == "next" else self._known(text_of(prompt))
         if words is None:

@@ -1,4 +1,4 @@
-"""The mock agent's answers to all requests but prompts. Pure, except that they change sessions.
+"""Answers all requests to the mock agent except prompts. Pure, except that this changes the sessions.
 
 Raises ``Refused`` and ``InvalidParams`` for errors.
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 from acp_proxy import __version__
 from acp_proxy.mock.course import Course, retold
-from acp_proxy.mock.sessions import Session, Sessions
+from acp_proxy.mock.played import PlayedSession, PlayedSessions
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.acp import InvalidParams
 from acp_proxy.wire.jsonrpc import Request
@@ -29,8 +29,8 @@ _ANY_SERVER = {"http": True, "sse": True}
 """The mock does not inspect what a client sends, so no value is too long."""
 
 
-class Refused(Exception):
-    """The request gets an error."""
+class RequestRefused(Exception):
+    """The request is answered with this error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 @dataclass
 class Reply:
-    """A result, and the lines before and after it."""
+    """A result, and the lines to send before and after it."""
 
     result: dict[str, object]
     before: list[bytes] = field(default_factory=list)
@@ -47,7 +47,9 @@ class Reply:
 
 
 class Methods:
-    def __init__(self, sessions: Sessions, capabilities: Capabilities) -> None:
+    """Answers requests about ``sessions``; ``capabilities``: the optional methods on offer."""
+
+    def __init__(self, sessions: PlayedSessions, capabilities: Capabilities) -> None:
         self._sessions = sessions
         self._offered = _OFFERED[capabilities]
         self._kinds: frozenset[str] = frozenset()
@@ -61,13 +63,14 @@ class Methods:
         self._all = always | {method: serve for method, serve in optional.items() if method in self._offered}
 
     def reply(self, request: Request) -> Reply:
+        """The answer to a request. Raises Refused, InvalidParams."""
         serve = self._all.get(request.method)
         if serve is None:
-            raise Refused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            raise RequestRefused(METHOD_NOT_FOUND, f"Method not found: {request.method}")
         return serve(request.params)
 
-    def prompted(self, params: object) -> Session:
-        """The session of a prompt, which must be open."""
+    def prompted(self, params: object) -> PlayedSession:
+        """The session of a prompt, which must be open. Raises Refused, InvalidParams."""
         session = self._opened(params)
         blocks = acp.member(params, "prompt")
         if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
@@ -102,7 +105,7 @@ class Methods:
         if cwd is not None and not acp.is_absolute(cwd):
             raise InvalidParams("cwd must be an absolute path")
         if acp.optional_text(params, "cursor") is not None:
-            raise Refused(jsonrpc.INVALID_PARAMS, "Invalid cursor")
+            raise RequestRefused(jsonrpc.INVALID_PARAMS, "Invalid cursor")
         return Reply({"sessions": self._sessions.listed(cwd)})
 
     def _load(self, params: object) -> Reply:
@@ -130,23 +133,25 @@ class Methods:
             raise InvalidParams(f"no option {id!r} with this value is recorded")
         return Reply({"configOptions": state.options})
 
-    def _open(self, params: object) -> Session:
+    def _open(self, params: object) -> PlayedSession:
         _directory(params)
         session = self._known(params)
         session.is_open = True
         return session
 
-    def _opened(self, params: object) -> Session:
+    def _opened(self, params: object) -> PlayedSession:
         session = self._known(params)
         if not session.is_open:
-            raise Refused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session.id} (it has not been opened)")
+            raise RequestRefused(
+                jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {session.id} (it has not been opened)"
+            )
         return session
 
-    def _known(self, params: object) -> Session:
+    def _known(self, params: object) -> PlayedSession:
         id = acp.required_text(params, "sessionId")
         session = self._sessions.known(id)
         if session is None:
-            raise Refused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
+            raise RequestRefused(jsonrpc.RESOURCE_NOT_FOUND, f"Session not found: {id}")
         return session
 
 

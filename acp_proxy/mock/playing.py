@@ -1,4 +1,4 @@
-"""Answer one prompt: play a recorded turn step by step, at its own pace or faster.
+"""Answers one prompt: plays a recorded turn step by step, at its own pace or faster.
 
 Sent lines become part of the session. Lines without a pause between them leave in one write.
 """
@@ -8,8 +8,8 @@ import anyio.lowlevel
 
 from acp_proxy.mock.connection import Connection
 from acp_proxy.mock.course import Course, Verdict, retold
-from acp_proxy.mock.sessions import RUN, Session
-from acp_proxy.mock.turns import Answer, Ask, Await, Keep, Send, Turn
+from acp_proxy.mock.played import RUN, PlayedSession
+from acp_proxy.mock.steps import Answer, Ask, Await, Keep, RecordedTurn, Send
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry
@@ -18,12 +18,14 @@ _BATCH = 64 * 1024  # bytes; a cancel takes effect between batches
 
 
 class Playing:
-    def __init__(self, connection: Connection, session: Session, request: Request, speed: float) -> None:
+    """The answer to one prompt."""
+
+    def __init__(self, connection: Connection, session: PlayedSession, request: Request, speed: float) -> None:
         """``speed``: times faster than recorded; 0: as fast as possible."""
         self.session = session
         self.request = request
         self.scope = anyio.CancelScope()
-        """Play the turn. If it is cancelled, it ends with the stop reason ``cancelled``."""
+        """Cancels the turn."""
         self._connection = connection
         self._speed = speed
         self._course = Course(session.id)
@@ -31,7 +33,8 @@ class Playing:
         self._asked: dict[int, tuple[Ask, RequestId]] = {}
         self._answered = False
 
-    async def play(self, turn: Turn) -> None:
+    async def play(self, turn: RecordedTurn) -> None:
+        """Play a turn. If ``scope`` is cancelled, the turn ends with the stop reason ``cancelled``."""
         self._begin(turn.at)
         with self.scope:
             for step in turn.steps:
@@ -42,7 +45,7 @@ class Playing:
             await self._answer(jsonrpc.result(self.request.id, {"stopReason": "cancelled"}), turn.at)
 
     async def say(self, text: str) -> None:
-        """Answer with our own words."""
+        """Answer with this text."""
         at = self.session.summary.last or ""
         self._begin(at)
         update = {"sessionUpdate": acp.AGENT_CHUNK, "content": {"type": "text", "text": text}}
@@ -107,13 +110,13 @@ class Playing:
         self._answered = True
 
     async def _pause(self, seconds: float) -> None:
-        """No pause behind the answer: late updates follow at once, however late they came."""
+        """There is no pause after the answer: late updates follow at once, however late they came."""
         if self._speed and not self._answered and (seconds := seconds / self._speed) > 0:
             await self._flush()
             await self._connection.pause(seconds)
 
     async def _flush(self) -> None:
-        """Write complete lines, also if the turn is cancelled meanwhile. Written lines become part of the session."""
+        """Write complete lines, even if the turn is cancelled meanwhile. They become part of the session."""
         await anyio.lowlevel.checkpoint()
         out, self._out = self._out, []
         for _, entry in out:

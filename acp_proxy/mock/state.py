@@ -1,4 +1,4 @@
-"""A session's modes and options: as announced, as changed, and as answered. Pure."""
+"""A session's modes and options: as announced, then as changed and as answered. Pure."""
 
 from collections.abc import Mapping
 
@@ -7,26 +7,31 @@ from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
 
-class State:
+class PlayedState:
+    """The modes and options of one session."""
+
     def __init__(self, modes: object = None, options: object = None) -> None:
         """The modes and options, in the form of answers to ``session/new``."""
         self._modes = modes if isinstance(modes, dict) else None
         self._options = options if isinstance(options, list) else None
         self._asked: dict[tuple[str, bytes], str] = {}
 
-    def copy(self) -> "State":
-        return State(self._modes, self._options)
+    def copy(self) -> "PlayedState":
+        """A copy that changes separately."""
+        return PlayedState(self._modes, self._options)
 
     @property
     def is_known(self) -> bool:
+        """Whether modes or options are known."""
         return self._modes is not None or self._options is not None
 
     @property
     def options(self) -> list[object]:
+        """The options, as the protocol has them."""
         return self._options or []
 
     def result(self) -> dict[str, object]:
-        """The values in an answer."""
+        """What an answer says about modes and options."""
         both = {"modes": self._modes, "configOptions": self._options}
         return {name: value for name, value in both.items() if value is not None}
 
@@ -45,7 +50,7 @@ class State:
             self._take_options(acp.member(entry.value, "result"))
 
     def set_mode(self, mode: str) -> bool:
-        """Set the mode. False: there is no such mode."""
+        """Set the mode. Returns False if there is no such mode."""
         available = acp.member(self._modes, "availableModes")
         if self._modes is None or not any(acp.text(each, "id") == mode for each in _items(available)):
             return False
@@ -53,7 +58,7 @@ class State:
         return True
 
     def set_option(self, id: str, value: object) -> bool:
-        """Set the option. False: there is no such option, or no such value of it."""
+        """Set an option. Returns False if there is no such option, or it has no such value."""
         options = _items(self._options)
         found = next((option for option in options if acp.text(option, "id") == id), None)
         if not isinstance(found, dict) or not _takes(found, value):
@@ -63,7 +68,7 @@ class State:
 
     def _opened(self, note: Mapping[str, object]) -> None:
         if note.get("type") == record.OPENED:
-            fresh = State(note.get("modes"), note.get("configOptions"))
+            fresh = PlayedState(note.get("modes"), note.get("configOptions"))
             self._modes, self._options = fresh._modes or self._modes, fresh._options or self._options
 
     def _updated(self, update: object) -> None:
@@ -79,7 +84,7 @@ class State:
 
 
 def _key(entry: Entry) -> tuple[str, bytes]:
-    """The key of a request in one transcript."""
+    """Identifies a request within a transcript."""
     return entry.run, jsonrpc.dump(acp.member(entry.value, "id"))
 
 

@@ -1,1 +1,1 @@
-"""What was said goes into the store, without ever holding up the relay."""
+"""Records the conversation into the store without ever delaying the relay."""

@@ -1,44 +1,58 @@
-"""What is to be written down and is not yet: in its order, in bounded memory while the store does not answer.
+"""The entries that are not written yet, in order, and in bounded memory while the store does not answer.
 
-``pending`` is what comes; ``put_off`` moves it aside where it would have to wait for the store; who writes takes both.
-Of too much that was put off, only what later entries stand on is kept, and where something is missing.
+New entries go to ``pending``. If they would have to wait for the store, ``put_off`` moves them aside. The thread that
+writes takes both. If too much was put off, only the starts of sessions and turns are kept, and where entries are
+missing.
 """
 
 import threading
 from collections import deque
 
-from acp_proxy.core.effects import Begin, BeginTurn, Forget, Identify, Keep, KeepNote, KeepPiece, KeepUpdates, Recording
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    ForgetSession,
+    IdentifyAgent,
+    Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
+)
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.value import Value
 
-PATIENCE_BYTES = 4 * 1024 * 1024  # a slow disk leaves no gap: seconds of the fastest agent
-_LITTLE = 200  # bytes of memory around a line
+PATIENCE_BYTES = 4 * 1024 * 1024  # bytes: seconds of output from the fastest agent, so a slow disk leaves no gap
+_LITTLE = 200  # bytes of memory per line, besides its content
 
 
 class Dropped(Value):
-    """From here on something of a session is missing: there was too much of it to wait."""
+    """From here on, entries of a session are missing, because too many were waiting."""
 
     session: str
 
 
 Timed = tuple[float, Recording | Dropped]
-"""With the time since 1970, in seconds, at which it was decided."""
+"""An effect and when it was decided, in seconds since 1970."""
 
 
 class Backlog:
+    """The waiting entries. May be used from any thread."""
+
     def __init__(self) -> None:
         self.pending: deque[Timed] = deque()
         self.late: list[Timed] = []
-        """What was put off."""
+        """The entries that were put off."""
         self._late_bytes = 0
         self._moving = threading.Lock()
 
     @property
     def holds_any(self) -> bool:
+        """Whether anything is waiting."""
         return bool(self.pending or self.late)
 
     def put_off(self) -> None:
-        """Nothing can be written now."""
+        """Move the pending entries aside, because nothing can be written now."""
         with self._moving:
             while self.pending:
                 one = self.pending.popleft()
@@ -48,7 +62,7 @@ class Backlog:
                 self.late = _without_words(self.late)
 
     def taken(self) -> deque[Timed]:
-        """All that there is; it is the caller's to write."""
+        """Remove and return all waiting entries, for the caller to write."""
         with self._moving:
             batch: deque[Timed] = deque()
             if self.late:
@@ -60,26 +74,26 @@ class Backlog:
 
 
 def size_of(effect: Recording | Dropped) -> int:
-    """About what it takes in memory."""
+    """Approximate memory of an effect, in bytes."""
     match effect:
-        case Keep(raw=raw):
+        case RecordLine(raw=raw):
             return len(raw) + _LITTLE
-        case KeepUpdates(data=data) | KeepPiece(data=data):
+        case RecordUpdates(data=data) | RecordPiece(data=data):
             return len(data) + _LITTLE
-        case KeepNote(note=note):
+        case RecordNote(note=note):
             return len(jsonrpc.dump(note)) + _LITTLE
         case _:
             return _LITTLE
 
 
 def _without_words(effects: list[Timed]) -> list[Timed]:
-    """Where each session began, where its turns did, and from where something of it is missing."""
+    """Only the starts of sessions and turns, and where each session's entries begin to be missing."""
     left: list[Timed] = []
     missing: set[str] = set()
     for at, effect in effects:
-        if isinstance(effect, Identify | Begin | BeginTurn | Forget):
+        if isinstance(effect, IdentifyAgent | BeginTranscript | BeginTurn | ForgetSession):
             left.append((at, effect))
-            if isinstance(effect, Begin):
+            if isinstance(effect, BeginTranscript):
                 missing.discard(effect.session)
         elif effect.session not in missing:
             missing.add(effect.session)

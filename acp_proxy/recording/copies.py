@@ -1,7 +1,7 @@
-"""What forks begin with, copied from their parents while the conversation goes on.
+"""Copies the parents' entries into forks' transcripts while the conversation continues.
 
-One after the other, on a thread that lives as long as there is something to copy. What trouble with the store, or the
-end of the process, leaves undone is done when somebody next wants to read it.
+One copy at a time, on a thread that lives as long as there is something to copy. If the store fails or the process
+ends, the copy is completed the next time the fork is read.
 """
 
 import errno
@@ -14,22 +14,24 @@ from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.store import Reading, Store
 
 _OPEN_PARENTS = 16
-"""Files that wait open, so that a delete of the parent takes nothing from its fork; of more it is looked for."""
+"""Parents' files kept open, so that deleting a parent takes nothing from its fork. Others are opened later."""
 
 
 class Copies:
+    """The forks whose copies are not complete. May be used from any thread."""
+
     def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
         self._store = store
         self._warn = warn
         self._warned = False
         self._waiting: dict[Path, Reading | None] = {}
-        """By the fork's transcript, the first first; from where it is copied, if that is open."""
+        """The parent's transcript by the fork's, in order; None: to be opened when it is copied."""
         self._failed: dict[Path, OSError] = {}
         self._is_running = False
         self._changed = threading.Condition()
 
     def add(self, path: Path, beginning: Reading | None) -> None:
-        """The transcript of a fork, and what it has to say of its beginning (``Transcript.beginning``)."""
+        """Copy the rest of a fork's beginning. ``beginning``: its ``Transcript.beginning``."""
         with self._changed:
             if beginning is not None and (path in self._waiting or len(self._waiting) >= _OPEN_PARENTS):
                 beginning.close()
@@ -41,7 +43,10 @@ class Copies:
                 threading.Thread(target=self._run, name="fork", daemon=True).start()
 
     def wait(self, path: Path, seconds: float) -> None:
-        """Until this transcript is whole. Raises OSError: what was in the way, or that it takes longer."""
+        """Wait until a transcript is complete.
+
+        Raises OSError: the problem that prevented it, or ETIMEDOUT if it takes longer than ``seconds``.
+        """
         self.add(path, None)
         with self._changed:
             if not self._changed.wait_for(lambda: path not in self._waiting, seconds):
@@ -64,14 +69,14 @@ class Copies:
                 self._changed.notify_all()
 
     def _copied(self, path: Path, beginning: Reading | None) -> OSError | None:
-        """What was in the way, if something was."""
+        """Complete one copy; returns the problem if there was one."""
         try:
             self._store.finish_fork(path, beginning)
         except OSError as problem:
             self._warn_once(errno_name(problem))
             return problem
-        except Exception as bug:  # noqa: BLE001 - who waits for it must not wait for ever
-            self._warn(f"internal error while a fork was copied: {type(bug).__name__}: {bug}")
+        except Exception as bug:  # noqa: BLE001 - other threads must not wait forever
+            self._warn(f"internal error while copying a fork: {type(bug).__name__}: {bug}")
             return OSError(errno.EIO, str(bug))
         finally:
             if beginning is not None:
@@ -81,4 +86,4 @@ class Copies:
     def _warn_once(self, what: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(f"the past of a fork could not be copied yet: {self._store.root}: {what}. It is tried again.")
+            self._warn(f"the past of a fork could not be copied: {self._store.root}: {what}. acp-proxy will try again.")

@@ -1,6 +1,6 @@
-"""The files of the sessions that are written down: opened when something is put away, some dozens at a time.
+"""The open files of recorded sessions, some dozens at a time.
 
-A file that was there once is found again by what tells it from all others, and is never made again behind a delete.
+A file that existed once is found again by its identity, and is never recreated after a delete.
 """
 
 import contextlib
@@ -17,9 +17,12 @@ _OPEN_FILES = 64
 
 
 class Known(Value, frozen=False):
-    """A session that is written down. ``exists``: its file was there once, and is never made again behind a delete.
+    """A recorded session.
 
-    ``parent``: whose transcript, up to a size, its own begins with. ``gone``: it was deleted, and not prompted since.
+    ``agent``: its folder. ``fresh``: the agent has just created it.
+    ``parent``: the session that it is a fork of. ``until``: bytes to copy of the parent's transcript.
+    ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
+    ``transcript``: its file, if open.
     """
 
     agent: str
@@ -34,6 +37,8 @@ class Known(Value, frozen=False):
 
 
 class Files:
+    """The open files."""
+
     def __init__(self, store: Store, warn: Callable[[str], None]) -> None:
         self.copies = Copies(store, warn)
         self._store = store
@@ -41,17 +46,17 @@ class Files:
         self._open: OrderedDict[str, Known] = OrderedDict()
 
     def transcript(self, known: Known) -> Transcript:
-        """The session's open file. Raises OSError."""
+        """The session's open file, created if it never existed. Raises OSError."""
         if known.transcript is None:
             session = known.header.session
             if known.exists:
                 known.transcript = self._store.reopen(known.agent, session, known.identity)
             else:
                 if not self._store.is_there:
-                    self._warn(f"{self._store.root} was removed, and all that was kept there. It is made again.")
+                    self._warn(f"{self._store.root} was removed, with all sessions in it. It is created again.")
                 known.transcript = self._begun(known)
                 known.identity = known.transcript.identity
-                known.exists, known.fresh, known.parent = True, False, None  # what begins again is no copy
+                known.exists, known.fresh, known.parent = True, False, None  # a later new beginning is not a copy
                 if known.transcript.beginning is not None:
                     self.copies.add(known.transcript.path, known.transcript.beginning)
             self._open[session] = known
@@ -59,14 +64,17 @@ class Files:
         return known.transcript
 
     def _begun(self, known: Known) -> Transcript:
-        """A fork's has of its parent's what there was when this was tried first. Raises OSError."""
+        """Create the file. A fork's copy ends where the parent ended at the first attempt. Raises OSError."""
         if known.parent is not None and known.until is None:
             with contextlib.suppress(FileNotFoundError, NewerFormat):
                 known.until = self._store.size(known.agent, known.parent)
         return self._store.begin(known.agent, known.header, fresh=known.fresh, parent=known.parent, until=known.until)
 
     def has_its_name(self, known: Known) -> bool:
-        """Whether readers still find its file, perhaps set aside: its id was given to a session of another window."""
+        """Whether readers find a session's file.
+
+        It may have been set aside, because another window's session got its id: then it is opened there.
+        """
         try:
             if not self.transcript(known).has_its_name():
                 self.close(known)
@@ -76,13 +84,14 @@ class Files:
         return True
 
     def close(self, known: Known) -> None:
+        """Close a session's file, if open."""
         if known.transcript is not None:
             self._open.pop(known.header.session, None)
             known.transcript.close()
             known.transcript = None
 
     def _close_some(self) -> None:
-        """Those that were opened longest ago, but for those in the middle of a long line: nobody may come between."""
+        """Close the files opened longest ago; not those in a long line, which nothing may interrupt."""
         while len(self._open) > _OPEN_FILES:
             self.close(next(known for known in self._open.values() if not _is_in_line(known)))
 

@@ -1,7 +1,7 @@
-"""The store is one thread's at a time, and nobody waits for one that hangs in it.
+"""Gives the store to one thread at a time, and lets no thread wait for another one that hangs in it.
 
-Who finds it taken waits a moment, and longer only while who has it gets on. Where that hangs, what there is to put away
-is put off until it comes back; it looks once more when it lets go.
+A thread that finds the store taken waits a moment, and longer only while the other thread makes progress. If that one
+hangs, entries are put off until it returns; it writes them before it leaves.
 """
 
 import errno
@@ -12,21 +12,26 @@ from collections.abc import Callable
 
 from acp_proxy.recording.backlog import Backlog
 
-STALL_SECONDS = 0.75  # with the watch's own pace, a direction waits for less than a second
-PATIENCE_SECONDS = 10.0  # an editor that opens or deletes a session rather waits than be refused
+STALL_SECONDS = 0.75  # together with the watch's interval, a pump waits for less than a second
+PATIENCE_SECONDS = 10.0  # for opening or deleting a session, waiting is better than failing
 
 
 class Stalled(OSError):
-    """The store does not answer in time."""
+    """The store did not answer in time."""
 
     def __init__(self) -> None:
         super().__init__(errno.ETIMEDOUT, "the store does not answer")
 
 
 class Gate:
+    """The lock on the store."""
+
     def __init__(self, backlog: Backlog) -> None:
         self.busy_since: float | None = None
-        """When who has the store began what it is at; infinity: it has much to do, which is no store that hangs."""
+        """Monotonic time at which the store's thread began its current operation; None: the store is free.
+
+        Infinity: the thread is busy, which does not count as a hang.
+        """
         self.busy_thread = 0
         self.is_stalled = False
         self._backlog = backlog
@@ -35,32 +40,34 @@ class Gate:
 
     @property
     def is_taken(self) -> bool:
+        """Whether a thread has the store."""
         return self._taken.locked()
 
     def enter(self, patience: float = STALL_SECONDS) -> None:
-        """The store is ours until ``leave``. Raises Stalled where another thread hangs in it.
+        """Take the store until ``leave``. Raises Stalled if another thread hangs in it.
 
-        ``patience``: seconds that it may be busy, and get on.
+        ``patience``: seconds to wait for a thread that makes progress.
         """
         is_free = self._taken.acquire(False)
         if not is_free and (self.is_stalled or not self._comes_free(patience)):
             self._backlog.put_off()
-            if not self._taken.acquire(blocking=False):  # who has it looks once more when it lets go
+            if not self._taken.acquire(blocking=False):  # its thread looks for late entries when it leaves
                 raise Stalled
         self.busy_thread = threading.get_ident()
         self.busy_since = time.monotonic()
 
     def leave(self) -> None:
+        """Release the store, and end a stall."""
         with self._leaving:
             self.busy_since = None
             self.is_stalled = False
         self._taken.release()
 
     def stall(self, since: float, go_on: Callable[[int], None]) -> bool:
-        """Nothing waits for the store from now on; the thread that hangs in it ends this when it comes back.
+        """Let nothing wait for the store any more, until the thread that hangs in it returns.
 
-        ``since``: when it began what it hangs in. ``go_on`` is told which thread that is; it stays meanwhile. False
-        where it does not hang any more.
+        ``since``: the ``busy_since`` of the hanging operation. ``go_on`` is called with that thread's id. Returns False
+        if it does not hang any more.
         """
         with self._leaving:
             if self.busy_since != since:
@@ -72,7 +79,7 @@ class Gate:
         return True
 
     def _comes_free(self, patience: float) -> bool:
-        """Wait for the store; for longer than a moment only while who has it gets on."""
+        """Wait for the store; after the first moment, only while its thread makes progress."""
         until = time.monotonic() + patience
         while True:
             since = self.busy_since

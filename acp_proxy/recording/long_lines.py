@@ -1,40 +1,45 @@
-"""Lines that are too long to be held: what is known of each while its pieces are written down, by session.
+"""Lines too long to hold in memory: the state of each while its pieces are written, by session.
 
-What else is kept of that session waits for the line's end, in bounded memory: of too much the line is given up.
+Other entries of the session wait for the line's end, in bounded memory: if they become too many, the line is given up.
 """
 
 from collections.abc import Callable
 
-from acp_proxy.core.effects import Identify, KeepPiece, Recording
+from acp_proxy.core.effects import IdentifyAgent, Recording, RecordPiece
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Dropped, Timed, size_of
 from acp_proxy.recording.files import Files, Known
 from acp_proxy.wire.jsonrpc import Peer
 
 
 class LongLine:
-    """``held``: all of its pieces, where another process appends to the same file, or where secrets are masked, which
-    may lie across two of them. None: each is written as it comes."""
+    """A long line that has not ended.
+
+    ``held``: all its pieces, if another process appends to the same file, or if secrets are masked, as one may span two
+    pieces. None: each piece is written as it comes.
+    """
 
     def __init__(self, session: str, peer: Peer, held: list[bytes] | None) -> None:
         self.session = session
         self.peer = peer
         self.held = held
         self.behind: list[Timed] = []
-        """What is kept of the session meanwhile."""
+        """The session's other entries, which wait."""
         self.behind_bytes = 0
 
 
 class LongLines(dict[str, LongLine]):
+    """The unfinished long lines by session."""
+
     def __init__(self, files: Files, *, holds: bool) -> None:
-        """``holds``: none is written before its end."""
+        """``holds``: write no line before its end."""
         super().__init__()
         self._files = files
         self._holds = holds
 
-    def put(self, known: Known, piece: KeepPiece, data: bytes, write: Callable[[bytes], None]) -> None:
-        """A piece, and how it is written down. ``write``: whole lines, behind what there is to note before them.
+    def put(self, known: Known, piece: RecordPiece, data: bytes, write: Callable[[bytes], None]) -> None:
+        """Write or hold a piece of a long line; ``data``: its entry's bytes.
 
-        Raises OSError.
+        ``write``: writes whole lines, after a gap note if one is due. Raises OSError.
         """
         line = self.get(piece.session)
         if line is None:
@@ -49,13 +54,13 @@ class LongLines(dict[str, LongLine]):
             write(b"".join(line.held))
 
     def before(self, effect: Recording | Dropped) -> LongLine | None:
-        """The long line of its session whose end this waits for."""
-        if isinstance(effect, Identify | Dropped) or (line := self.get(effect.session)) is None:
+        """The long line that must end before this effect can be written, or None."""
+        if isinstance(effect, IdentifyAgent | Dropped) or (line := self.get(effect.session)) is None:
             return None
-        return None if isinstance(effect, KeepPiece) and effect.peer is line.peer else line
+        return None if isinstance(effect, RecordPiece) and effect.peer is line.peer else line
 
     def wait(self, line: LongLine, seconds: float, effect: Recording | Dropped) -> list[Timed]:
-        """Behind a long line; if too much waits there, the line is given up, and what waited is returned."""
+        """Let an effect wait for a long line; if too much waits, give the line up and return what waited."""
         line.behind.append((seconds, effect))
         line.behind_bytes += size_of(effect)
         if line.behind_bytes <= PATIENCE_BYTES:
@@ -63,6 +68,6 @@ class LongLines(dict[str, LongLine]):
         return [(seconds, Dropped(line.session)), *self.ended(line.session)]
 
     def ended(self, session: str) -> list[Timed]:
-        """What waited for the end of its long line, if there was one."""
+        """End a session's long line; returns what waited for it."""
         line = self.pop(session, None)
         return line.behind if line is not None else []

@@ -1,8 +1,8 @@
-"""Puts entries away without ever holding up the relay.
+"""Writes entries to the store without ever delaying the relay.
 
-``add`` is called under the core's lock and fixes the order; ``flush`` brings what was added to the kernel, one write
-per run of lines of one session, by whichever thread comes first. Trouble with the store suspends a session
-(``Sessions``). For a store that hangs nothing waits (``Gate``); what is said meanwhile is kept in memory (``Backlog``).
+``add`` is called under the core's lock and fixes the order. ``flush`` passes the added entries to the kernel, with one
+write per run of lines of one session; the first thread that calls it does so. A failing store suspends the recording of
+a session (``Sessions``). Nothing waits for a store that hangs (``Gate``): entries are kept in memory (``Backlog``).
 """
 
 import math
@@ -15,33 +15,35 @@ from typing import TypeVar, assert_never
 
 from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
     EndTurn,
-    Forget,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepPiece,
-    KeepUpdates,
+    ForgetSession,
+    IdentifyAgent,
     Recording,
+    RecordLine,
+    RecordNote,
+    RecordPiece,
+    RecordUpdates,
 )
 from acp_proxy.recording.backlog import Backlog, Dropped, Timed
 from acp_proxy.recording.files import Known
 from acp_proxy.recording.gate import PATIENCE_SECONDS, STALL_SECONDS, Gate, Stalled
 from acp_proxy.recording.long_lines import LongLines
-from acp_proxy.recording.sessions import Sessions
+from acp_proxy.recording.recorded import RecordedSessions
 from acp_proxy.transcripts.store import Store, Unfinished
 from acp_proxy.wire import clock, jsonrpc, record
 
-_NAME_LENGTH = 500  # of names and versions: nobody reads more
+_NAME_LENGTH = 500  # characters of a name or version
 
-_LINES = (Keep, KeepUpdates, KeepNote)
+_LINES = (RecordLine, RecordUpdates, RecordNote)
 
 T = TypeVar("T")
 
 
 class Recorder:
+    """The recording of one connection."""
+
     def __init__(
         self,
         store: Store,
@@ -53,10 +55,9 @@ class Recorder:
         *,
         deletes_softly: bool = False,
     ) -> None:
-        """``agent``: the user's own name for the agent, if there is one. ``fsync``: turn, always or never.
+        """``command``: the agent's. ``agent``: the user's name for it, if any. ``fsync``: turn, always or never.
 
-        ``mask``: takes whole entries, and returns them as they may be written down. ``deletes_softly``: what is deleted
-        can be restored.
+        ``mask``: takes whole entries and returns them with secrets masked. ``deletes_softly``: deletes can be undone.
         """
         self.store = store
         self.fsync = fsync
@@ -70,23 +71,25 @@ class Recorder:
         self._deletes_softly = deletes_softly
         self._backlog = Backlog()
         self.gate = Gate(self._backlog)
-        self._sessions = Sessions(store, self.gate, self.run, warn)
+        self._sessions = RecordedSessions(store, self.gate, self.run, warn)
         self._gaps, self._unmarked = self._sessions.gaps, self._sessions.unmarked  # every update looks at them
         self._long_lines = LongLines(self._sessions.files, holds=mask is not None)
 
     # --- under the core's lock
 
     def add(self, effect: Recording) -> None:
+        """Add an entry. Call it only while holding the core's lock."""
         self._backlog.pending.append((time.time(), effect))
 
-    # --- by any thread
+    # --- from any thread
 
     @property
     def is_recording(self) -> bool:
+        """Whether all sessions are being recorded now."""
         return not self._gaps and not self.gate.is_stalled
 
     def flush(self) -> None:
-        """What was added before is with the kernel when this returns, or it never will be."""
+        """Returns once everything added before was passed to the kernel, or put off or given up."""
         if not (self._backlog.holds_any or self._gaps or self.gate.is_taken):
             return
         try:
@@ -101,10 +104,10 @@ class Recorder:
             self._leave()
 
     def at_store(self, action: Callable[[], T], patience: float = STALL_SECONDS) -> T:
-        """Do something with the store, behind all that was added. Raises Stalled, and what the action raises.
+        """Run an action on the store once everything added before is written. Raises what it raises, and Stalled.
 
-        ``patience``: seconds that a store may be busy, and get on. What wants a fork that is being copied is done when
-        that is whole; nobody else waits for it.
+        ``patience``: seconds that the store may be busy while making progress. If the action needs a fork that is still
+        being copied, it runs again when that is complete; other threads can use the store in the meantime.
         """
         until = time.monotonic() + patience
         while True:
@@ -120,9 +123,9 @@ class Recorder:
             self._sessions.files.copies.wait(path, until - time.monotonic())
 
     def settled(self, lock: threading.Lock, look: Callable[[], None], action: Callable[[], T]) -> T:
-        """Look at the files, and do something under the core's lock, when all that was decided is in them.
+        """Run ``look`` and then, under the core's lock, ``action``, at a moment when all decided entries are written.
 
-        Raises Stalled, and what ``look`` raises: only that may touch the store.
+        Only ``look`` may use the store. Raises Stalled, and what ``look`` raises.
         """
         self.gate.enter(PATIENCE_SECONDS)
         try:
@@ -137,19 +140,19 @@ class Recorder:
             self._leave()
 
     def delete(self, session: str) -> None:
-        """Remove a transcript. Raises OSError."""
+        """Delete a session's transcript. Raises OSError."""
         self.at_store(lambda: self._sessions.delete(self.agent, session, soft=self._deletes_softly), PATIENCE_SECONDS)
 
     def lacks(self, session: str) -> bool:
-        """Whether something of it was not written, and its transcript does not say so."""
+        """Whether something is missing in a session that its transcript does not note yet."""
         return session in self._gaps
 
     def try_again(self) -> None:
-        """The next flush tries everything that failed, however short a time ago: it is the last."""
+        """Let the next flush, which is the last, try everything again, however recently it failed."""
         self._sessions.try_again()
 
     def stall(self, since: float, go_on: Callable[[int], None]) -> None:
-        """Nothing waits for the store from now on (``Gate.stall``)."""
+        """Let nothing wait for the store any more. See ``Gate.stall``."""
         if self.gate.stall(since, go_on):
             self._sessions.warn_suspended("it does not answer")
 
@@ -157,12 +160,12 @@ class Recorder:
 
     def _leave(self) -> None:
         try:
-            while self._backlog.late:  # while this thread hung
+            while self._backlog.late:  # added while this thread hung
                 self.gate.busy_since = time.monotonic()
                 self._drain()
         finally:
             self.gate.leave()
-        if self._backlog.late:  # just now, by who found the store taken
+        if self._backlog.late:  # another thread found the store taken just now
             self.flush()
 
     def _drain(self) -> None:
@@ -171,8 +174,8 @@ class Recorder:
             self._put_away(batch)
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
-        """Updates of a session that is well, alone: what there is to write nearly always. False for all else."""
-        if not isinstance(effect, KeepUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
+        """Write the usual case quickly: updates of one session and nothing else. Returns False in other cases."""
+        if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
         if known is None or known.gone or known.transcript is None or self.fsync == "always":
@@ -187,7 +190,7 @@ class Recorder:
     def _put_away(self, batch: deque[Timed]) -> None:
         at, session, data = "", "", list[bytes]()
         while batch:
-            self.gate.busy_since = math.inf  # much to do is no store that hangs
+            self.gate.busy_since = math.inf  # a long batch does not mean that the store hangs
             seconds, effect = batch.popleft()
             if self._long_lines and (line := self._long_lines.before(effect)) is not None:
                 batch.extendleft(self._long_lines.wait(line, seconds, effect)[::-1])
@@ -197,18 +200,18 @@ class Recorder:
                 self._append(session, data, at)
                 data = []
             match effect:
-                case Keep(session, peer, raw, of):
+                case RecordLine(session, peer, raw, of):
                     plain = jsonrpc.is_plain(raw)
                     data.append(record.encode_message(at, self.run, peer, raw, of, plain=plain))
-                case KeepUpdates(session, lines):
+                case RecordUpdates(session, lines):
                     data.append(record.encode_updates(at, self.run, lines))
-                case KeepPiece():
+                case RecordPiece():
                     batch.extendleft(self._piece(effect, at)[::-1])
-                case KeepNote(session, note):
+                case RecordNote(session, note):
                     data.append(record.encode_note(at, self.run, note))
-                case Identify():
+                case IdentifyAgent():
                     self._identify(effect)
-                case Begin():
+                case BeginTranscript():
                     self._sessions.begin(effect, self.agent, self._told, at)
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
@@ -216,7 +219,7 @@ class Recorder:
                     self.on_turn_end(effect.session)
                 case Dropped():
                     self._sessions.lose(effect.session, at, "ETIMEDOUT")
-                case Forget():
+                case ForgetSession():
                     self._sessions.forget(effect.session, at)
                 case _:
                     assert_never(effect)
@@ -225,7 +228,7 @@ class Recorder:
         if self._unmarked:
             self._sessions.mark(self.agent)
 
-    def _identify(self, told: Identify) -> None:
+    def _identify(self, told: IdentifyAgent) -> None:
         self.gate.busy_since = time.monotonic()
         self._told = {"name": _short(told.name), "version": _short(told.version)}
         self.agent = self.store.choose_agent(self._given, told.name, self._command, may_run_others=self._may_run_others)
@@ -242,8 +245,8 @@ class Recorder:
         if self.fsync == "always":
             transcript.sync()
 
-    def _piece(self, piece: KeepPiece, at: str) -> list[Timed]:
-        """Write a piece of a long line; what waited for its end is returned."""
+    def _piece(self, piece: RecordPiece, at: str) -> list[Timed]:
+        """Write a piece of a long line; returns what waited for the line's end."""
         session = piece.session
         data = record.encode_piece(at, self.run, piece.peer, piece.data, first=piece.first, last=piece.last)
 
@@ -256,7 +259,7 @@ class Recorder:
         return self._long_lines.ended(session) if piece.last or session in self._gaps else []
 
     def _masked(self, data: bytes) -> bytes:
-        """What may be written down of these entries. It takes as long as it takes: no trouble with the store."""
+        """The entries with secrets masked. However long that takes, the store does not count as hanging."""
         assert self._mask is not None
         self.gate.busy_since = math.inf
         try:
@@ -266,11 +269,11 @@ class Recorder:
 
 
 def _short(text: str | None) -> str | None:
-    """What an agent says of itself stands in every header."""
+    """A name or version that the agent reported, bounded because every header contains it."""
     return text[:_NAME_LENGTH] if text is not None else None
 
 
 def _run_id() -> str:
-    """Six letters and digits that name one connection."""
+    """Six random letters and digits that identify one connection."""
     letters = "0123456789abcdefghijklmnopqrstuvwxyz"
     return "".join(letters[byte % len(letters)] for byte in os.urandom(6))

@@ -1,8 +1,8 @@
-"""Mask secrets in the lines of a transcript without changing their length in bytes.
+"""Masks secrets in the lines of a transcript without changing any length in bytes.
 
 A line of JSON stays JSON with the same keys, lengths and offsets. Only the text of string values changes, and only
 where a rule matches; escapes are decoded for the match. Keys, and the values of ``PROTECTED`` keys, which readers
-depend on, never change. Lines that are not JSON are masked as text. Nothing here raises, whatever the bytes.
+depend on, never change. Lines that are not JSON are masked as text. Never raises, whatever the bytes.
 """
 
 import re
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction import rules
-from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
 from acp_proxy.wire import jsonrpc, record, splice
 
 PROTECTED = frozenset(
@@ -25,7 +25,7 @@ PROTECTED = frozenset(
 )
 """Keys whose values readers depend on, except inside ``_ANYTHING``."""
 _ANYTHING = frozenset({"rawInput", "rawOutput", "_meta"})
-"""Keys of values without a form of the protocol: there an ``id`` is an ordinary text."""
+"""Keys whose values the protocol does not define: in them, an ``id`` is an ordinary text."""
 _LINE, _KEPT_LINE = "line", b'"line":"'
 """The key of a complete line that is kept as a string; its escapes are escaped again."""
 
@@ -41,16 +41,19 @@ _TRIES = 8  # a message may contain what an entry begins with; damage is rare, a
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A match of one rule, by positions in a text or in bytes."""
+    """A match of one rule: start and end in a text, or in bytes."""
 
     start: int
     end: int
-    rule: Rule
+    rule: SecretRule
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """New bytes for this position, as many as before. ``counts`` is 0 for later pieces of a secret."""
+class MaskedSpan:
+    """A replacement: ``new`` goes to the offset ``at``, over as many bytes.
+
+    ``rule``: the rule's name. ``counts``: matches to count; 0 for the later pieces of a secret.
+    """
 
     at: int
     new: bytes
@@ -92,7 +95,7 @@ class Text:
 
 
 class Masking:
-    """Applies the rules."""
+    """The built-in rules and the user's, ready to be applied."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         """``patterns``: the user's own, already validated."""
@@ -100,17 +103,17 @@ class Masking:
         self._literals = {rule.name: [literal.encode() for literal in rule.literals] for rule in RULES}
 
     def lines(self, data: bytes) -> bytes:
-        """Mask complete lines of a transcript; the result has the same bytes per line and the same lines."""
+        """Mask complete lines of a transcript. The number of lines and the bytes of each stay the same."""
         candidates = self._candidates(data, self._all)
         if not candidates:
             return data
         return b"\n".join(changed(line, self._changes(line, candidates)) for line in data.split(b"\n"))
 
-    def changes(self, line: bytes) -> list[Change]:
+    def changes(self, line: bytes) -> list[MaskedSpan]:
         """The changes that mask one line, with or without its newline."""
         return self._changes(line, self._all)
 
-    def _changes(self, line: bytes, among: list[Rule]) -> list[Change]:
+    def _changes(self, line: bytes, among: list[SecretRule]) -> list[MaskedSpan]:
         candidates = self._candidates(line, among)
         if not candidates or _is_header(line):
             return []
@@ -120,8 +123,8 @@ class Masking:
         """The secrets in a text, in order and without overlap."""
         return found_in(text, self._all)
 
-    def _candidates(self, data: bytes, among: list[Rule]) -> list[Rule]:
-        """The rules that may match; no other can. Escaped characters count as what they mean."""
+    def _candidates(self, data: bytes, among: list[SecretRule]) -> list[SecretRule]:
+        """The rules that may match. Escaped characters count as the characters they stand for."""
         if _KEPT_LINE in data:
             return among
         if b"\\/" in data:
@@ -136,9 +139,8 @@ class Masking:
         ]
 
 
-def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]:
-    """The matches of these rules in a text under this key. Overlapping matches become one, of the rule that matched
-    first.
+def found_in(text: str, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
+    """The matches of these rules in a text with this key. Overlapping matches become one, with the first one's rule.
 
     A key alone may identify a secret; the user's patterns see only the text.
     """
@@ -157,11 +159,12 @@ def found_in(text: str, candidates: Iterable[Rule], key: str = "") -> list[Span]
 
 
 def mask(size: int, mark: str) -> bytes:
-    """The mask for so many bytes."""
+    """The mask of ``size`` bytes."""
     return (mark.encode() if size >= len(mark) else b"").ljust(size, b"*")
 
 
-def changed(line: bytes, changes: Iterable[Change]) -> bytes:
+def changed(line: bytes, changes: Iterable[MaskedSpan]) -> bytes:
+    """The line with the changes applied."""
     out = bytearray(line)
     for change in changes:
         out[change.at : change.at + len(change.new)] = change.new
@@ -176,13 +179,13 @@ def _is_header(line: bytes) -> bool:
         return True
 
 
-def _in_line(line: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_line(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     start = _intact_from(line)
     torn = _in_string(line[:start], candidates) if start else []
     return torn + [_shifted(span, start) for span in _in_json(line[start:], candidates)]
 
 
-def _in_json(line: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_json(line: bytes, candidates: list[SecretRule]) -> list[Span]:
     spans: list[Span] = []
     for at, raw, key in _strings(line):
         if key == _LINE:
@@ -192,14 +195,14 @@ def _in_json(line: bytes, candidates: list[Rule]) -> list[Span]:
     return spans
 
 
-def _in_string(raw: bytes, candidates: Iterable[Rule], key: str = "") -> list[Span]:
+def _in_string(raw: bytes, candidates: Iterable[SecretRule], key: str = "") -> list[Span]:
     text = Text(raw)
     return [
         Span(text.place(span.start), text.place(span.end), span.rule) for span in found_in(text.text, candidates, key)
     ]
 
 
-def _in_kept_line(raw: bytes, candidates: list[Rule]) -> list[Span]:
+def _in_kept_line(raw: bytes, candidates: list[SecretRule]) -> list[Span]:
     """A message that is kept as a string contains strings with their own escapes."""
     text = Text(raw)
     try:
@@ -231,7 +234,7 @@ def _strings(line: bytes) -> Iterator[tuple[int, bytes, str]]:
 
 
 def _intact_from(line: bytes) -> int:
-    """The start of the JSON behind torn bytes; the line's end if there is none."""
+    """Where the JSON after torn bytes begins; the line's end if there is none."""
     start = 0
     for _ in range(_TRIES):
         try:
@@ -245,17 +248,18 @@ def _intact_from(line: bytes) -> int:
     return len(line)
 
 
-def written_over(line: bytes, spans: Iterable[Span]) -> list[Change]:
+def written_over(line: bytes, spans: Iterable[Span]) -> list[MaskedSpan]:
     """The changes for these matches, except changes already made."""
     out = []
     for span in spans:
         new = mask(span.end - span.start, span.rule.mark)
         if line[span.start : span.end] != new:
-            out.append(Change(span.start, new, span.rule.name))
+            out.append(MaskedSpan(span.start, new, span.rule.name))
     return out
 
 
 def merged(spans: list[Span]) -> list[Span]:
+    """The spans in order, overlapping ones joined."""
     spans.sort(key=lambda span: (span.start, -span.end))
     out: list[Span] = []
     for span in spans:

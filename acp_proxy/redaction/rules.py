@@ -1,8 +1,8 @@
-"""The known forms of secrets: one table, which docs/redaction.md shows too.
+"""The known forms of secrets, in one table; docs/redaction.md shows it too.
 
-Source: each provider's documentation of its keys. Every pattern needs linear time for any text: repetitions are bounded
+Source: each provider's documentation of its keys. Every pattern takes linear time for any text: repetitions are bounded
 or possessive, and if something must follow them, no other match can begin inside. A rule is tried only if the text
-contains one of its ``literals``: these have no quotes and no backslashes, so they appear in the line's bytes either
+contains one of its ``literals``. These contain no quotes or backslashes, so they appear in the line's bytes either
 plainly or as escapes.
 """
 
@@ -15,15 +15,16 @@ RUNS = re.compile(rb"[A-Za-z0-9+/=_.~:-]{16,}+")
 CUT_OFF = "[redacted private key]"
 """The mask of a private key without its end: the next chunk still belongs to the key."""
 LONGEST = 32 * 1024
-"""Characters of the longest secret that one of our rules finds completely."""
+"""Characters of the longest secret that a rule of this table finds completely."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """``group``: the part of the match to mask. ``mark``: the beginning of the mask.
+class SecretRule:
+    """A form of secret.
 
-    ``runs``: the match is one of ``RUNS`` that contains the literal. ``own``: a pattern of the user, tried on every
-    text.
+    ``name``: for the user. ``literals``: one of these must be in the text. ``group``: the part of the match to mask.
+    ``mark``: the beginning of the mask. ``runs``: the match lies in one of ``RUNS``, which contains the literal.
+    ``own``: a pattern of the user, tried on every text.
     """
 
     name: str
@@ -35,9 +36,11 @@ class Rule:
     own: bool = False
 
 
-def own(patterns: list[str]) -> list[Rule]:
-    """The user's patterns, already validated; a complete match is masked."""
-    return [Rule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)]
+def own(patterns: list[str]) -> list[SecretRule]:
+    """Rules for the user's patterns, which must be valid; the whole match is masked."""
+    return [
+        SecretRule(f"own pattern {number}", (), re.compile(text), own=True) for number, text in enumerate(patterns, 1)
+    ]
 
 
 _WORD = "[A-Za-z0-9]"
@@ -50,20 +53,20 @@ _BODY = r"(?:[^\[-]|-(?!----))"
 _KEY_BEGINS = rf"(?:{_BEGIN}|{re.escape(CUT_OFF)}\**+[A-Za-z0-9+/=]{{0,76}}+)"
 
 
-def _token(name: str, prefix: str, body: str, *literals: str) -> Rule:
+def _token(name: str, prefix: str, body: str, *literals: str) -> SecretRule:
     """A token with a known beginning, not preceded by a letter or a digit. A plain beginning comes first in the
     pattern, because ``re`` searches for it quickly.
     """
     begins = f"(?<!{_WORD}){prefix}" if "(" in prefix or "[" in prefix else f"{prefix}(?<!{_WORD}{prefix})"
-    return Rule(name, literals or (prefix,), re.compile(begins + body), runs=True)
+    return SecretRule(name, literals or (prefix,), re.compile(begins + body), runs=True)
 
 
-def _named(name: str, pattern: str, *literals: str) -> Rule:
+def _named(name: str, pattern: str, *literals: str) -> SecretRule:
     """A secret that only the preceding text identifies: the group is the secret."""
-    return Rule(name, literals, re.compile(pattern), 1)
+    return SecretRule(name, literals, re.compile(pattern), 1)
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[SecretRule, ...] = (
     # models
     _token("Anthropic API key", "sk-ant-", _SAFE + "{20,300}"),
     _token(
@@ -124,7 +127,7 @@ RULES: tuple[Rule, ...] = (
         r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,100}={0,2})",
         *("AccountKey=", "SharedAccessKey="),
     ),
-    Rule(
+    SecretRule(
         "Azure AD client secret",
         ("Q~",),
         re.compile(r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
@@ -156,19 +159,19 @@ RULES: tuple[Rule, ...] = (
     _token("SendGrid API key", r"SG\.", _SAFE + r"{16,32}\." + _SAFE + "{16,64}", "SG."),
     _token("Mailgun API key", "key-", _HEX + "{32}(?![A-Za-z0-9])"),
     # of any kind
-    Rule(
+    SecretRule(
         "JSON Web Token",
         ("eyJ",),
         re.compile(rf"(?<![A-Za-z0-9_-])eyJ{_SAFE}{{8,4000}}+\.eyJ{_SAFE}{{8,8000}}+\.{_SAFE}{{16,4000}}"),
         runs=True,
     ),
     _token("age secret key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
-    Rule(
+    SecretRule(
         "private key (PEM, OpenSSH, PGP)",
         ("PRIVATE",),
         re.compile(rf"{_BEGIN}{_BODY}{{20,24000}}+{_END}"),
     ),
-    Rule(
+    SecretRule(
         "private key, cut off",
         ("PRIVATE", "private"),
         re.compile(

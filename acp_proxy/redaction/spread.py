@@ -1,11 +1,12 @@
-"""Find secrets that are spread over several chunks of a message, in lines that were already masked one by one.
+"""Finds secrets that are spread over several chunks of a message, in lines that were already masked one by one.
 
-The chunks of a message (one session, kind and ``messageId``) are joined, also across other entries. Without a
-``messageId``, a message ends where another kind of chunk or a tool call begins, as for a reader. Text that follows a
-mask at the end of a chunk belongs to the secret: live, only the beginning had its form.
+The chunks of a message (same session, kind and ``messageId``) are joined, even if other entries lie between them.
+Without a ``messageId``, a message ends where another kind of chunk or a tool call begins. Text that follows a mask at
+the end of a chunk belongs to the secret: when the chunk was recorded, only the secret's beginning had a known form.
 
-Memory is bounded: it searches ``WINDOW`` characters of a message at a time, which overlap by ``OVERLAP``, more than the
-longest secret of our rules; the number of messages at one time is bounded too (``_SIDE_BY_SIDE``).
+Memory is bounded: ``WINDOW`` characters of a message are searched at a time. These windows overlap by ``OVERLAP``,
+which is more than the longest secret of the built-in rules. The number of messages at one time is bounded too
+(``_SIDE_BY_SIDE``).
 """
 
 import re
@@ -15,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from acp_proxy.redaction.masking import Change, Masking, Span, Text, changed, mask, merged
-from acp_proxy.redaction.rules import CUT_OFF, LONGEST, MARK, Rule
+from acp_proxy.redaction.masking import MaskedSpan, Masking, Span, Text, changed, mask, merged
+from acp_proxy.redaction.rules import CUT_OFF, LONGEST, MARK, SecretRule
 from acp_proxy.wire import acp, record, splice
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -29,7 +30,7 @@ _PATH = ("message", "params", "update", "content", "text")
 
 _MASKED = re.compile(rf"(?:{re.escape(MARK)}|{re.escape(CUT_OFF)})\**+")
 _REST_OF = re.compile(r"(?:[A-Za-z0-9_+/=~-]|\.(?=[A-Za-z0-9_-]))++")
-_REST = Rule("rest of one that was masked before", (), _REST_OF, mark="")
+_REST = SecretRule("rest of one that was masked before", (), _REST_OF, mark="")
 
 _Message = tuple[str | None, str, str | None]
 """Session, kind, messageId."""
@@ -51,7 +52,7 @@ class _Joined:
         self._pieces: list[_Piece] = []
         self._length = 0
 
-    def add(self, raw: bytes, at: int) -> Iterator[Change]:
+    def add(self, raw: bytes, at: int) -> Iterator[MaskedSpan]:
         self._pieces.append(_Piece(Text(raw), at))
         self._length += len(self._pieces[-1].text.text)
         if self._length >= WINDOW:
@@ -59,11 +60,11 @@ class _Joined:
             while self._length - len(self._pieces[0].text.text) >= OVERLAP:
                 self._length -= len(self._pieces.pop(0).text.text)
 
-    def search(self) -> Iterator[Change]:
-        """The matches in the current chunks. Text behind the end belongs to the next search."""
+    def search(self) -> Iterator[MaskedSpan]:
+        """The matches in the current chunks. A match that may continue after them is left to the next search."""
         starts = [0, *accumulate(len(piece.text.text) for piece in self._pieces)]
         joined = "".join(piece.text.text for piece in self._pieces)
-        changes: dict[int, list[Change]] = {}
+        changes: dict[int, list[MaskedSpan]] = {}
         for span in self._found(joined, frozenset(starts[1:-1])):
             for number, change in self._changes(span, starts):
                 changes.setdefault(number, []).append(change)
@@ -86,7 +87,7 @@ class _Joined:
                 out.append(Span(span.start, end, span.rule))
         return merged(out)
 
-    def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, Change]]:
+    def _changes(self, span: Span, starts: list[int]) -> Iterator[tuple[int, MaskedSpan]]:
         """The pieces of a match; the mark is in the first one."""
         mark, counts, first = span.rule.mark, 1, bisect_right(starts, span.start) - 1
         for number in range(first, len(self._pieces)):
@@ -97,7 +98,7 @@ class _Joined:
             end = text.place(span.end - starts[number])
             new, mark = mask(end - start, mark), ""
             if text.raw[start:end] != new:
-                yield number, Change(start, new, span.rule.name, counts)
+                yield number, MaskedSpan(start, new, span.rule.name, counts)
                 counts = 0
 
 
@@ -108,16 +109,16 @@ class Spread:
         self._masking = masking
         self._messages: OrderedDict[_Message, _Joined] = OrderedDict()
 
-    def add(self, line: bytes, at: int) -> Iterator[Change]:
-        """Read the next line at this offset; return the changes by offset."""
+    def add(self, line: bytes, at: int) -> Iterator[MaskedSpan]:
+        """Read the next line, at this offset; yields changes with their offsets in the file."""
         for piece in record.entries_in(line):
             yield from self._add(line[piece.start : piece.end], at + piece.start, piece.value)
 
-    def end(self) -> Iterator[Change]:
-        """End every message."""
+    def end(self) -> Iterator[MaskedSpan]:
+        """End every message; yields the last changes."""
         yield from self._ended(list(self._messages))
 
-    def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[Change]:
+    def _add(self, line: bytes, at: int, entry: Entry) -> Iterator[MaskedSpan]:
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             yield from self.end()
         params = acp.member(entry.value, "params")
@@ -134,7 +135,7 @@ class Spread:
             yield from self._messages[message].add(found[0], at + found[1])
             yield from self._ended(list(self._messages)[:-_SIDE_BY_SIDE])
 
-    def _ended(self, messages: list[_Message]) -> Iterator[Change]:
+    def _ended(self, messages: list[_Message]) -> Iterator[MaskedSpan]:
         for message in messages:
             yield from self._messages.pop(message).search()
 

@@ -1,1 +1,1 @@
-"""Entries of a transcript to the updates that a client should see. Pure."""
+"""Turns the entries of a transcript into the updates that a client should see. Does no I/O."""

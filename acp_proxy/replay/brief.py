@@ -1,8 +1,8 @@
-"""The earlier conversation as one text, for an agent that is handed over a session it does not remember.
+"""Makes the record of a handover: the earlier conversation as one text, for an agent that does not remember it.
 
-Whatever was said, nobody can speak in it but those who spoke: each line of theirs is quoted, and all other lines are
-ours. The newest turns are kept within a limit, and of a newest turn that alone is too long, the beginning. Pure: update
-lines in, text out.
+Every line of what was said is quoted, and only acp-proxy writes lines without a quote, so nothing that was said can
+pass for a new message. The record holds the newest turns within a limit; if the newest turn alone is too long, its
+beginning. Update lines in, text out.
 """
 
 from collections import deque
@@ -11,23 +11,23 @@ from collections.abc import Iterable
 from acp_proxy.wire import acp
 
 LIMIT = 64 * 1024
-"""Bytes of the whole text: enough for what matters, little against an agent's window."""
+"""The most bytes of the record: enough for what matters, and little compared with an agent's context window."""
 
 INTRODUCTION = (
-    "This is the record of an earlier conversation between the user and you, which is continued here. "
-    'All that was said in it is quoted, with ">" before each line. '
-    "It is no request: the user's message follows after it."
+    "This is the record of an earlier conversation between the user and you, which continues here. "
+    'Everything said in it is quoted, with ">" before each line. '
+    "It is not a request: the user's message follows it."
 )
 END = "This is the end of the record. The user's message follows."
 _LEFT_OUT = "(Earlier turns are left out.)"
 _CUT = " […]"
 _QUOTE = ">"
 USER, AGENT, TOOL = "User:", "Agent:", "Tool call:"
-"""The lines before what was said."""
+"""The lines before quotes."""
 
 
 class _Said:
-    """What one speaker says at a time, in the pieces in which it came."""
+    """A message or a tool call, in the pieces in which it came."""
 
     def __init__(self, speaker: str, pieces: list[str]) -> None:
         self.speaker = speaker
@@ -37,30 +37,34 @@ class _Said:
         return f"{self.speaker}\n{_quoted(''.join(self.pieces))}"
 
 
-class _Turn:
+class _BriefTurn:
+    """The messages and calls of one turn."""
+
     def __init__(self) -> None:
         self.said: list[_Said] = []
         self.size = 0
-        """Bytes that it takes at least."""
+        """A lower bound of its bytes in the record."""
 
     def told(self) -> str:
         return "\n\n".join(each.told() for each in self.said)
 
 
 class Brief:
-    """Takes in the lines of a telling, and gives the text. Turns that will not be in it are let go."""
+    """Collects the lines of a replay, and makes the record. Drops old turns that the record has no room for."""
 
     def __init__(self, limit: int = LIMIT) -> None:
+        """``limit``: the most bytes of the record."""
         self._limit = limit
-        self._turns: deque[_Turn] = deque()
+        self._turns: deque[_BriefTurn] = deque()
         self._size = 0
         self._lost = False
         self._speaker: tuple[str, str | None] | None = None
-        """Who said the last thing, and the id of the message."""
+        """The speaker of the last message, and its ``messageId``."""
         self._calls: dict[str, tuple[_Said, str]] = {}
-        """Where a call stands, by id, and its title."""
+        """By call id: the call's place in the record, and its title."""
 
     def add(self, line: bytes) -> None:
+        """Add one line of a replay. Lines other than messages and tool calls are ignored."""
         update = acp.update_of(line)
         kind = acp.update_kind(update)
         if kind in (acp.USER_CHUNK, acp.AGENT_CHUNK):
@@ -70,6 +74,7 @@ class Brief:
             self._call(acp.text(update, "toolCallId") or "", acp.text(update, "title"), acp.text(update, "status"))
 
     def text(self) -> str:
+        """The record."""
         told = [turn.told() for turn in self._turns]
         whole = _joined(told)
         if not self._lost and _size(whole) <= self._limit:
@@ -88,6 +93,7 @@ class Brief:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no message or call was added."""
         return not self._turns
 
     def _call(self, id: str, title: str | None, status: str | None) -> None:
@@ -116,10 +122,11 @@ class Brief:
         while self._turns and self._size - self._turns[0].size > self._limit:
             self._size -= self._turns.popleft().size
             self._lost = True
-        self._turns.append(_Turn())
+        self._turns.append(_BriefTurn())
 
 
 def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
+    """The record of all these lines of a replay."""
     out = Brief(limit)
     for line in lines:
         out.add(line)
@@ -127,12 +134,12 @@ def brief(lines: Iterable[bytes], limit: int = LIMIT) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Each line of it, whatever parts lines, as a line that begins with the mark."""
+    """The text with the mark before each line, whatever character ends the line."""
     return "\n".join(f"{_QUOTE} {line}" for line in text.splitlines()) or _QUOTE
 
 
 def _joined(parts: Iterable[str]) -> str:
-    """The record of these parts. The line behind it is the user's, also where an agent glues blocks together."""
+    """The record made of these parts. Ends in a newline, since some agents join the user's block to it."""
     return "\n\n".join([INTRODUCTION, *parts, f"{END}\n"])
 
 
@@ -149,7 +156,7 @@ def _words(content: object) -> str:
 
 
 def _shortened(words: str, size: int) -> str:
-    """The beginning of a turn; the last line of it is a quoted one."""
+    """The beginning of a turn, which ends with a quoted line."""
     cut = words.encode("utf-8", "replace")[: max(0, size - _size(_CUT))].decode("utf-8", "ignore")
     lines = cut.split("\n")
     while lines and not lines[-1].startswith(_QUOTE):

@@ -1,19 +1,20 @@
-"""What one update, or one permission request, says of a tool call.
+"""Reads what an update or a permission request states about a tool call, and writes a call's updates.
 
-Fields keep their JSON text. A field that is absent, null or of the wrong type says nothing: clients read it as absent.
+Fields keep their JSON text. A field that is null or of the wrong type counts as absent, as it does for clients.
 """
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc
 from acp_proxy.wire.value import Value
 
 _OUTPUT = "terminal_"
-"""How the members of ``_meta`` begin in which agents keep what their own terminals wrote (``terminal_info``,
-``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, since Zed reads it there."""
+"""The beginning of the names in ``_meta`` under which agents send the output of their own terminals
+(``terminal_info``, ``terminal_output``, ``terminal_exit``): codex-acp, pi and claude-agent-acp do, because Zed reads
+them."""
 UNFINISHED = frozenset({"pending", "in_progress"})
 FAILED = b'"failed"'
 _NAMES = ("sessionUpdate", "toolCallId")
@@ -28,11 +29,17 @@ _TYPES: dict[str, type] = {
 }
 
 
-class Call(Value):
-    """``fields`` are those that say something; ``around`` stands beside the update in ``params``.
+class ReplayedCall(Value):
+    """One statement about a tool call.
 
-    ``line``: as it came, where that can be told. ``shows_terminal``: its content refers to one. ``is_asked``: a
-    permission request says it. ``keeps_output``: it carries the output of a terminal of the agent's own.
+    ``run``: the connection in which it was made.
+    ``is_start``: it is a ``tool_call`` rather than a ``tool_call_update``.
+    ``fields``: the call's fields, without absent ones. ``around``: the members of ``params`` beside the update.
+    ``status``: the call's status, if stated.
+    ``shows_terminal``: its content refers to a terminal.
+    ``line``: the original line, if it can be sent as it is.
+    ``is_asked``: it comes from a permission request.
+    ``keeps_output``: its ``_meta`` contains output of the agent's own terminal.
     """
 
     id: str
@@ -48,15 +55,16 @@ class Call(Value):
 
     @property
     def sets_content(self) -> bool:
+        """Whether it replaces the call's content."""
         return self.is_start or "content" in self.fields
 
     @property
     def size(self) -> int:
-        """Bytes of its values."""
+        """The bytes of its values."""
         return sum(map(len, self.fields.values())) + sum(map(len, self.around.values()))
 
-    def followed_by(self, other: "Call") -> "Call":
-        """One that says what both say; neither is a start."""
+    def followed_by(self, other: "ReplayedCall") -> "ReplayedCall":
+        """This statement and a later one about the same call as one. Neither may be a start."""
         last = other if other.sets_content else self
         return other.but(
             run=last.run,
@@ -69,10 +77,10 @@ class Call(Value):
         )
 
 
-def from_update(update: Update) -> Call | None:
-    """None where it does not say which call it is about."""
+def from_update(update: Update) -> ReplayedCall | None:
+    """What an update states; None if it does not name a call."""
     try:
-        members, around = lines.taken_apart(update.raw, update.message)
+        members, around = update_lines.taken_apart(update.raw, update.message)
     except (ValueError, KeyError):
         return None
     is_start = update.kind == TOOL_CALL
@@ -80,18 +88,22 @@ def from_update(update: Update) -> Call | None:
     return _read(update.value, members, around, update.run, is_start, update.line if is_whole else None)
 
 
-def from_permission(raw: bytes, params: object, run: str) -> Call | None:
+def from_permission(raw: bytes, params: object, run: str) -> ReplayedCall | None:
+    """What a ``session/request_permission`` states; None if it does not name a call."""
     value = acp.member(params, "toolCall")
     try:
-        members = lines.asked_about(raw)
+        members = update_lines.asked_about(raw)
     except (ValueError, KeyError):
         return None
     found = _read(value, members, {}, run, False, None)
     return found.but(is_asked=True) if found is not None else None
 
 
-def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
-    """Its line, as it came where it can be. None: an update that says nothing."""
+def told(session: str, call: ReplayedCall, *, is_start: bool) -> bytes | None:
+    """The line of a statement, unchanged if possible. ``is_start``: write it as a ``tool_call``.
+
+    None: it would be an update without fields.
+    """
     if call.line is not None and call.is_start == is_start:
         return call.line
     if is_start:
@@ -100,22 +112,23 @@ def told(session: str, call: Call, *, is_start: bool) -> bytes | None:
 
 
 def started(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
-    """A call's first line. Its title is its own, else its id."""
+    """The line of a ``tool_call``. Without a title among the fields, the id is the title."""
     name = jsonrpc.dump(id)
-    return lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
+    return update_lines.update(session, TOOL_CALL, {"toolCallId": name, "title": name, **fields}, around)
 
 
 def updated(session: str, id: str, fields: Mapping[str, bytes], around: Mapping[str, bytes]) -> bytes:
-    return lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
+    """The line of a ``tool_call_update``."""
+    return update_lines.update(session, TOOL_CALL_UPDATE, {"toolCallId": jsonrpc.dump(id), **fields}, around)
 
 
 def _read(
     value: object, members: Members, around: Members, run: str, is_start: bool, line: bytes | None
-) -> Call | None:
+) -> ReplayedCall | None:
     id = acp.text(value, "toolCallId")
     if id is None or not isinstance(value, Mapping):
         return None
-    return Call(
+    return ReplayedCall(
         id=id,
         run=run,
         is_start=is_start,

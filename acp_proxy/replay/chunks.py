@@ -1,15 +1,15 @@
-"""Adjacent chunks of one message told as one, where nothing is lost by it.
+"""Joins adjacent chunks of one message, if nothing is lost by it.
 
-Joined are texts of one kind and one ``messageId`` (or none) that carry nothing else: a member that is not known and not
-null, annotations, ``_meta``, anywhere in the line, keeps a chunk apart. A chunk that stays alone keeps its exact bytes.
+Texts of one kind and one ``messageId`` (or none) are joined. A chunk with anything else anywhere in its line, such as
+annotations, ``_meta`` or an unknown member other than null, stays alone. A chunk that stays alone keeps its bytes.
 """
 
-from acp_proxy.replay import lines
+from acp_proxy.replay import update_lines
 from acp_proxy.replay.updates import Update
 from acp_proxy.wire import acp, jsonrpc
 
 Key = tuple[str, str | None]
-"""Chunks with the same key, one behind the other, are one message: kind and messageId."""
+"""A chunk's kind and ``messageId``. Adjacent chunks with the same key are one message."""
 
 _MESSAGE = frozenset({"jsonrpc", "method", "params"})
 _PARAMS = frozenset({"sessionId", "update"})
@@ -18,7 +18,7 @@ _CONTENT = frozenset({"type", "text"})
 
 
 class Chunks:
-    """One message so far: the line of its only chunk, or the text of several."""
+    """A message so far: the line of its only chunk, or the text of several. ``key``: None if no chunk may join it."""
 
     def __init__(self, session: str, update: Update) -> None:
         self._session = session
@@ -28,27 +28,31 @@ class Chunks:
         self._text = bytearray()
 
     def joins(self, other: Key | None) -> bool:
+        """Whether a chunk with this key can be added."""
         return self.key is not None and self.key == other
 
     def add(self, update: Update) -> None:
+        """Add a chunk for which ``joins`` holds."""
         self.go_on(_text(update))
 
     def go_on(self, text: str) -> None:
+        """Add the text of more chunks with the same key."""
         self._begin()
         self._text += _written(text)
 
     def take(self, other: "Chunks") -> None:
-        """Everything of another message behind this one."""
+        """Add another message with the same key."""
         self._begin()
         self._text += other._text if other._line is None else _written(other._first)
 
     def told(self) -> bytes:
+        """The message's line."""
         if self._line is not None or self.key is None:
             return self._line or b""
         kind, message_id = self.key
         content = b'{"type":"text","text":"' + self._text + b'"}'
         more = {"messageId": jsonrpc.dump(message_id)} if message_id is not None else {}
-        return lines.update(self._session, kind, {"content": content, **more})
+        return update_lines.update(self._session, kind, {"content": content, **more})
 
     def _begin(self) -> None:
         if self._line is not None:
@@ -57,7 +61,7 @@ class Chunks:
 
 
 def key(update: Update) -> Key | None:
-    """None where the chunk carries something that would be lost."""
+    """The key of a chunk; None if joining would lose something in it."""
     params, content = acp.member(update.message, "params"), update.value.get("content")
     carried = ((update.message, _MESSAGE), (params, _PARAMS), (update.value, _UPDATE), (content, _CONTENT))
     if acp.text(content, "type") != "text" or not all(_has_only(value, known) for value, known in carried):
@@ -77,5 +81,5 @@ def _text(update: Update) -> str:
 
 
 def _written(text: str) -> bytes:
-    """As it stands between the quotes: halves of a surrogate pair, each an escape, find each other there."""
+    """The JSON text of a string without quotes. If two chunks split a surrogate pair, joining them restores it."""
     return jsonrpc.dump(text)[1:-1]

@@ -1,13 +1,13 @@
-"""All that a turn says of one compaction, folded into one update.
+"""Folds everything that a turn says about a compaction into one update.
 
-The schema's rules: the last status counts; ``summary``, ``error`` and ``_meta`` stay where they are left out, and null
-takes them away; a chunk adds a block to the summary, and begins a compaction that is not known. Values keep their JSON
-text.
+The protocol's rules: the last status counts; ``summary``, ``error`` and ``_meta`` keep their value if they are left
+out, and null removes them; a chunk adds a block to the summary, and begins an unknown compaction. Values keep their
+JSON text.
 """
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
 from acp_proxy.replay.standing import Standing
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.replay.updates import Update
 from acp_proxy.wire import acp, jsonrpc
 
@@ -18,6 +18,8 @@ _NAMES = ("sessionUpdate", "compactionId")
 
 
 class Compaction:
+    """One compaction in one turn."""
+
     def __init__(self, session: str, id: str) -> None:
         self.id = id
         self._session = session
@@ -25,30 +27,34 @@ class Compaction:
         self._summary: list[bytes] = []
 
     def add(self, update: Update) -> None:
+        """Add an update about this compaction."""
         try:
-            members, _ = lines.taken_apart(update.raw, update.message)
+            members, _ = update_lines.taken_apart(update.raw, update.message)
         except (ValueError, KeyError):
             return
         if update.kind == acp.COMPACTION_CHUNK:
             self._summary.append(members["content"])
             return
         if _SUMMARY in members:
-            self._summary = lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+            self._summary = (
+                update_lines.items(members[_SUMMARY]) if isinstance(update.value.get(_SUMMARY), list) else []
+            )
         said = {name: raw for name, raw in members.items() if name not in (*_NAMES, _SUMMARY)}
         self._fields = {name: raw for name, raw in (self._fields | said).items() if raw != _NULL}
 
     def told(self, *, failed: bool) -> bytes:
-        """``failed``: nobody will finish it."""
-        summary = {_SUMMARY: lines.array(self._summary)} if self._summary else {}
+        """The update's line. ``failed``: it was never finished, so its status is ``failed``."""
+        summary = {_SUMMARY: update_lines.array(self._summary)} if self._summary else {}
         return _line(self._session, self.id, self._fields | summary | ({_STATUS: _FAILED} if failed else {}))
 
 
 def id_of(update: Update) -> str:
+    """The id of the compaction that an update is about."""
     return acp.text(update.value, "compactionId") or ""
 
 
 def note(update: Update, standing: Standing) -> bool:
-    """Note how it stands. Returns whether it was not known."""
+    """Note the status of a compaction. Returns whether it is new."""
     id = id_of(update)
     is_new = id not in standing.compactions
     standing.compacts(id, acp.text(update.value, _STATUS) if update.kind == acp.COMPACTION else None, update.run)
@@ -56,8 +62,9 @@ def note(update: Update, standing: Standing) -> bool:
 
 
 def failed(session: str, id: str) -> bytes:
+    """The line of an update that sets the status ``failed``."""
     return _line(session, id, {_STATUS: _FAILED})
 
 
 def _line(session: str, id: str, fields: Members) -> bytes:
-    return lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})
+    return update_lines.update(session, acp.COMPACTION, {"compactionId": jsonrpc.dump(id), **fields})

@@ -1,20 +1,20 @@
-"""Cut what a tool call carries down to a limit, so that it stays valid.
+"""Cuts a tool call's fields down to a limit, and keeps them valid.
 
-Short fields come first, then the content, item by item, then what programs exchanged (``rawInput``, ``rawOutput``),
-then the rest. Of texts the beginning stays; a diff, an image, a value of unknown shape stays whole or not at all.
+Short fields are kept first, then the content item by item, then ``rawInput`` and ``rawOutput``, then all others. Of a
+text the beginning is kept; a diff, an image or a value of unknown shape is kept whole or not at all.
 """
 
 import shlex
 
-from acp_proxy.replay import lines
-from acp_proxy.replay.lines import Members
+from acp_proxy.replay import update_lines
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import acp, jsonrpc, splice
 
 _ORDER = ("status", "kind", "title", "name", "locations", "content", "rawInput", "rawOutput")
 
 
 def cut(fields: Members, limit: int) -> dict[str, int]:
-    """Shorten the fields in place. Returns how many bytes are left out, by field."""
+    """Shorten the fields in place to ``limit`` bytes of JSON. Returns how many bytes are left out, by field."""
     left_out: dict[str, int] = {}
     room = limit
     for name in sorted(fields, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
@@ -32,13 +32,13 @@ def cut(fields: Members, limit: int) -> dict[str, int]:
 
 
 def notice(session: str, left_out: int) -> str:
-    """What stands in place of what was cut."""
+    """The text that says how many bytes were cut, and which command shows them."""
     command = f"acp-proxy sessions show {shlex.quote(session)} --json"
     return f"[{left_out} bytes are left out here. To see all of it: {command}]"
 
 
 def shortened(text: str, room: int) -> str:
-    """The beginning of a text that takes no more than ``room`` bytes as JSON."""
+    """The beginning of a text that takes at most ``room`` bytes as JSON."""
     text = text[: max(room, 0)]
     while text and (size := len(jsonrpc.dump(text))) > room:
         text = text[: min(len(text) - 1, len(text) * max(room, 0) // size)]
@@ -47,17 +47,17 @@ def shortened(text: str, room: int) -> str:
 
 def _shorter(name: str, raw: bytes, room: int) -> bytes:
     if name == "content":
-        return lines.array(fewer(raw, room))
+        return update_lines.array(fewer(raw, room))
     if name == "title":
-        return jsonrpc.dump(shortened(str(lines.value(raw)), room))
+        return jsonrpc.dump(shortened(str(update_lines.value(raw)), room))
     return b""
 
 
 def fewer(array: bytes, room: int) -> list[bytes]:
-    """The items of an array that find room in one of this size; of a text that does not, its beginning."""
+    """The items of an array that fit into one of ``room`` bytes. Of a text that does not fit, the beginning."""
     kept = []
     room -= len(b"[]")
-    for item in lines.items(array):
+    for item in update_lines.items(array):
         told = item if len(item) < room else _shorter_item(item, room - 1)
         if told:
             kept.append(told)
@@ -66,13 +66,13 @@ def fewer(array: bytes, room: int) -> list[bytes]:
 
 
 def _shorter_item(item: bytes, room: int) -> bytes:
-    value = lines.value(item)
+    value = update_lines.value(item)
     text = acp.text(acp.member(value, "content"), "text")
     if acp.text(value, "type") != "content" or text is None:
         return b""
     if value == {"type": "content", "content": {"type": "text", "text": text}}:
-        kept = shortened(text, room - len(lines.text_item("")))
-        return lines.text_item(kept) if kept else b""
+        kept = shortened(text, room - len(update_lines.text_item("")))
+        return update_lines.text_item(kept) if kept else b""
     whole = splice.decode(item)
     try:
         span = splice.members(whole, splice.members(whole)["content"][0])["text"]

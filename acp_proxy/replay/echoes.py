@@ -1,12 +1,12 @@
-"""The prompts without an answer, and which of the agent's user messages are echoes of them.
+"""Follows the prompts without an answer, and finds which of the agent's user messages are echoes of them.
 
-An echo has its prompt's text, white space aside; or it comes before anything else that the agent tells in the turn, and
-does not begin the conversation again (some agents write mentions out, or tell the past late). It belongs to the first
-prompt with its text, else to the first one that has none. A prompt has one echo: any other user message stands for
-itself. Chunks are one message as long as their ``messageId`` is the same; where they have none, one ends with the text
-of a prompt. User chunks wait until they are certain, which is when something else is told.
+An echo has the text of its prompt, apart from white space; or it comes before everything else that the agent sends in
+the turn, and does not begin the conversation again (some agents write mentions out, or replay the past late). An echo
+belongs to the first prompt with its text, or else to the first prompt without an echo. A prompt has one echo; every
+other user message stands for itself. Chunks with the same ``messageId`` are one message; a message without one ends
+with the text of a prompt. User chunks wait until something else comes.
 
-Prompts and messages meet only within one run. The work grows with the text, whatever it is.
+Prompts and messages are matched only within one run. The time depends only on the amount of text, not on what it says.
 """
 
 from collections.abc import Iterator
@@ -17,32 +17,37 @@ from acp_proxy.replay.updates import Update, block_text, letters
 from acp_proxy.wire import acp
 
 QUEUE = 64
-"""Prompts that may wait for an answer, beyond which the oldest is taken to have none: nobody queues as many."""
+"""The most prompts that wait for an answer. If there are more, the oldest counts as unanswered."""
 _BEGINNING = 4096
-"""Letters by which the first prompt is known again."""
+"""The letters by which the first prompt is recognised."""
 
 Messages = list[list[Update]]
 
 
 class Echoes:
+    """The open prompts of a conversation, and the user chunks that may be their echoes.
+
+    The methods that return updates return user chunks that came before and turned out to be no echoes.
+    """
+
     def __init__(self) -> None:
         self._open: list[Prompt] = []
         self._heard: list[Update] = []
         self._quiet: set[str] = set()
-        """Runs in whose turn nothing has been told yet but the user's words."""
+        """The runs in whose turn nothing has come yet except user messages."""
         self._first: str | None = None
 
     def runs(self) -> frozenset[str]:
-        """Those in which a turn is under way."""
+        """The runs in which a turn is under way."""
         return frozenset(prompt.run for prompt in self._open)
 
     def begin(self, prompt: Prompt) -> list[Update]:
-        """A prompt. Returns, as all that follow, what was heard before and is no echo."""
+        """The client has sent a prompt."""
         told = [] if prompt.run in self._quiet else self.settle()
         if prompt.run not in self.runs():
             self._quiet.add(prompt.run)
         for other in self._open:
-            other.is_certain |= other.run != prompt.run  # whoever sent it seems to have ended
+            other.is_certain |= other.run != prompt.run  # the other connection seems to have ended
         if self._first is None:
             self._first = prompt.letters[:_BEGINNING]
         self._open.append(prompt)
@@ -51,14 +56,14 @@ class Echoes:
         return told
 
     def hear(self, update: Update) -> bool:
-        """Whether a user chunk may be part of an echo, or comes behind one that may, and waits."""
+        """The agent has sent a user chunk. Returns whether it waits, since it or a chunk before it may be an echo."""
         if update.run not in self.runs() and not self._heard:
             return False
         self._heard.append(update)
         return True
 
     def told(self, run: str) -> list[Update]:
-        """Something else is told: a prompt whose turn it is has had its time for an echo that gives it an id."""
+        """The agent has sent something else, so an echo can no longer give the current prompt its id."""
         if not self._open and not self._heard:
             return []
         told = self.settle()
@@ -68,33 +73,35 @@ class Echoes:
         return told
 
     def answer(self, run: str, id: bytes) -> list[Update]:
+        """The agent has answered a prompt. ``id``: the JSON text of the request's id."""
         prompt = next((prompt for prompt in self._of(run) if prompt.id == id), None)
         if prompt is None:
             return []
         told = self.settle()
         if next(self._of(run)) is prompt:
-            self._quiet.add(run)  # the turn of the next begins
+            self._quiet.add(run)  # the next prompt's turn begins
         self._close([prompt])
         return told
 
     def cancel(self, run: str) -> None:
+        """The client has cancelled the turn of a run."""
         for prompt in self._of(run):
             prompt.is_cancelled = True
 
     def give_up(self, run: str, *, only_cancelled: bool) -> list[Update]:
-        """No answer will come."""
+        """The prompts of a run, or only the cancelled ones, will get no answer."""
         gone = [prompt for prompt in self._of(run) if prompt.is_cancelled or not only_cancelled]
         told = self.settle() if gone else []
         self._close(gone)
         return told
 
     def certain(self) -> None:
-        """Whatever comes, prompts are told as they are known now."""
+        """Stop waiting for echoes: all prompts are replayed as they are known now."""
         for prompt in self._open:
             prompt.is_certain = True
 
     def settle(self) -> list[Update]:
-        """What was heard until now is taken for what it is."""
+        """Decide which of the waiting chunks are echoes."""
         if not self._heard:
             return []
         heard, self._heard = self._heard, []
@@ -106,7 +113,7 @@ class Echoes:
         for message in rest:
             waiting = self._waiting(message[0].run) if message[0].run in self._quiet else []
             said = _letters(message)[:_BEGINNING]
-            is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # with what it mentions behind it
+            is_echo = bool(waiting) and said == waiting[0].letters[:_BEGINNING]  # mentions may be written out after it
             begins_again |= bool(self._first) and said == self._first and not is_echo
             if waiting and not begins_again:
                 waiting[0].echoed(_message_id(message[0]))
@@ -115,7 +122,7 @@ class Echoes:
         return told
 
     def _without_echoes(self, message: list[Update]) -> Messages:
-        """What is left of a message without the texts of prompts that it begins with."""
+        """The rest of a message after the texts of prompts with which it begins."""
         while message:
             prompt, count = _echo(message, self._waiting(message[0].run))
             if prompt is None:
@@ -142,9 +149,9 @@ def _messages(heard: list[Update]) -> Messages:
 
 
 def _echo(message: list[Update], prompts: list[Prompt]) -> tuple[Prompt | None, int]:
-    """The first prompt whose text these chunks begin with, and how many of them are its echo, as many as can be.
+    """The first prompt whose text these chunks begin with, and the largest number of chunks that are its echo.
 
-    Where they have an id, all of them are one message: an echo only as a whole.
+    Chunks with a ``messageId`` are one message, which is an echo only as a whole.
     """
     found: tuple[Prompt | None, int] = None, 0
     left, at = [prompt for prompt in prompts if prompt.letters], 0

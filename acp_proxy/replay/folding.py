@@ -1,35 +1,37 @@
-"""All that a turn says of one tool call, folded into one line.
+"""Folds everything that a turn says about a tool call into one line.
 
-The last value of every field counts; ``content`` and ``locations`` are replaced, as any other field. A ``tool_call``
-of a known id states the call anew: title, kind, status, content and locations that it leaves out are gone. Clients
-disagree on its other fields (some keep the earlier value, some do not), so where it leaves one out, two lines are told.
-Holds no more than about ``limit`` bytes and, until ``cut`` or the next update, one line.
-What was let go is gone, also where a later update would have left room for it.
+The last value of every field counts, also of ``content`` and ``locations``. A second ``tool_call`` with the same id
+restarts the call: title, kind, status, content and locations that it leaves out are cleared. Clients disagree on its
+other fields (some keep the earlier value, some do not), so if it leaves one out, the result is two lines.
 
-Of a call whose terminal is the agent's own, the output is in the ``_meta`` of its updates: up to the limit, none of
-them is folded.
+A fold holds about ``limit`` bytes and, until ``cut`` or the next update, one more line. What was cut stays cut, even if
+a later update would have made room for it.
+
+If the call's terminal is the agent's own, the output is in the ``_meta`` of its updates, so they are kept one by one,
+up to the limit.
 """
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import calls, cutting, lines
-from acp_proxy.replay.calls import Call
-from acp_proxy.replay.lines import Members
-from acp_proxy.replay.terminals import Shown, Terminals
+from acp_proxy.replay import calls, cutting, update_lines
+from acp_proxy.replay.calls import ReplayedCall
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
+from acp_proxy.replay.update_lines import Members
 from acp_proxy.wire import jsonrpc
 
 _STATED = frozenset({"title", "kind", "status", "content", "locations"})
 _ANY_VALUE = ("rawOutput", "rawInput")
-_BESIDE = ""  # what stood beside the update, among the names of fields
+_BESIDE = ""  # stands for the members beside the update, among the names of fields
 _NAMES = 1000
-"""Far more fields than any agent's call has; all of them are weighed at each update."""
+"""The most fields of a call, far more than any agent sends. All of them are measured at each update."""
 
 
 class Fold:
-    """One call in one turn. ``is_whole``: it is told as a start, not as an update of what an earlier turn told."""
+    """One tool call in one turn."""
 
     def __init__(self, session: str, id: str, limit: int, *, is_whole: bool, is_own: bool = False) -> None:
-        """``is_own``: terminals that are not noted are the agent's own."""
+        """``limit``: the most bytes of the call; 0 for no limit. ``is_whole``: write a ``tool_call``, not an update of
+        what an earlier turn sent. ``is_own``: terminals without a note are the agent's own."""
         self._session = session
         self.id = id
         self._limit = limit
@@ -41,21 +43,21 @@ class Fold:
         self._is_own = is_own
         self._is_empty = True
         self._behind: _OneByOne | None = None
-        self._run: str | None = None  # where the terminals are that the content refers to, if it does
+        self._run: str | None = None  # the run of the terminals that the content refers to
 
     @property
-    def shown(self) -> Shown | None:
-        """The content, if it refers to terminals of the client's."""
+    def shown(self) -> TerminalContent | None:
+        """The content, if it refers to terminals of the client."""
         return self._shown if not self._is_own else None
 
     @property
-    def _shown(self) -> Shown | None:
+    def _shown(self) -> TerminalContent | None:
         if self._run is None or "content" not in self._fields:
             return None
-        return Shown(self._run, self._fields["content"])
+        return TerminalContent(self._run, self._fields["content"])
 
-    def take(self, call: Call, *, one_by_one: bool) -> None:
-        """``one_by_one``: from here on nothing is folded."""
+    def take(self, call: ReplayedCall, *, one_by_one: bool) -> None:
+        """Add a statement about the call. ``one_by_one``: from here on, keep statements apart."""
         if one_by_one and self._behind is None:
             self._is_own = True
             self._behind = _OneByOne(self._session, self.id, self._limit, is_new=self._is_new and self._is_empty)
@@ -64,14 +66,15 @@ class Fold:
         else:
             self.add(call)
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ReplayedCall) -> None:
+        """Fold a statement about the call into what is known."""
         self._is_empty = False
         if call.is_start:
             self._state_anew(call.fields)
         for name in call.fields:
             self._left_out.pop(name, None)
             if name in self._fields:
-                self._fields[name] = b""  # keeps its place, and is not cut for naught
+                self._fields[name] = b""  # keeps the field's place; the old value need not be cut
         self.cut()
         self._take(call.fields)
         self._around |= call.around
@@ -79,7 +82,7 @@ class Fold:
             self._run = call.run if call.shows_terminal else None
 
     def cut(self) -> None:
-        """Let go of what is over the limit; until then the last line is held as it came."""
+        """Cut the fields to the limit. Until this is called, the last line is held uncut."""
         if not self._limit or self._finds_room():
             return
         self._left_behind.clear()
@@ -105,14 +108,14 @@ class Fold:
             return False
         return _size(self._fields) + _size(self._around) + _size(self._left_behind) <= self._limit
 
-    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
-        """``failed``: nobody will finish it."""
+    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
+        """The call's lines. ``failed``: it was never finished, so its status is ``failed``."""
         if self._behind is None:
             return self._folded(terminals, failed=failed)
         before = self._folded(terminals, failed=False) if not self._is_empty else []
         return before + self._behind.told(terminals, failed=failed)
 
-    def _folded(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+    def _folded(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         self.cut()
         fields, left_out = self._shown_fields(terminals)
         if failed:
@@ -133,8 +136,8 @@ class Fold:
         self._left_behind |= {name: raw for name, raw in self._fields.items() if name not in fields.keys() | _STATED}
         self._fields, self._left_out, self._is_whole = {}, {}, True
 
-    def _shown_fields(self, terminals: Terminals) -> tuple[Members, int]:
-        """The fields as they are told, and how many bytes are not among them."""
+    def _shown_fields(self, terminals: ReplayedTerminals) -> tuple[Members, int]:
+        """The fields to send, and how many bytes are left out of them."""
         fields, left_out = dict(self._fields), sum(self._left_out.values())
         if (shown := self._shown) is not None:
             fields["content"], missing = terminals.resolved(shown, own=self._is_own)
@@ -144,10 +147,11 @@ class Fold:
         return fields, left_out
 
     def _say(self, fields: Members, notice: str) -> None:
-        """In the content; where that would replace what an earlier turn told, in place of a value that is left out."""
+        """Add the notice to the content; or, if that would replace what an earlier turn sent, put it in place of a
+        value that was left out."""
         if self._is_whole or "content" in fields or "content" in self._left_out:
-            said = lines.items(fields.get("content", b"[]"))
-            fields["content"] = lines.array([*said, lines.text_item(notice)])
+            said = update_lines.items(fields.get("content", b"[]"))
+            fields["content"] = update_lines.array([*said, update_lines.text_item(notice)])
             return
         for name in _ANY_VALUE:
             if name in self._left_out:
@@ -155,25 +159,25 @@ class Fold:
 
 
 class _OneByOne:
-    """Updates as they came. Of what goes beyond the limit, the last values and how much is left out are told."""
+    """A call's updates, unfolded. What goes beyond the limit is folded and cut, and a notice says how much is lost."""
 
     def __init__(self, session: str, id: str, limit: int, *, is_new: bool) -> None:
-        """``is_new``: the first begins the call."""
+        """``is_new``: the first update begins the call."""
         self._session = session
         self._id = id
         self._limit = limit
         self._is_new = is_new
-        self._kept: list[Call] = []
+        self._kept: list[ReplayedCall] = []
         self._size = 0
         self._rest: Fold | None = None
         self._beyond = 0
-        self._content = Shown("", b"[]")
+        self._content = TerminalContent("", b"[]")
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ReplayedCall) -> None:
         size = call.size if call.line is None else len(call.line)
         self._size += size
         if call.sets_content:
-            self._content = Shown(call.run, call.fields.get("content", b"[]"))
+            self._content = TerminalContent(call.run, call.fields.get("content", b"[]"))
         if not self._limit or self._size <= self._limit:
             self._kept.append(call)
             return
@@ -183,7 +187,7 @@ class _OneByOne:
         self._beyond += size
         self._rest.add(call)
 
-    def told(self, terminals: Terminals, *, failed: bool) -> list[bytes]:
+    def told(self, terminals: ReplayedTerminals, *, failed: bool) -> list[bytes]:
         told, is_new = [], self._is_new
         for call in self._kept:
             line = calls.told(self._session, call, is_start=call.is_start or is_new)
@@ -194,10 +198,10 @@ class _OneByOne:
             told += self._told_beyond(self._rest.told(terminals, failed=False), terminals)
         return [*told, calls.updated(self._session, self._id, {"status": calls.FAILED}, {})] if failed else told
 
-    def _told_beyond(self, rest: list[bytes], terminals: Terminals) -> list[bytes]:
+    def _told_beyond(self, rest: list[bytes], terminals: ReplayedTerminals) -> list[bytes]:
         content, _ = terminals.resolved(self._content, own=True)
         notice = cutting.notice(self._session, max(self._beyond - sum(map(len, rest)), 0))
-        said = lines.array([*cutting.fewer(content, self._limit), lines.text_item(notice)])
+        said = update_lines.array([*cutting.fewer(content, self._limit), update_lines.text_item(notice)])
         return [*rest, calls.updated(self._session, self._id, {"content": said}, {})]
 
 

@@ -1,4 +1,4 @@
-"""Values by key, of which the newest are kept within a limit."""
+"""A dictionary that keeps the newest values within a limit of their sizes."""
 
 from typing import Generic, TypeVar
 
@@ -7,10 +7,10 @@ V = TypeVar("V")
 
 
 class Newest(Generic[K, V]):
-    """Holds any amount until ``trim``, which costs as much as it lets go."""
+    """Values by key. Holds any amount until ``trim``."""
 
     def __init__(self, limit: int) -> None:
-        """``limit``: the sizes of all that is kept, together."""
+        """``limit``: the sum of the sizes of all values, after ``trim``."""
         self._limit = limit
         self._kept: dict[K, tuple[V, int]] = {}
         self._size = 0
@@ -22,15 +22,18 @@ class Newest(Generic[K, V]):
         return key in self._kept
 
     def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
         found = self._kept.get(key)
         return found[0] if found is not None else None
 
     def put(self, key: K, value: V, size: int) -> None:
+        """Set a value, which is the newest from now on."""
         self.pop(key)
         self._kept[key] = value, size
         self._size += size
 
     def pop(self, key: K) -> V | None:
+        """Remove and return the value of a key, or None."""
         found = self._kept.pop(key, None)
         if found is None:
             return None
@@ -38,8 +41,10 @@ class Newest(Generic[K, V]):
         return found[0]
 
     def items(self) -> list[tuple[K, V]]:
+        """All keys and values, oldest first."""
         return [(key, value) for key, (value, _) in self._kept.items()]
 
     def trim(self) -> None:
+        """Remove the oldest values beyond the limit. Takes time only for those that it removes."""
         while self._size > self._limit:
             self.pop(next(iter(self._kept)))

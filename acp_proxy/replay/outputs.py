@@ -1,4 +1,4 @@
-"""Several updates of a tool call as one, with the output of the agent's own terminals (in ``_meta``)."""
+"""Merges updates of a tool call for readers, with the output of the agent's own terminals (in ``_meta``)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,10 @@ Fields = Mapping[str, object]
 
 
 def merged(updates: Iterable[Fields]) -> dict[str, object]:
-    """The last value of each field. If the updates have terminal output, it replaces those fields."""
+    """The last value of each field other than null. Terminal output in the updates replaces the content's terminals.
+
+    ``updates``: the fields of each, as parsed values.
+    """
     fields: dict[str, object] = {}
     written: list[str] = []
     for update in updates:

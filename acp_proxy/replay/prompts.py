@@ -1,4 +1,4 @@
-"""A prompt told as a client hears it: a chunk for each of its blocks, with the id of the agent's echo or ours."""
+"""Turns a prompt into the user chunks that a client should see: one for each block."""
 
 from acp_proxy.replay.updates import block_text, is_block, letters
 from acp_proxy.wire import acp, jsonrpc, splice
@@ -6,9 +6,15 @@ from acp_proxy.wire.record import Entry
 
 
 class Prompt:
-    """``letters``: its text without white space. ``is_certain``: nothing that comes can change what is told of it."""
+    """A prompt.
+
+    ``run``, ``id``: the connection, and the JSON text of the request's id. ``letters``: its text without white space.
+    ``is_only_text``: all its blocks are text. ``is_echoed``: the agent has echoed it. ``is_certain``: nothing that
+    comes can change its chunks. ``is_cancelled``: the client has cancelled its turn.
+    """
 
     def __init__(self, session: str, number: int, entry: Entry) -> None:
+        """``number``: its line in the transcript, which makes its ``messageId`` unless an echo gives one."""
         self.run = entry.run
         self.id = jsonrpc.dump(acp.member(entry.value, "id"))
         self.is_echoed = self.is_certain = self.is_cancelled = False
@@ -20,22 +26,22 @@ class Prompt:
         self.is_only_text = None not in texts
 
     def echoed(self, message_id: str | None) -> None:
-        """``message_id``: the echo's."""
+        """The agent has echoed the prompt. ``message_id``: the echo's, if it has one."""
         self.is_echoed = self.is_certain = True
         self._message_id = message_id if message_id is not None else self._message_id
 
     def told(self) -> list[bytes]:
-        """Its lines, once."""
+        """The lines of the chunks. Empty when called again."""
         blocks, self._blocks = self._blocks, []
         return [acp.user_chunk(self._session, raw, self._message_id) for _, raw in blocks]
 
 
 def _blocks(entry: Entry) -> list[tuple[object, bytes]]:
-    """The blocks that can be told, each with its own bytes."""
+    """The valid blocks of a prompt, each with its JSON text."""
     found = acp.member(acp.member(entry.value, "params"), "prompt")
     blocks: list[object] = found if isinstance(found, list) else []
     raw = entry.raw or b""
-    is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case: nothing has to be looked for
+    is_ours = jsonrpc.is_dumped(raw, entry.value)  # the usual case, which needs no search for the blocks
     raws = [jsonrpc.dump(block) for block in blocks] if is_ours else _raw_blocks(raw, blocks)
     return [(block, raw) for block, raw in zip(blocks, raws, strict=True) if is_block(block)]
 

@@ -1,8 +1,8 @@
-"""A segment: a prompt's turn and all that follows it up to the next prompt, told in one of two ways.
+"""Replays a segment, which is a prompt's turn and everything up to the next prompt, in one of two ways.
 
-``Streamed`` (full) tells every update as it comes; ``Folded`` (compact) tells the same state in fewer lines when the
-segment has ended. Both keep the rules of safety: a call begins with a start, a permission request counts as an update
-of its call if there is one, terminals are replaced, and what nobody will finish has failed.
+``Streamed`` (full) sends every update as it comes. ``Folded`` (compact) sends the same state in fewer lines when the
+segment has ended. Both make sure that a call begins with a ``tool_call``, that a permission request counts as an update
+of its call if that is sent, that terminals are replaced by their output, and that what was never finished has failed.
 """
 
 from collections import deque
@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from acp_proxy.replay import calls, compactions
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.chunks import Chunks, key
 from acp_proxy.replay.compactions import Compaction
 from acp_proxy.replay.folding import Fold
 from acp_proxy.replay.standing import Key, Standing
-from acp_proxy.replay.terminals import Shown, Terminals
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals, TerminalContent
 from acp_proxy.replay.updates import CHUNKS, COMPACTIONS, PLAN, TOOL_CALL, Update
 from acp_proxy.wire.acp import COMPACTION
 from acp_proxy.wire.streams import Stream
@@ -23,20 +23,26 @@ from acp_proxy.wire.value import Value
 
 
 class Segment(Protocol):
+    """A segment. The methods return the lines that are certain now, in order; an item may be several lines."""
+
     def add(self, update: Update) -> list[bytes]:
-        """An update that is about no tool call."""
+        """Add an update that is not about a tool call."""
 
     def go_on(self, stream: Stream) -> list[bytes] | None:
-        """More of the message that was added last; None where it has to be added one by one."""
+        """Add more chunks of the message that was added last. None: add them one by one instead."""
 
-    def call(self, call: Call) -> list[bytes]: ...
+    def call(self, call: ReplayedCall) -> list[bytes]:
+        """Add a statement about a tool call."""
 
     def end(self, failed: Collection[Key]) -> list[bytes]:
-        """What has not been told yet. ``failed``: what nobody will finish."""
+        """End the segment. ``failed``: the calls and compactions that were never finished."""
 
 
 class _Held(Value, frozen=False):
-    """A line that waits for the output of terminals (``run`` says where they are), or for the call that it begins."""
+    """A line that waits for the output of terminals, which are in ``run``.
+
+    ``is_awaited``: there is no line yet, since a permission request asked about a call that has not come.
+    """
 
     line: bytes
     run: str | None = None
@@ -45,13 +51,15 @@ class _Held(Value, frozen=False):
 
 
 class Streamed:
-    def __init__(self, session: str, standing: Standing, terminals: Terminals) -> None:
+    """Sends every update as it comes."""
+
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals) -> None:
         self._session = session
         self._standing = standing
         self._terminals = terminals
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, TerminalContent] = {}
         self._held: deque[_Held] = deque()
-        """From the first reference to a terminal on, or from a question about a call that has not come."""
+        """The lines from the first reference to a terminal on, or from a question about a call that has not come."""
         self._asked: dict[str, _Held] = {}
 
     def add(self, update: Update) -> list[bytes]:
@@ -62,7 +70,7 @@ class Streamed:
     def go_on(self, stream: Stream) -> list[bytes]:
         return self._out(_Held(stream.messages))
 
-    def call(self, call: Call) -> list[bytes]:
+    def call(self, call: ReplayedCall) -> list[bytes]:
         is_new = call.id not in self._standing.known
         told = self._standing.take(call)
         if not told and call.id not in self._asked:
@@ -85,7 +93,7 @@ class Streamed:
         self._terminals.end_of_turn({id: shown for id, shown in self._shown.items() if id not in own})
         return [*told, *(_failed(self._session, key) for key in failed)]
 
-    def _put(self, call: Call, line: bytes) -> list[bytes]:
+    def _put(self, call: ReplayedCall, line: bytes) -> list[bytes]:
         run = call.run if call.shows_terminal else None
         held = self._asked.pop(call.id, None)
         if held is None:
@@ -100,7 +108,7 @@ class Streamed:
         return []
 
     def _certain(self) -> list[bytes]:
-        """What waits for nothing any more."""
+        """Remove and return the first lines that wait for nothing."""
         told = []
         while self._held and self._held[0].run is None and not self._held[0].is_awaited:
             told.append(self._held.popleft().line)
@@ -111,17 +119,19 @@ class Streamed:
             return held.line
         return self._terminals.in_line(held.line, held.run, own=held.call in self._standing.own)
 
-    def _note_terminals(self, call: Call) -> None:
+    def _note_terminals(self, call: ReplayedCall) -> None:
         if call.sets_content:
             self._terminals.changed(call.id)
             self._shown.pop(call.id, None)
         if call.shows_terminal:
-            self._shown[call.id] = Shown(call.run, call.fields["content"])
+            self._shown[call.id] = TerminalContent(call.run, call.fields["content"])
 
 
 class Folded:
-    def __init__(self, session: str, standing: Standing, terminals: Terminals, limit: int) -> None:
-        """``limit``: bytes that one call may carry; 0 for any."""
+    """Sends everything when the segment ends, in as few lines as possible."""
+
+    def __init__(self, session: str, standing: Standing, terminals: ReplayedTerminals, limit: int) -> None:
+        """``limit``: the most bytes of one call; 0 for no limit."""
         self._session = session
         self._standing = standing
         self._terminals = terminals
@@ -129,7 +139,7 @@ class Folded:
         self._places: list[Chunks | Fold | Compaction | bytes] = []
         self._folds: dict[str, Fold] = {}
         self._compactions: dict[str, Compaction] = {}
-        self._touched: Fold | None = None  # the only one that may hold a line uncut: the next may replace it
+        self._touched: Fold | None = None  # the only fold with an uncut line, which its next update may replace
         self._plan: int | None = None
 
     def add(self, update: Update) -> list[bytes]:
@@ -151,7 +161,7 @@ class Folded:
         last.go_on(stream.text)
         return []
 
-    def call(self, call: Call) -> list[bytes]:
+    def call(self, call: ReplayedCall) -> list[bytes]:
         if (fold := self._folds.get(call.id)) is None:
             fold = Fold(self._session, call.id, self._limit, is_whole=call.id not in self._standing.known)
             self._folds[call.id] = fold
@@ -195,7 +205,7 @@ class Folded:
             self._places.append(Chunks(self._session, update))
 
     def _compaction(self, update: Update) -> None:
-        """One place for all that is said of it; what a later segment says is told as it was."""
+        """Fold all updates of a compaction into its first place. Updates in later segments pass unchanged."""
         id = compactions.id_of(update)
         is_new = compactions.note(update, self._standing)
         if is_new:
@@ -207,7 +217,7 @@ class Folded:
             self._places.append(update.line)
 
     def _drop_plan(self) -> None:
-        """A newer plan is told in its own place; what stood around the older one is adjacent now."""
+        """Remove the segment's earlier plan, and join the chunks around it, which are adjacent now."""
         if (at := self._plan) is None:
             return
         del self._places[at]

@@ -1,39 +1,44 @@
-"""How things stand with the tool calls and compactions of a conversation, from one segment of it to the next.
+"""Follows the tool calls and compactions of a conversation from one segment to the next.
 
-A call that is known only from a permission request is not told; what was said of it then counts when the call itself
-comes. What is carried of such calls is bounded; ids are not.
+A call that is known only from a permission request is not replayed; what the request stated counts when the call itself
+comes. The bytes kept for such requests are bounded; ids are kept without a limit.
 """
 
 from collections.abc import Collection
 
 from acp_proxy.replay import calls
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.newest import Newest
 from acp_proxy.replay.updates import TOOL_CALL
 from acp_proxy.wire import acp
 
 CARRIED = 1024 * 1024
-"""Bytes of what permission requests said of calls that have not come: far more than any agent asks at a time."""
+"""The most bytes kept of permission requests for calls that have not come: far more than agents ask at a time."""
 
 Key = tuple[str, str]
-"""What may be left unfinished: TOOL_CALL or COMPACTION, and the id."""
+"""A call or a compaction: TOOL_CALL or COMPACTION, and its id."""
 
 
 class Standing:
+    """Which calls and compactions of a conversation were replayed, and which are unfinished."""
+
     def __init__(self) -> None:
         self.known: set[str] = set()
-        """The calls that have been told."""
+        """The ids of calls that were replayed."""
         self.own: set[str] = set()
-        """Those of them whose terminals are the agent's own."""
+        """The ids of calls whose terminals are the agent's own."""
         self.compactions: set[str] = set()
-        """The compactions that have been told."""
+        """The ids of compactions that were replayed."""
         self._unfinished: dict[str, dict[Key, None]] = {}
-        """By the run that was at it."""
+        """By run: what the run has not finished."""
         self._runs: dict[Key, str] = {}
-        self._asked: Newest[str, Call] = Newest(CARRIED)
+        self._asked: Newest[str, ReplayedCall] = Newest(CARRIED)
 
-    def take(self, call: Call) -> list[Call]:
-        """What is to be told of a call now: this, behind what was asked before it came; nothing if it is only asked."""
+    def take(self, call: ReplayedCall) -> list[ReplayedCall]:
+        """The statements about a call to replay now: this one, after what was asked before the call came.
+
+        Empty for a permission request whose call has not come.
+        """
         if call.is_asked and call.id not in self.known:
             self._ask(call)
             return []
@@ -44,7 +49,7 @@ class Standing:
         return told
 
     def compacts(self, id: str, status: str | None, run: str) -> None:
-        """What is said of a compaction: its status, or without one more of its summary."""
+        """Note an update of a compaction. ``status``: None for a chunk of its summary."""
         is_new = id not in self.compactions
         self.compactions.add(id)
         if status == acp.IN_PROGRESS or (status is None and is_new):
@@ -53,14 +58,14 @@ class Standing:
             self._finish((acp.COMPACTION, id))
 
     def given_up(self, live: Collection[str]) -> list[Key]:
-        """What nobody will finish any more, told once. ``live``: the runs in which a turn goes on."""
+        """Everything that will never be finished; returned once. ``live``: the runs in which a turn goes on."""
         given_up = [key for run, keys in self._unfinished.items() if run not in live for key in keys]
         for key in given_up:
             self._finish(key)
         return given_up
 
-    def _note(self, call: Call, run: str) -> None:
-        """``run``: that which is at it."""
+    def _note(self, call: ReplayedCall, run: str) -> None:
+        """Note the status of a call. ``run``: the run that works on it."""
         is_start = call.is_start or call.id not in self.known
         self.known.add(call.id)
         if call.keeps_output:
@@ -82,8 +87,8 @@ class Standing:
             if not self._unfinished[run]:
                 del self._unfinished[run]
 
-    def _ask(self, call: Call) -> None:
+    def _ask(self, call: ReplayedCall) -> None:
         before = self._asked.get(call.id)
         asked = call if before is None else before.followed_by(call)
-        self._asked.trim()  # the newest is kept however large it is: its call will come next
+        self._asked.trim()  # before the newest is added, which is kept whatever its size: its call comes next
         self._asked.put(call.id, asked, asked.size)

@@ -1,9 +1,11 @@
-"""A recorded conversation told again, to end in the state in which it was left.
+"""Turns the entries of a transcript into the lines of a replay, which leave a client in the same state as live.
 
-Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them (what
-follows waits for that, up to ``HELD`` bytes); the rest of its segment, folded (``compact``), when the segment has
-ended, or, line by line (``full``), at once. State is not told in between: the latest of it comes from ``states`` once
-everything is told. The same entries give the same bytes. Never raises: what makes no sense is not told.
+Entries go in one at a time. A prompt's blocks come out as soon as it is certain which id an echo gives them; what
+follows waits for that, up to ``HELD`` bytes. The rest of a segment comes out folded when the segment has ended
+(``compact``), or line by line at once (``full``). State comes last, from ``states``.
+
+The same entries always give the same bytes. Nothing raises: what makes no sense is left out. docs/transparency.md says
+what a replay contains.
 """
 
 from collections import deque
@@ -11,12 +13,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 from acp_proxy.replay import calls, updates
-from acp_proxy.replay.calls import Call
+from acp_proxy.replay.calls import ReplayedCall
 from acp_proxy.replay.echoes import Echoes
 from acp_proxy.replay.prompts import Prompt
 from acp_proxy.replay.segments import Folded, Segment, Streamed
 from acp_proxy.replay.standing import Standing
-from acp_proxy.replay.terminals import Terminals
+from acp_proxy.replay.terminal_outputs import ReplayedTerminals
 from acp_proxy.replay.updates import TOOL_CALL, TOOL_CALL_UPDATE, Update
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -25,16 +27,18 @@ from acp_proxy.wire.streams import Stream
 
 Mode = Literal["compact", "full"]
 TOOL_LIMIT = 1024 * 1024
-"""Bytes that one tool call carries into a compact telling, if nobody says otherwise: more than anybody reads."""
+"""The default for the most bytes of a tool call in a compact replay: more than anybody reads."""
 
 HELD = 1024 * 1024
-"""Bytes that wait behind prompts that may still be echoed. Beyond it they are told with ids of ours."""
+"""The most bytes that wait for the echo of a prompt. Beyond that, the prompt gets an id from acp-proxy."""
 
 _LATEST = (acp.AVAILABLE_COMMANDS, acp.USAGE)
-"""Kinds of state whose last value is told after the answer. Modes and options are in the answer itself."""
+"""Kinds of state whose last value is sent after the answer. Modes and options are in the answer itself."""
 
 
 class Telling:
+    """One replay. The methods return lines that are certain now, in order; an item may be several lines."""
+
     def __init__(
         self,
         session: str,
@@ -47,11 +51,13 @@ class Telling:
         kinds: frozenset[str] = frozenset(),
         at_once: bool = False,
     ) -> None:
-        """``run``: the connection that asks; a turn of its own may still be under way.
+        """``run``: the connection that asks for the replay; its own turn may still be under way.
 
-        ``also``: other sessions whose entries are this one's too; they are told under its id. ``page``: a segment that
-        takes more bytes than this is told in several, each as if it were one; 0: never. ``kinds``: the optional kinds
-        of updates that the client announced. ``at_once``: nothing of a turn waits for an echo beyond the next prompt.
+        ``tool_limit``: the most bytes of one tool call in a compact replay; 0 for no limit.
+        ``also``: ids of other sessions whose entries belong to this one; they are replayed with its id.
+        ``page``: a segment longer than this many bytes is replayed as several segments; 0 for never.
+        ``kinds``: the optional kinds of updates that the client announced.
+        ``at_once``: the next prompt ends the wait for echoes of earlier ones.
         """
         self._session = session
         self._ids = also | {session}
@@ -59,7 +65,7 @@ class Telling:
         self._mode = mode
         self._limit = tool_limit if mode == "compact" else 0
         self._page, self._taken = page, 0
-        self._terminals = Terminals(self._limit)
+        self._terminals = ReplayedTerminals(self._limit)
         self._left_out = acp.OPTIONAL_KINDS - kinds
         self._at_once = at_once
         self._standing = Standing()
@@ -67,12 +73,12 @@ class Telling:
         self._echoes = Echoes()
         self._held: deque[Prompt | bytes] = deque()
         self._held_size = 0
-        self._prompts: list[Prompt] = []  # that which this entry is; it goes behind what the entry makes certain
+        self._prompts: list[Prompt] = []  # the prompt that is being added; it follows what it makes certain
         self._latest: dict[str, bytes] = {}
-        self._may_go_on = False  # the last entry was told with its exact bytes, and so would be more of it
+        self._may_go_on = False  # the last entry was replayed with its exact bytes, and more of its message would be
 
     def add(self, number: int, entry: Entry) -> list[bytes]:
-        """The lines that this entry makes certain. ``number`` is its line's in the transcript."""
+        """Add the next entry. ``number``: its line in the transcript."""
         told = self._added(number, entry)
         if self._page and entry.raw is not None:
             told = told + self._turned(len(entry.raw))
@@ -100,31 +106,33 @@ class Telling:
         return told + self._updated(update)
 
     def go_on(self, number: int, stream: Stream) -> list[bytes]:
-        """Tell entries that equal the last one but for the text; an item may be many lines."""
+        """Add entries that equal the last one except for time and text. ``number``: the line of the last one."""
         told = self._segment.go_on(stream) if self._may_go_on else None
         if told is None:
             return [line for entry in stream.entries() for line in self.add(number, entry)]
         return self._out(told + self._turned(stream.size) if self._page else told)
 
     def end(self, *, live: bool | None = None) -> list[bytes]:
-        """What was still waiting. ``live``: whether turns may go on, where somebody else knows.
+        """End the replay.
 
-        Else those of this run do, but for one that was cancelled: a load is the end of it.
+        ``live``: whether open turns may go on. None: those of ``run`` go on unless they were cancelled, since a load
+        ends a cancelled turn.
         """
         told = self._heard(self._echoes.settle() + self._echoes.give_up(self._run, only_cancelled=True))
         under_way = self._echoes.runs() & {self._run} if live is None else frozenset()
         told += self._segment.end([] if live else self._standing.given_up(under_way))
-        self._standing.given_up(())  # nothing more is told of what goes on
+        self._standing.given_up(())  # forget what is unfinished, since nothing more is replayed
         self._echoes.certain()
         told = self._out(told)
         self._segment, self._echoes = self._begun(), Echoes()
         return told
 
     def states(self) -> list[bytes]:
+        """The lines of the latest commands and usage, to send after the answer."""
         return [self._latest[kind] for kind in _LATEST if kind in self._latest]
 
     def _out(self, told: list[bytes]) -> list[bytes]:
-        """What is certain of all that was told until now."""
+        """Remove and return the lines that are certain now."""
         if not self._held:
             return told
         self._held += told
@@ -150,7 +158,7 @@ class Telling:
         return Folded(self._session, self._standing, self._terminals, self._limit)
 
     def _turned(self, size: int) -> list[bytes]:
-        """A page that is full."""
+        """Count bytes of a segment, and end it if they fill a page."""
         self._taken += size
         if self._taken < self._page:
             return []
@@ -159,13 +167,13 @@ class Telling:
         return told
 
     def _said(self, number: int, entry: Entry, method: str | None) -> list[bytes]:
-        """What the client said."""
+        """A message from the client."""
         if method == acp.CANCEL:
             self._echoes.cancel(entry.run)
         return self._prompted(number, entry) if method == acp.PROMPT else []
 
     def _prompted(self, number: int, entry: Entry) -> list[bytes]:
-        """Calls go on where the turn before has no answer yet and is of the same run."""
+        """A prompt, which begins a segment. Unfinished calls go on if their turn, of the same run, has no answer."""
         prompt = Prompt(self._session, number, entry)
         under_way = self._echoes.runs() & {entry.run}
         if self._at_once:
@@ -189,7 +197,7 @@ class Telling:
                 told: list[bytes] = []
                 for id, shown in self._terminals.note(run, note).items():
                     told += self._segment.call(
-                        Call(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
+                        ReplayedCall(id, shown.run, False, {"content": shown.content}, {}, shows_terminal=True)
                     )
                 return told
             case _:
@@ -213,9 +221,9 @@ class Telling:
             return []
         return self._called(calls.from_permission(raw, acp.member(entry.value, "params"), entry.run))
 
-    def _called(self, call: Call | None) -> list[bytes]:
+    def _called(self, call: ReplayedCall | None) -> list[bytes]:
         return self._heard(self._echoes.told(call.run)) + self._segment.call(call) if call is not None else []
 
     def _heard(self, own: list[Update]) -> list[bytes]:
-        """User messages that are no echoes."""
+        """Replay user messages that are not echoes."""
         return [line for update in own for line in self._segment.add(update)]

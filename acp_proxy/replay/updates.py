@@ -1,12 +1,12 @@
-"""What a transcript's entry tells of a conversation, read carefully: an update that can be told, or nothing.
+"""Reads the update in a transcript's entry, if a client can make sense of it.
 
-Never raises. An update that is told has a kind and what its kind cannot do without; members of the wrong type that a
-client reads as absent stay as they are.
+Never raises. An update that is returned has a kind and the members that its kind requires. Other members stay as they
+are, even if their type is wrong, since clients read them as absent.
 """
 
 from collections.abc import Mapping
 
-from acp_proxy.replay import lines
+from acp_proxy.replay import update_lines
 from acp_proxy.wire import acp
 from acp_proxy.wire.record import Entry
 from acp_proxy.wire.value import Value
@@ -20,7 +20,10 @@ CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
 
 
 class Update(Value):
-    """One update, its line already under the session that is told. ``message`` is the whole of it, as a value."""
+    """An update. ``value``: the parsed ``params.update``. ``message``: the parsed line.
+
+    ``raw``: the line without its newline, with the id of the replayed session. ``run``: the entry's run.
+    """
 
     kind: str
     value: Mapping[str, object]
@@ -30,11 +33,15 @@ class Update(Value):
 
     @property
     def line(self) -> bytes:
+        """The line with its newline."""
         return self.raw + b"\n"
 
 
 def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
-    """The update of an entry, if it is one of these sessions and has what its kind needs."""
+    """The update in an entry; None if it is invalid, or belongs to none of the sessions in ``ids``.
+
+    ``session``: the id of the replayed session.
+    """
     message = entry.value
     if not isinstance(message, dict) or message.get("id") is not None:
         return None
@@ -48,29 +55,30 @@ def read(entry: Entry, session: str, ids: frozenset[str]) -> Update | None:
 
 
 def own_line(entry: Entry, session: str, ids: frozenset[str]) -> bytes | None:
-    """The exact message, under the session that is told; None where it is another session's."""
+    """The message of an entry, with ``session`` as its session id; None if it belongs to none of the ``ids``."""
     id = acp.session_id(acp.member(entry.value, "params"))
     if id not in ids or entry.raw is None:
         return None
     try:
-        return entry.raw if id == session else lines.retold(entry.raw, session)
+        return entry.raw if id == session else update_lines.retold(entry.raw, session)
     except (ValueError, KeyError):
         return None
 
 
 def is_block(value: object) -> bool:
-    """Whether it can be a block of content: of some type; a text has its text."""
+    """Whether a value is a content block: an object with a type, and with a text if that is ``text``."""
     if not isinstance(value, dict) or not isinstance(kind := value.get("type"), str):
         return False
     return kind != "text" or isinstance(value.get("text"), str)
 
 
 def block_text(block: object) -> str | None:
+    """The text of a text block; None for any other block."""
     return acp.text(block, "text") if acp.text(block, "type") == "text" else None
 
 
 def letters(text: str) -> str:
-    """A text without its white space: echoes differ in that."""
+    """A text without white space, in which echoes differ from their prompts."""
     return "".join(text.split())
 
 

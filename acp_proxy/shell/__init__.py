@@ -1,1 +1,1 @@
-"""Processes, streams, threads and time: the only place that touches them."""
+"""Runs the proxy: processes, streams, threads and time. No other package of the relay's path touches them."""

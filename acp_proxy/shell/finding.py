@@ -1,23 +1,23 @@
-"""A session that the client wants to open, looked up in the store: whether it was deleted, and what there is to tell.
+"""Looks up a session that the client wants to open: whether it was deleted, and what can be replayed.
 
-Raises nothing: a store in trouble is what is found.
+Raises nothing: a failure of the store is part of the result.
 """
 
 import threading
 from collections.abc import Callable
 
 from acp_proxy.core.effects import Acting, FindSession
-from acp_proxy.core.events import Found
+from acp_proxy.core.events import SessionFound
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Reading
 
 
-class Held:
-    """A transcript that may be told. ``also``: other ids under which entries of its session stand.
+class OpenedTranscript:
+    """A transcript that can be replayed.
 
-    ``title``: what the user calls it.
+    ``also``: other ids that its entries may have. ``title``: the user's title, if there is one.
     """
 
     def __init__(self, recorder: Recorder, session: str, reading: Reading, title: str | None) -> None:
@@ -28,9 +28,9 @@ class Held:
         self._session = session
 
     def settled(self, core: threading.Lock, act: Callable[[bool], list[Acting]]) -> list[Acting]:
-        """Do something under the core's lock, when all that was decided is in the transcript: that much of it is told.
+        """Run ``act`` under the core's lock once all decided entries are in the transcript, and fix its size there.
 
-        ``act`` is told whether it is complete. Raises OSError; then the transcript is closed.
+        ``act`` gets whether the transcript is complete. Raises OSError; then the transcript is closed.
         """
         complete = False
 
@@ -41,32 +41,39 @@ class Held:
 
         try:
             while self._recorder.at_store(self.reading.search, PATIENCE_SECONDS):
-                pass  # step by step: much to read is no store that hangs
+                pass  # step by step, so that a long transcript does not count as a hang
             return self._recorder.settled(core, grown, lambda: act(complete))
         except OSError:
             self.reading.close()
             raise
 
 
-def look_up(recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]) -> Found | Held:
-    """``trouble_of_missing``: why a transcript that is not there should be."""
+def look_up(
+    recorder: Recorder, wanted: FindSession, trouble_of_missing: Callable[[str], str | None]
+) -> SessionFound | OpenedTranscript:
+    """The transcript of the wanted session, or an event that says why there is none.
+
+    ``trouble_of_missing``: given a session without a transcript, returns the reason if it should have one.
+    """
     request, session = wanted.request, wanted.session
 
-    def look() -> Found | Held:
+    def look() -> SessionFound | OpenedTranscript:
         state = recorder.store.state(recorder.agent)
         if session in state.gone:
-            return Found(request, deleted=True)
+            return SessionFound(request, deleted=True)
         try:
-            return Held(recorder, session, recorder.store.read(recorder.agent, session), state.title(session))
+            return OpenedTranscript(
+                recorder, session, recorder.store.read(recorder.agent, session), state.title(session)
+            )
         except FileNotFoundError:
-            if session in recorder.store.deleted(recorder.agent):  # by another process, between our two looks
-                return Found(request, deleted=True)
+            if session in recorder.store.deleted(recorder.agent):  # another process deleted it between our two checks
+                return SessionFound(request, deleted=True)
             raise
 
     try:
         return recorder.at_store(look, PATIENCE_SECONDS)
     except FileNotFoundError:
-        # Only the index can tell whether there was one; it is not asked on this thread.
-        return Found(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
+        # Only the index knows whether there was one; it must not be used on this thread.
+        return SessionFound(request, trouble=trouble_of_missing(session) if wanted.only_here else None)
     except (OSError, NewerFormat) as problem:
-        return Found(request, trouble=errno_name(problem))
+        return SessionFound(request, trouble=errno_name(problem))

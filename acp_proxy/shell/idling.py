@@ -1,7 +1,7 @@
-"""What a proxy does while nobody says anything: once a day, large and cold transcripts are compressed.
+"""Compresses large transcripts that nobody uses, once a day while nothing is relayed.
 
-A thread with a low priority, which looks between chunks of work whether it still may. Trouble with the store is
-silently left to those who need the store: tomorrow is another day.
+Runs on a thread with low priority, and checks between chunks of work whether it may continue. Failures are ignored:
+whatever needs the store will report them, and the next day compressing is tried again.
 """
 
 import os
@@ -14,16 +14,16 @@ from acp_proxy.errors import AcpProxyError
 from acp_proxy.transcripts.store import Store, Terms
 
 _NICE = 10
-"""Gives way to everybody, and still gets out of the way: a thread that never ran could not let the others go on."""
+"""Lower priority, but not the lowest: a thread that never ran could never release the interpreter's lock."""
 
 
 def compress(root: Path, go_on: Callable[[], bool]) -> None:
-    """Do it, if nobody has today. For a thread of its own."""
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    """Compress the store at ``root`` if no process has today; stops when ``go_on`` returns False."""
+    if sys.platform == "linux":  # only Linux has priorities of single threads
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(_NICE, os.getpriority(os.PRIO_PROCESS, thread)))
     try:
-        store = Store(root)  # the index is for one thread at a time
+        store = Store(root)  # a store of its own: the index is for one thread at a time
         with store.daily() as is_due:
             if is_due:
                 _compress_all(store, Terms(go_on=go_on))
@@ -32,7 +32,7 @@ def compress(root: Path, go_on: Callable[[], bool]) -> None:
 
 
 class _Interrupted(Exception):
-    """Somebody says something: the rest is done in the next idle minutes."""
+    """Something is relayed again: the rest waits for the next idle time."""
 
 
 def _compress_all(store: Store, terms: Terms) -> None:
@@ -41,5 +41,5 @@ def _compress_all(store: Store, terms: Terms) -> None:
             raise _Interrupted
         try:
             store.compress(agent, name, terms)
-        except OSError:  # one file's trouble is not the others'
+        except OSError:  # continue with the other files
             continue

@@ -1,15 +1,16 @@
-"""Modules that others import at their top, and need only in a few functions: loaded when something of them is used."""
+"""Delays the import of modules that others import but rarely use: they load when something of them is used."""
 
 import sys
 from types import ModuleType
 
 
 class Later:
-    """While it is entered, an import of one of these modules brings a stand-in, which loads the module once it is asked
-    for something; who imports it afterwards gets the module itself. For before there is a second thread, or for what no
-    other thread imports.
+    """A context in which importing these modules gives a stand-in.
 
-    ``classes``: of these a stand-in has stand-ins as well, for who takes them out of it and only names them.
+    The stand-in loads the module when one of its attributes is used; later imports get the module itself. Use it before
+    there is a second thread, or for modules that no other thread imports.
+
+    ``classes``: names that the stand-ins have at once, as empty classes, for modules that only use them in annotations.
     """
 
     def __init__(self, *names: str, classes: tuple[str, ...] = ()) -> None:
@@ -31,7 +32,7 @@ class _StandIn(ModuleType):
             del sys.modules[self.__name__]
 
     def __getattr__(self, name: str) -> object:
-        if name == "__path__":  # ``from it import something`` asks whether it is a package
+        if name == "__path__":  # ``from module import name`` asks whether it is a package
             raise AttributeError(name)
         self.leave()
         return getattr(__import__(self.__name__), name)

@@ -1,10 +1,10 @@
-"""One peer's input: whole lines go in, one writer at a time, and the peer sets the pace. And stderr, which sets none.
+"""Writes to one peer: whole lines, one writer at a time, at the peer's pace. Also writes to stderr, without blocking.
 
-A write blocks while the peer does not read; nothing is buffered here but messages of ours that nobody may wait for
+A write blocks while the peer does not read. Nothing is buffered, except our own messages that no thread may wait for
 (``post``). Once the peer is gone, writes do nothing.
 
-Whoever waits for a peer reads nothing meanwhile, not even the other's end. So a wait may also look out for the other
-(``speaker``) hanging up, which a pipe or a socket tells before all is read; not on Windows, which has no such wait.
+A pump that waits for a peer reads nothing in the meantime, not even the end of the other peer. So a wait can also watch
+whether the other peer (``speaker``) hangs up, which a pipe or socket reports before everything is read. Not on Windows.
 """
 
 import contextlib
@@ -16,19 +16,24 @@ from collections import deque
 from collections.abc import Callable
 
 _HANG_UP = 0 if sys.platform == "win32" else select.POLLHUP | getattr(select, "POLLRDHUP", 0)
-"""The second is a socket's whose other side will say no more, where the system tells it."""
+"""POLLRDHUP, where it exists, reports that the other side of a socket will send no more."""
 
 POSTED = 1024 * 1024
-"""Bytes of ours that may be on their way to a peer that does not read; what is more waits."""
+"""Bytes posted to a peer that does not read; beyond this, ``post`` waits."""
 
 WIDE = 512 * 1024
-"""Bytes that pipes are made to hold where there is much: whoever waits for room, or for more, wakes less often."""
+"""Capacity requested for pipes with much data, in bytes, so that reader and writer wake less often."""
 
 _UNREAD_SECONDS = 1.0
-"""So long somebody is waited for who reads stderr slowly: longer than anybody's pause who does."""
+"""How long to wait for a slow reader of stderr: a process that reads it never pauses longer."""
 
 
 class Output:
+    """The input of one peer.
+
+    ``is_gone``: the peer has closed it, or we have.
+    """
+
     def __init__(
         self,
         fd: int,
@@ -36,9 +41,12 @@ class Output:
         speaker: int | None = None,
         on_hang_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """With a ``speaker`` the descriptor must be ours alone: it is made non-blocking, where waits can be shared."""
+        """``fd``: the descriptor. ``on_gone``: called if the peer is gone. ``on_hang_up``: if the ``speaker`` hangs up.
+
+        With a ``speaker``, the descriptor must be ours alone, because it is made non-blocking (not on Windows).
+        """
         self.lock = threading.Lock()
-        """Held for whole lines; a replay holds it for several."""
+        """Held while whole lines are written; a replay holds it for several."""
         self._fd = fd
         self._on_gone = on_gone
         self._speaker = speaker
@@ -46,24 +54,26 @@ class Output:
         self._unfinished = False
         self._in_line = False
         self._post = threading.Condition()
-        """For what was posted; held for no write."""
+        """Guards what was posted; never held while writing."""
         self._posted: deque[bytes] = deque()
         self._posted_size = 0
         self.is_gone = False
         self.taken = 0
-        """How often a peer that had to be waited for has taken something."""
+        """How often a peer that had to be waited for has accepted data."""
         if speaker is not None and sys.platform != "win32":
             os.set_blocking(fd, False)
 
     def write(self, data: bytes, *, own: bool = False) -> None:
+        """Write whole lines. ``own``: our own message, which begins on a new line."""
         with self.lock:
             self.write_locked(data, own=own)
 
     def post(self, data: bytes, most: float = POSTED) -> None:
-        """A message of ours that leaves when it can, behind what was posted before: it waits for who writes now, be it
-        a long line whose end never comes, and for the peer to read. Who reads from that peer must wait for neither.
+        """Queue a message of ours. It is written after those posted before, once the peer reads and no other writer is
+        busy.
 
-        ``most``: bytes that may be on their way; what is more waits here.
+        That writer may be in a long line that never ends. A thread that reads from this peer must use this instead of
+        ``write``. ``most``: if more bytes than this are waiting, this waits.
         """
         if not data:
             return
@@ -75,12 +85,12 @@ class Output:
                 threading.Thread(target=self._deliver, name="post", daemon=True).start()
 
     def is_delivered(self, seconds: float | None = None) -> bool:
-        """Wait until all that was posted has left, for so long at most."""
+        """Wait until everything posted is written, for at most ``seconds``. Returns whether it is."""
         with self._post:
             return self._post.wait_for(lambda: not self._posted, seconds)
 
     def write_piece(self, data: bytes, *, begins: bool, ends: bool) -> None:
-        """A piece of a long line: the lock is held from the first to the last, whichever threads write them."""
+        """Write a piece of a long line. The lock is held from its first piece to the last, across threads."""
         if begins:
             self.lock.acquire()
             self._in_line = True
@@ -91,18 +101,18 @@ class Output:
             self.break_line()
 
     def widen(self) -> None:
-        """There will be much."""
+        """Prepare for much data."""
         if not self.is_gone:
             widen(self._fd)
 
     def break_line(self) -> None:
-        """No more pieces of a line under way are written: what else there is may follow, on a line of its own."""
+        """End a long line that is under way; what is written next begins on a new line."""
         if self._in_line:
             self._in_line = False
             self.lock.release()
 
     def write_locked(self, data: bytes, *, own: bool = False) -> None:
-        """With the lock held. ``own``: a message of ours, which begins on a line of its own."""
+        """As ``write``, for a caller that holds the lock."""
         if self.is_gone or not data:
             return
         if own and self._unfinished:
@@ -118,14 +128,14 @@ class Output:
             self._gone()
 
     def close(self) -> None:
-        """The peer reads to the end of what was written, and then its end."""
+        """Close the descriptor: the peer reads what was written, and then the end."""
         with self.lock:
             if not self.is_gone:
                 self.is_gone = True
                 os.close(self._fd)
 
     def _deliver(self) -> None:
-        """As long as there is something; what is under way is the first of it."""
+        """Write posted messages until there are none; the one being written is the first."""
         is_more = True
         while is_more:
             self.write(self._posted[0], own=True)
@@ -139,7 +149,7 @@ class Output:
             try:
                 view = view[os.write(self._fd, view) :]
                 self.taken += 1
-            except BlockingIOError:  # we, or the other side, made it non-blocking; wait as a blocking one would
+            except BlockingIOError:  # the descriptor is non-blocking: wait as a blocking one would
                 self._wait()
             except OSError:
                 self._gone()
@@ -164,9 +174,9 @@ class Output:
 
 
 class Stderr:
-    """What is said there is for whoever reads it: if nobody does, it is waited for once, and then dropped.
+    """Writes messages to stderr without ever blocking on it: if nobody reads it, waits once, then drops messages.
 
-    The descriptor is the agent's as well, so it stays as it is, and nothing is written that would have to wait.
+    The agent has the same descriptor, so it must stay blocking; nothing is written that would have to wait.
     """
 
     def __init__(self, fd: int) -> None:
@@ -175,8 +185,9 @@ class Stderr:
         self._is_read = True
 
     def write(self, data: bytes) -> None:
-        size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # so much fits where anything does
-        with self._lock, contextlib.suppress(OSError):  # nobody listens there
+        """Write one message, or drop it."""
+        size = len(data) or 1 if sys.platform == "win32" else select.PIPE_BUF  # if anything fits, this much does
+        with self._lock, contextlib.suppress(OSError):  # stderr is closed
             for at in range(0, len(data), size):
                 if not self._takes():
                     return
@@ -194,9 +205,9 @@ stderr = Stderr(STDERR)
 
 
 def widen(fd: int) -> None:
-    """Let more be on its way, if it is a pipe that takes less, and the system lets us say so (Linux)."""
+    """Enlarge a pipe's capacity, where the system allows that (Linux)."""
     if sys.platform == "linux":
-        import fcntl  # only where there is much
+        import fcntl  # only needed for much data
 
         with contextlib.suppress(OSError):
             if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < WIDE:
@@ -204,11 +215,11 @@ def widen(fd: int) -> None:
 
 
 def read(fd: int, size: int) -> bytes:
-    """Read what there is; empty at the end, also when the other side was torn off."""
+    """Read what is available; empty at the end, even if the other side was closed abruptly."""
     while True:
         try:
             return os.read(fd, size)
         except BlockingIOError:
             select.select([fd], [], [])
-        except OSError:  # a pty whose other side closed says EIO
+        except OSError:  # EIO: the other side of a pty was closed
             return b""

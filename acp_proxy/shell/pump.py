@@ -1,8 +1,8 @@
-"""One direction: read, cut, decide, write, on a plain thread and raw file descriptors.
+"""One direction of the relay: reads, cuts into lines, decides and writes, on a plain thread and raw file descriptors.
 
-Nothing is read before everything that came before is written and recorded: a peer that stops reading stops the other
-from being read. A thread that hangs in the store can be replaced: ``take_over`` starts another one that goes on with
-what was left to do, and the old one ends when it comes back.
+Nothing is read until everything before it is written and recorded, so a peer that stops reading stops the other from
+being read. A thread that hangs in the store can be replaced: ``take_over`` starts another one with the remaining work,
+and the old one ends when it returns.
 """
 
 import threading
@@ -17,17 +17,17 @@ from acp_proxy.wire.jsonrpc import Peer
 
 READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and double the CPU
 LONG_READ = 6 * READ_SIZE
-"""Of a long line, where each read is a piece that is decided on. Pieces of 512 KiB are no faster, and leave the memory
-of several of them in use where lines of 2 MB follow each other."""
+"""Bytes per read within a long line; each read is one piece to decide on. 512 KiB is no faster, and uses the memory of
+several pieces if lines of 2 MB follow each other."""
 LONG_LINE = 1024 * 1024
-"""Bytes of a line that are held before it may pass in pieces."""
+"""A line of more bytes than this may pass in pieces, before its end is read."""
 
 
 class Performer(Protocol):
-    """What a pump needs of the relay."""
+    """What a pump needs of the relay. See ``Relay`` for the methods."""
 
     is_full: bool
-    """Whether the agent should not be read until there is room (``wait_for_room``)."""
+    """Whether the agent must not be read until there is room (``wait_for_room``)."""
 
     def pass_updates(self, lines: bytes) -> bool: ...
     def pass_to_agent(self, lines: bytes) -> bool: ...
@@ -41,6 +41,11 @@ class Performer(Protocol):
 
 
 class Pump:
+    """Reads one peer and passes everything to the relay. ``on_end`` is called when the peer's output has ended.
+
+    ``ended``: all of it has been processed. ``is_reading``: the thread is waiting for input.
+    """
+
     def __init__(self, peer: Peer, fd: int, relay: Performer, on_end: Callable[[], None]) -> None:
         self.peer = peer
         self.ended = threading.Event()
@@ -58,16 +63,18 @@ class Pump:
         self._thread = threading.Thread()
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread = threading.Thread(
             target=self._run, args=(self._turn,), name=f"from the {self.peer.value}", daemon=True
         )
         self._thread.start()
 
     def is_thread(self, ident: int) -> bool:
+        """Whether this pump's current thread has this id."""
         return self._thread.ident == ident
 
     def take_over(self) -> None:
-        """Go on without the thread that hangs in the store."""
+        """Replace the thread, which hangs in the store, by a new one."""
         self._turn += 1
         if self._doing is not None:
             self._put_first(self._relay.instead(self._doing))
@@ -76,13 +83,13 @@ class Pump:
     def _run(self, turn: int) -> None:
         relay, framer, passes = self._relay, self._framer, self._passes
         while self._do_all(turn):
-            if relay.is_full and not self._in_line:  # in one, nobody else has the output: no room would be made
+            if relay.is_full and not self._in_line:  # within a long line, waiting would never end
                 relay.wait_for_room(self.peer)
             self.is_reading = True
             data = output.read(self._fd, LONG_READ if self._in_line else READ_SIZE)
             self.is_reading = False
             is_whole = data.endswith(b"\n") and not (framer.waiting or self._in_line)
-            if is_whole and passes(data):  # as nearly always
+            if is_whole and passes(data):  # the usual case
                 continue
             if not data:
                 self._put_rest(turn)
@@ -90,18 +97,18 @@ class Pump:
             self._take(turn, data, may_pass=not is_whole)
 
     def _take(self, turn: int, data: bytes, *, may_pass: bool) -> None:
-        """What one read brought: ends and beginnings of lines, and lines."""
+        """Process the data of one read."""
         if self._in_line:
             data = self._put_piece(data)
         was_long = self._framer.waiting > LONG_LINE
         lines = self._framer.take(data)
-        if lines and not (may_pass and not self._todo and self._passes(lines)):  # what is to be done comes before them
+        if lines and not (may_pass and not self._todo and self._passes(lines)):  # earlier effects must come first
             self._put(cut(lines))
         if self._turn == turn and self._framer.waiting > LONG_LINE and not was_long:
             self._open_line()
 
     def _open_line(self) -> None:
-        """A line whose end is not in sight: it passes in pieces if nothing depends on the rest of it."""
+        """Let an incomplete long line pass in pieces, if nothing depends on the rest of it."""
         effects = self._relay.open_long_line(self.peer, self._framer.beginning())
         if effects is not None:
             self._in_line = True
@@ -112,7 +119,7 @@ class Pump:
             self._flushed = False
 
     def _put_piece(self, data: bytes, *, at_end: bool = False) -> bytes:
-        """More of it; what stands behind its end is returned."""
+        """Decide on the next piece of a long line; returns the data after the line's end."""
         end = data.find(b"\n") + 1
         piece = data[:end] if end else data
         self._in_line = not (end or at_end)
@@ -139,11 +146,11 @@ class Pump:
             self._flushed = False
 
     def _do_all(self, turn: int) -> bool:
-        """Do what was decided, in order; False where another thread has taken over meanwhile."""
+        """Perform what was decided, in order. Returns False if another thread has taken over."""
         while self._turn == turn and (self._todo or not self._flushed):
             effect = self._todo[0] if self._todo else None
             if effect is None or not (self._flushed or (isinstance(effect, Forward) and effect.first)):
-                self._flushed = True  # at once, so that a thread that takes over goes on behind it
+                self._flushed = True  # before the call, so that a thread that takes over continues after it
                 self._relay.flush()
             else:
                 self._doing = self._todo.popleft()

@@ -1,8 +1,9 @@
-"""The two pumps and the replays between them, and what is done about each effect.
+"""Relays between the editor and the agent: runs the two pumps and the replays, and performs the core's effects.
 
-Locks: one for the core (deciding, and the order of recording), never held across a write to a peer; one per output,
-held for whole lines. An output's may be held while taking the core's, never the other way round.
-A bug in deciding is a warning: the lines it was about pass as they came.
+Locks: one for the core (deciding, and the order of recording), never held during a write to a peer; one per output,
+held for whole lines. The core's lock may be taken while holding an output's, never the reverse.
+
+An exception in deciding causes a warning, and the lines in question pass unchanged.
 """
 
 import math
@@ -16,23 +17,32 @@ from acp_proxy.core import answers
 from acp_proxy.core.effects import (
     Acting,
     AmendList,
-    DecideNext,
+    CloseTranscript,
+    DecideLater,
     DeleteSession,
     Effect,
     FindSession,
-    ForgetReplay,
+    ForTranscript,
     Forward,
-    KeepUpdates,
-    Kept,
     ListSessions,
     ReadPast,
-    ReleaseHeld,
+    RecordUpdates,
     StartReplay,
     StopReplay,
-    ToStderr,
+    TakeOutput,
     Warn,
+    WriteToStderr,
 )
-from acp_proxy.core.events import AgentEnded, Event, Found, Lines, PastRead, Piece, Releasing, ReplayEnded
+from acp_proxy.core.events import (
+    AgentEnded,
+    Event,
+    LinesRead,
+    OutputTaken,
+    PastRead,
+    PieceRead,
+    ReplayEnded,
+    SessionFound,
+)
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.recording.gate import PATIENCE_SECONDS
@@ -44,23 +54,26 @@ from acp_proxy.shell.watch import Watch
 from acp_proxy.wire.jsonrpc import Peer, RequestId
 from acp_proxy.wire.value import Value
 
-if TYPE_CHECKING:  # what tells the past is loaded when somebody asks for it
+if TYPE_CHECKING:  # replays are imported for the first load
     from acp_proxy.replay.telling import Mode
     from acp_proxy.shell.replaying import Replay
 
 IDLE_SECONDS = 5 * 60.0
-"""Without a line either way: nobody is there, or the agent thinks for long."""
+"""Without a line in either direction for so long, the user is away or the agent is thinking."""
 
 
 class ReplayOptions(Value):
-    """How the past is told. ``tool_limit``: bytes of one tool call that a compact replay tells; 0: all."""
+    """How to replay. ``tool_limit``: bytes per tool call in a compact replay; 0: no limit."""
 
     mode: "Mode"
     tool_limit: int
 
 
 class Relay:
-    """``recorder`` is None where nothing is recorded. ``notify`` is called when a side ends or is torn off."""
+    """The relay of one connection. Its methods may be called from any thread.
+
+    ``notify``: called when a side ends or is closed. ``client``, ``agent``: the pumps that read from them.
+    """
 
     def __init__(
         self,
@@ -75,10 +88,14 @@ class Relay:
         replay: ReplayOptions,
         idle_seconds: float | None = None,
     ) -> None:
-        """``idle_seconds``: after so long without a line either way, the store may be compressed."""
+        """``recorder``: None: nothing is recorded. ``from_client`` to ``to_agent``: descriptors. ``warn``: warns the
+        user.
+
+        ``idle_seconds``: compress the store after this time without a line in either direction; None: never.
+        """
         self.notify: Callable[[], None] = lambda: None
         self.stirred = threading.Event()
-        """The agent has said something, or a side has ended."""
+        """Set once the agent has sent something, or a side has ended."""
         self._interceptor = interceptor
         self._recorder = recorder
         self._warn = warn
@@ -99,6 +116,7 @@ class Relay:
             self._watch = Watch(recorder, self._go_on_without, lambda: bool(self._replays), warn, idle_seconds)
 
     def start(self) -> None:
+        """Start the pumps and the store's threads."""
         self.client.start()
         self.agent.start()
         if self._serving is not None:
@@ -108,12 +126,12 @@ class Relay:
 
     @property
     def client_is_gone(self) -> bool:
-        """The editor has closed its side, or does not read any more."""
+        """Whether the editor has closed its side, or no longer reads."""
         return self.client.ended.is_set() or self._hung_up or self._to_client.is_gone
 
     @property
     def is_behind(self) -> bool:
-        """The editor has closed its side, and the agent does not read what was said before."""
+        """Whether the editor has closed its side while the agent does not read what came before that."""
         return self._hung_up and not self.client.ended.is_set() and not self._to_client.is_gone
 
     @property
@@ -122,11 +140,14 @@ class Relay:
         return self._to_agent.taken
 
     def end_input(self) -> None:
-        """The agent reads its end of file, behind everything that is on its way; nothing waits for that here."""
+        """Close the agent's input once everything waiting is written. Returns at once."""
         threading.Thread(target=self._to_agent.close, name="end of input", daemon=True).start()
 
     def finish(self, how: str) -> None:
-        """The agent is gone: let replays end, answer what is open, and put everything away."""
+        """Call this when the agent is gone: ends replays, answers open requests, and records the rest.
+
+        ``how``: how the agent ended, for people.
+        """
         while started := [replay for replay in list(self._replays.values()) if replay.is_running]:
             started[0].join()
         self._to_client.is_delivered()
@@ -139,6 +160,7 @@ class Relay:
         self.flush()
 
     def finish_work(self, seconds: float) -> None:
+        """Let the store's remaining work run, for at most ``seconds``."""
         if self._serving is not None:
             self._serving.finish(seconds)
             self._to_client.is_delivered(seconds)
@@ -148,18 +170,19 @@ class Relay:
     # --- for the pumps
 
     def decide_lines(self, peer: Peer, lines: list[bytes]) -> list[Acting]:
+        """Decide on complete lines from ``peer``. Returns the effects to perform."""
         if peer is Peer.AGENT and not self.stirred.is_set():
             self.stirred.set()
-        return self._decide(Lines(peer, lines))
+        return self._decide(LinesRead(peer, lines))
 
     def pass_to_agent(self, lines: bytes) -> bool:
-        """What of a client's nothing is to be done about. False for everything else."""
+        """Forward a client's lines if none has a meaning here; returns whether it did."""
         with self._core:
             try:
                 if not self._interceptor.means_nothing(lines):
                     return False
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, the lines are decided on one by one: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error, lines are handled one by one: {type(bug).__name__}: {bug}")
                 return False
         self._to_agent.write(lines)
         if self._watch is not None:
@@ -167,31 +190,33 @@ class Relay:
         return True
 
     def pass_updates(self, lines: bytes) -> bool:
-        """What an agent says most: updates that nothing waits for. False for everything else."""
+        """Forward and record an agent's updates if nothing depends on them; returns whether it did."""
         with self._core:
             session = self._interceptor.passes(lines)
             if session is None:
                 return False
             if self._recorder is not None:
-                self._recorder.add(KeepUpdates(session, lines))
+                self._recorder.add(RecordUpdates(session, lines))
         self._to_client.write(lines)
         self.flush()
         return True
 
     def open_long_line(self, peer: Peer, data: bytes) -> list[Acting] | None:
-        """For a line whose end is not in sight; None where it has to be held until it is."""
+        """Decide on an incomplete long line, of which ``data`` is the beginning. None: hold it until its end."""
         with self._core:
             try:
                 effects = self._interceptor.opens_long_line(peer, data)
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-                self._warn(f"internal error, a long line is held: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error, a long line waits for its end: {type(bug).__name__}: {bug}")
                 return None
             return self._acting(effects) if effects is not None else None
 
     def decide_piece(self, peer: Peer, data: bytes, *, last: bool) -> list[Acting]:
-        return self._decide(Piece(peer, data, last))
+        """Decide on the next piece of a long line."""
+        return self._decide(PieceRead(peer, data, last))
 
     def flush(self) -> None:
+        """Write the decided entries to the store, without waiting for one that hangs."""
         if self._recorder is not None and self._watch is not None:
             self._watch.stir()
             try:
@@ -200,11 +225,12 @@ class Relay:
                 self._warn(f"internal error, something was not recorded: {type(bug).__name__}: {bug}")
 
     def wait_for_room(self, peer: Peer) -> None:
+        """Wait until the agent may be read again, if ``peer`` is the agent."""
         if peer is Peer.AGENT:
             self._room.wait()
 
     def perform(self, effect: Acting) -> list[Acting]:
-        """Do it; what has to be done next is returned."""
+        """Perform an effect. Returns the effects to perform next."""
         try:
             return self._perform(effect)
         except ImportError as lost:
@@ -223,7 +249,7 @@ class Relay:
                     out.write(effect.data)
                 else:
                     out.write_piece(effect.data, begins=effect.begins, ends=effect.ends)
-            case ToStderr(data):
+            case WriteToStderr(data):
                 stderr.write(data)
             case Warn(text):
                 self._warn(text)
@@ -235,8 +261,8 @@ class Relay:
                 return self._the_serving().delete(session, request)
             case FindSession():
                 return self._find(effect)
-            case DecideNext(peer, lines):
-                return self._decide(Lines(peer, lines))
+            case DecideLater(peer, lines):
+                return self._decide(LinesRead(peer, lines))
             case ReadPast():
                 return self._read_past(effect)
             case StartReplay(request):
@@ -244,21 +270,21 @@ class Relay:
             case StopReplay(request):
                 if request in self._replays:
                     self._replays[request].stop()
-            case ForgetReplay(request):
+            case CloseTranscript(request):
                 if request in self._replays:
                     self._replays.pop(request).close()
-            case ReleaseHeld(request):
-                # On a thread of its own: the client's output may be held by a long line whose end never comes.
-                threading.Thread(target=self._release, args=(request,), name="release", daemon=True).start()
+            case TakeOutput(request):
+                # On a separate thread: a long line that never ends may hold the client's output.
+                threading.Thread(target=self._take_output, args=(request,), name="take output", daemon=True).start()
             case _:
                 assert_never(effect)
         return []
 
     def instead(self, effect: Acting, trouble: str = "ETIMEDOUT") -> list[Acting]:
-        """What is done about an effect that cannot be: a thread hangs in the store, or failed."""
+        """The effects to perform in place of one that fails, or whose thread hangs in the store."""
         match effect:
             case FindSession(request):
-                return self._decide(Found(request, trouble=trouble))
+                return self._decide(SessionFound(request, trouble=trouble))
             case ReadPast(request, session):
                 return self._decide(PastRead(request, session, None))
             case DeleteSession(request=request) if request is not None:
@@ -269,11 +295,13 @@ class Relay:
                 return []
 
     def _say(self, effect: Forward) -> None:
-        """A message of ours. The pump that reads from its peer waits for nothing: where the peer does not read before
-        it has been read, both would wait for ever."""
+        """Write a message of our own.
+
+        The pump that reads from its receiver must not wait for it: the receiver may read nothing until it has written.
+        """
         out = self._output(effect.to)
         if effect.to is Peer.AGENT and self.agent.is_thread(threading.get_ident()):
-            out.post(effect.data, math.inf)  # one for each load under way: their number has a limit
+            out.post(effect.data, math.inf)  # one per load under way, and their number is limited
         elif effect.to is Peer.CLIENT and self.client.is_thread(threading.get_ident()):
             out.post(effect.data)
         else:
@@ -289,18 +317,18 @@ class Relay:
         try:
             effects = self._interceptor.handle(event)
         except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug of ours
-            self._warn(f"internal error, the lines pass as they are: {type(bug).__name__}: {bug}")
-            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, Lines) else []
+            self._warn(f"internal error, the lines pass unchanged: {type(bug).__name__}: {bug}")
+            return [Forward(event.peer.other, line) for line in event.lines] if isinstance(event, LinesRead) else []
         if self._interceptor.holds_too_much:
             self._room.clear()
             self.is_full = True
         return self._acting(effects)
 
     def _acting(self, effects: list[Effect]) -> list[Acting]:
-        """What is to be kept is put in its order; the rest is returned."""
+        """Pass effects for the transcript to the recorder, in order; returns the others."""
         acting: list[Acting] = []
         for effect in effects:
-            if not isinstance(effect, Kept):
+            if not isinstance(effect, ForTranscript):
                 acting.append(effect)
             elif self._recorder is not None:
                 self._recorder.add(effect)
@@ -309,45 +337,47 @@ class Relay:
     # --- replays
 
     def _find(self, wanted: FindSession) -> list[Acting]:
-        """Look a session up, and fix what its replay would tell: what is recorded up to now."""
+        """Look a session up, and fix what a replay of it will show: what is recorded up to now."""
         from acp_proxy.replay.telling import Telling
         from acp_proxy.shell.finding import look_up
         from acp_proxy.shell.replaying import Replay
 
         recorder, request = self._the_recorder(), wanted.request
-        held = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
-        if isinstance(held, Found):
-            return self._decide(held)
+        opened = look_up(recorder, wanted, self._the_serving().trouble_of_missing)
+        if isinstance(opened, SessionFound):
+            return self._decide(opened)
         telling = partial(
             Telling,
             wanted.session,
             run=recorder.run,
             mode=self._replay.mode,
             tool_limit=self._replay.tool_limit,
-            also=held.also,
+            also=opened.also,
         )
 
         def found(complete: bool) -> list[Acting]:
             self._replays[request] = Replay(
                 wanted.session,
-                held.reading,
+                opened.reading,
                 self._to_client,
                 self._end_replay,
                 self._warn,
                 run=recorder.run,
                 telling=telling,
-                title=held.title,
+                title=opened.title,
             )
-            alias, moved = held.reading.alias, held.reading.was_handed_over
-            return self._decide_locked(Found(request, held=True, complete=complete, alias=alias, moved=moved))
+            alias, moved = opened.reading.alias, opened.reading.was_handed_over
+            return self._decide_locked(
+                SessionFound(request, has_transcript=True, complete=complete, alias=alias, moved=moved)
+            )
 
         try:
-            return held.settled(self._core, found)
+            return opened.settled(self._core, found)
         except OSError as problem:
-            return self._decide(Found(request, trouble=errno_name(problem)))
+            return self._decide(SessionFound(request, trouble=errno_name(problem)))
 
     def _read_past(self, wanted: ReadPast) -> list[Acting]:
-        """Compare what was told behind a request with what is recorded up to now."""
+        """Compare the updates that came with a request with what is recorded up to now."""
         from acp_proxy.shell.replaying import compare
 
         recorder, comparison = self._the_recorder(), None
@@ -359,13 +389,13 @@ class Relay:
                 reading.close()
         except (OSError, NewerFormat) as problem:
             if not isinstance(problem, FileNotFoundError):
-                self._warn(f"what the agent told is not recorded: {errno_name(problem)}")
+                self._warn(f"what the agent replayed is not recorded: {errno_name(problem)}")
         return self._decide(PastRead(wanted.request, wanted.session, comparison))
 
     def _end_replay(self, ended: ReplayEnded) -> bool:
-        """The last take: called with the client's output held, so that nothing comes before the answer.
+        """End a replay: called with the client's output held, so that nothing comes between it and the answer.
 
-        False where lines wait that have to be compared first; then it is not over.
+        Returns False if there are updates that must be compared first; then the replay is not over.
         """
         with self._core:
             if self._interceptor.is_told_again(ended):
@@ -377,17 +407,17 @@ class Relay:
         self._perform_locked(effects)
         return True
 
-    def _release(self, request: RequestId) -> None:
+    def _take_output(self, request: RequestId) -> None:
         with self._to_client.lock:
-            self._perform_locked(self._decide(Releasing(request)))
+            self._perform_locked(self._decide(OutputTaken(request)))
 
     def _perform_locked(self, effects: list[Acting]) -> None:
-        """With the client's output held."""
+        """Perform effects while holding the client's output."""
         for effect in effects:
             if isinstance(effect, Forward) and effect.to is Peer.CLIENT:
                 self._to_client.write_locked(effect.data, own=effect.own)
             elif isinstance(effect, Forward):
-                self._to_agent.post(effect.data, math.inf)  # who has one output does not wait for the other
+                self._to_agent.post(effect.data, math.inf)  # never wait for one output while holding the other
             else:
                 self._perform_locked(self.perform(effect))
 

@@ -1,8 +1,9 @@
-"""One replay: a thread that compares what the agent told with the transcript, and tells that where it is to be shown.
+"""One replay, on a thread of its own: compares the agent's replay with the transcript, and sends the transcript's if
+that is the one to show.
 
-It takes the client's output for at most ``TAKE`` bytes of whole lines at a time, so that other sessions flow between.
-``stop`` is heard between takes: after it returns, a cancelled replay sends nothing more. The last take ends the
-replay (``end``), with the output still held.
+It takes the client's output for at most ``TAKE`` bytes of whole lines at a time, so other sessions continue in between.
+``stop`` takes effect between takes: after it returns, a cancelled replay sends nothing more. The last take ends the
+replay (``end``) while still holding the output.
 """
 
 import threading
@@ -19,17 +20,19 @@ from acp_proxy.history.verdict import Rule, verdict
 from acp_proxy.replay.brief import Brief
 from acp_proxy.replay.telling import Telling
 from acp_proxy.shell.output import WIDE, Output
-from acp_proxy.transcripts.store import Line, Lines, Reading, Summary
+from acp_proxy.transcripts.store import AlikeLines, Line, Reading, Summary
 from acp_proxy.wire import acp, framing, jsonrpc
 from acp_proxy.wire.jsonrpc import Peer, Request, RequestId
 from acp_proxy.wire.record import Entry, Header
 
 TAKE = 64 * 1024
 _PATIENCE = 0.005
-"""Seconds for which lines wait for more of them: the first are with the editor at once."""
+"""Seconds that lines wait for more of them, so that the first ones reach the editor at once."""
 
 
 class Replay:
+    """One replay of a session to the client."""
+
     def __init__(
         self,
         session: str,
@@ -42,8 +45,11 @@ class Replay:
         telling: Callable[..., Telling],
         title: str | None = None,
     ) -> None:
-        """``end``: False where what was replayed has to be compared first. ``run``: this connection. ``telling``
-        begins a telling of this session. ``title``: what the user calls it."""
+        """``session``: the client's id. ``reading``: the transcript; this closes it. ``run``: this connection's.
+
+        ``end``: called at the end with the result; returns False if updates arrived that must be compared first.
+        ``telling``: creates a ``Telling`` of this session. ``title``: the user's title, if there is one.
+        """
         self._session = session
         self._reading = reading
         self._client = client
@@ -61,22 +67,26 @@ class Replay:
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
 
     def start(self, wanted: StartReplay) -> None:
+        """Start the thread."""
         self._wanted = wanted
         self._brief = Brief() if wanted.record else None
         self._thread.start()
 
     def stop(self) -> None:
+        """Send nothing more."""
         self._stopped = True
 
     def close(self) -> None:
-        """It will not be started."""
+        """Call this if the replay will not be started."""
         self._reading.close()
 
     @property
     def is_running(self) -> bool:
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def join(self) -> None:
+        """Wait until the thread has ended."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -90,7 +100,7 @@ class Replay:
             rule = wanted.rule or (verdict(comparison) if comparison is not None else Rule.LESS)
             if rule.is_ours and (wanted.shows or wanted.record):
                 is_told = self._told(telling, summary)
-        except OSError as problem:  # what could be read was told; the agent has opened the session
+        except OSError as problem:  # what could be read was sent; the agent has opened the session
             self._warn(f"a replay ended early: {errno_name(problem)}")
         except Exception as bug:  # noqa: BLE001 - the load must be answered whatever happens here
             self._warn(f"internal error, a replay ended early: {type(bug).__name__}: {bug}")
@@ -100,7 +110,7 @@ class Replay:
         self._ends(ReplayEnded(wanted.request, rule, comparison, states, record, is_unread=is_unread))
 
     def _ends(self, ended: ReplayEnded) -> None:
-        """The agent seldom tells anything behind its answer: only then what was replayed is read again, to compare."""
+        """Report the result. The transcript is read again only if the agent sent updates after its answer."""
         with self._client.lock:
             self._take_locked()
             is_over = self._end(ended)
@@ -109,7 +119,7 @@ class Replay:
             try:
                 comparison = self._compared()
             except Exception as problem:  # noqa: BLE001 - the load must be answered whatever happens here
-                self._warn(f"what the agent told is not compared: {type(problem).__name__}: {problem}")
+                self._warn(f"what the agent replayed is not compared: {type(problem).__name__}: {problem}")
             with self._client.lock:
                 self._end(ended.but(comparison=comparison, is_unread=False))
         self._reading.close()
@@ -119,22 +129,22 @@ class Replay:
         return compare(self._lines(), self._wanted.told, self._goes_on)
 
     def _told(self, telling: Telling, summary: Summary) -> bool:
-        """Tell the transcript. Whether it was told to its end."""
+        """Send the transcript. Returns whether all of it was sent."""
         if self._reading.size > WIDE:
             self._client.widen()
         for line in self._lines():
             if not self._goes_on():
                 return False
             if isinstance(line, Line) and line.entry is not None:
-                summary.add(line.entry)  # of which only title and _meta are told
+                summary.add(line.entry)  # only its title and _meta are used
             self._tell(_told_of(telling, line))
             if self._waiting and time.monotonic() - self._taken > _PATIENCE:
                 self._take()
         self._tell(telling.end())
         return True
 
-    def _lines(self) -> Iterable[Line | Lines]:
-        """The transcript, up to the prompt that is sent again."""
+    def _lines(self) -> Iterable[Line | AlikeLines]:
+        """The transcript, up to the prompt that the agent will get again."""
         for line in self._reading.streams():
             if self._wanted.before is not None and isinstance(line, Line) and self._is_prompt(line.entry):
                 return
@@ -150,10 +160,10 @@ class Replay:
                 return False
 
     def _states(self, telling: Telling, summary: Summary) -> list[bytes]:
-        """The latest state of the session, and the title that a list shows."""
+        """Updates with the session's latest state, and the title that a list shows."""
         info = summary.info()
         if not self._wanted.titles and summary.agent_title is None:
-            info.pop("title", None)  # the agent's own list has another
+            info.pop("title", None)  # the agent's own list has another title
         info |= {"title": self._title} if self._title is not None else {}
         named = [answers.update(self._session, {"sessionUpdate": acp.SESSION_INFO, **info})] if info else []
         return [*telling.states(), *named]
@@ -162,7 +172,7 @@ class Replay:
         return not (self._stopped or self._client.is_gone)
 
     def _tell(self, lines: list[bytes]) -> None:
-        """Each item one or more whole lines."""
+        """Send items; each is one or more whole lines."""
         for line in lines:
             if self._waiting and self._size + len(line) > TAKE:
                 self._take()
@@ -186,13 +196,13 @@ class Replay:
 
 
 def compare(
-    transcript: Iterable[Line | Lines],
+    transcript: Iterable[Line | AlikeLines],
     told: Iterable[tuple[bytes, bool]],
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Comparison | None:
-    """What the agent told (updates, and whether each came behind its answer), compared with a transcript.
+    """Compare the agent's updates with a transcript. ``told``: updates, and whether each came after the agent's answer.
 
-    None where that was given up. Raises OSError.
+    ``goes_on``: the comparison stops, and is None, when this returns False. Raises OSError.
     """
     laying = Laying()
     for line in transcript:
@@ -205,14 +215,14 @@ def compare(
     return comparison
 
 
-def _lay(laying: Laying, line: Line | Lines) -> None:
-    if isinstance(line, Lines):
+def _lay(laying: Laying, line: Line | AlikeLines) -> None:
+    if isinstance(line, AlikeLines):
         laying.go_on(line.stream)
     elif line.entry is not None:
         laying.add(line.entry)
 
 
-def _told_of(telling: Telling, line: Line | Lines) -> list[bytes]:
-    if isinstance(line, Lines):
+def _told_of(telling: Telling, line: Line | AlikeLines) -> list[bytes]:
+    if isinstance(line, AlikeLines):
         return telling.go_on(line.number, line.stream)
     return telling.add(line.number, line.entry) if line.entry is not None else []

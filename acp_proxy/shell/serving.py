@@ -1,6 +1,6 @@
-"""What the store is asked for, and told, on behalf of the client: lists, deletes, ends of turns.
+"""Serves requests that need the store: lists and deletes; and updates the index after turns.
 
-What may take long is done by a worker, in order; where the store hangs, the client is answered without it.
+Slow work runs on the worker, in order. If the store hangs, the client gets an answer without it.
 """
 
 import contextlib
@@ -20,12 +20,14 @@ from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.jsonrpc import RequestId
 
 _ANSWER_SECONDS = 15.0
-"""How long a list waits for a store; one whose index is locked is listed without it in less."""
+"""How long a list waits for the store. With a locked index, a list takes less: it does without the index."""
 _QUESTIONS = 64
-"""Lists and deletes that may wait for the store at once: each has a timer. An editor has one or two."""
+"""The most lists and deletes that may wait for the store; each has a timer. An editor has one or two."""
 
 
 class Serving:
+    """Serves one connection's requests."""
+
     def __init__(self, recorder: Recorder, client: Output, warn: Callable[[str], None]) -> None:
         self._recorder = recorder
         self._client = client
@@ -34,18 +36,20 @@ class Serving:
         self._is_over = False
         self._questions = threading.BoundedSemaphore(_QUESTIONS)
         self._put_away: set[str] = set()
-        """Sessions whose turns the worker will look at: once for all that came until then."""
+        """The sessions with a job queued after a turn: one job serves all turns until it runs."""
         recorder.on_turn_end = self._turn_ended
 
     def start(self) -> None:
+        """Start the worker."""
         self._worker.start()
 
     def finish(self, seconds: float) -> None:
-        """Do what is left, for so long at most. Behind that nobody is answered."""
+        """Do the remaining work, for at most ``seconds``. After that, nobody is answered."""
         self._worker.finish(seconds)
         self._is_over = True
 
     def list_sessions(self, wanted: ListSessions) -> None:
+        """Answer ``session/list`` from the store."""
         late = answers.unreadable(wanted.request, "ETIMEDOUT").data
         self._answer(partial(self._listed, wanted), late)
 
@@ -68,6 +72,7 @@ class Serving:
             return answers.unreadable(wanted.request, errno_name(problem)).data
 
     def amended_list(self, raw: bytes) -> bytes:
+        """The agent's answer to a list, without deleted sessions and with the user's titles."""
         recorder = self._recorder
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
@@ -76,6 +81,7 @@ class Serving:
             return raw
 
     def delete(self, session: str, request: RequestId | None) -> list[Acting]:
+        """Delete a session, and answer the request if there is one. Returns effects to perform."""
         recorder = self._recorder
         agent = recorder.agent
         try:
@@ -96,16 +102,17 @@ class Serving:
                         recorder.store.sync_deletes(agent)
                 recorder.store.forget(agent, session)
             except Unreadable as problem:
-                self._warn(f"the index keeps a deleted session until it can be written: {problem.name}")
+                self._warn(f"a deleted session stays in the index until that can be written: {problem.name}")
             return deleted
 
         self._answer(forget, deleted)
         return []
 
     def trouble_of_missing(self, session: str) -> str | None:
-        """Why a transcript that is not there should be; None where the index knows of none, or does not say in time.
+        """Why a session without a transcript should have one: an errno's name. None if the index does not know the
+        session, or does not answer in time.
 
-        What stands behind the load waits with it, so that nothing overtakes it.
+        Lines after the load wait, so that nothing overtakes it.
         """
         recorder = self._recorder
         said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -125,7 +132,7 @@ class Serving:
             return None
 
     def _turn_ended(self, session: str) -> None:
-        """Off the relay's path: to the disk, and into the index."""
+        """Sync a session's transcript and update the index, on the worker."""
         recorder = self._recorder
         agent = recorder.agent
         if session in self._put_away:
@@ -139,16 +146,16 @@ class Serving:
                     recorder.store.sync(agent, session)
                 recorder.store.bring_in(agent, session)
             except (OSError, Unreadable, ImportError):
-                return  # the mark stays; the next list brings it in, and doctor tells why not
+                return  # the mark stays, so the next list does this; the doctor shows why it failed
 
         self._worker.put(put_away)
 
-    # --- by the worker
+    # --- on the worker
 
     def _answer(self, answer: Callable[[], bytes], late: bytes) -> None:
-        """The client is answered by the worker; where the store hangs it, with what there is to say without.
+        """Compute and send an answer on the worker; if that takes too long, send ``late`` instead.
 
-        Of very many, the next is read when there is room; where the store hangs, it is not waited for.
+        If too many questions are waiting, wait a moment for room, then send ``late``.
         """
         if not self._questions.acquire(timeout=STALL_SECONDS):
             self._client.post(late)
@@ -166,7 +173,7 @@ class Serving:
         def work() -> None:
             try:
                 say(answer())
-            finally:  # also where a bug has kept it from an answer
+            finally:  # even if a bug prevents an answer
                 timer.cancel()
                 say(late)
                 self._questions.release()

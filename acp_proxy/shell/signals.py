@@ -1,4 +1,4 @@
-"""The signals that concern us, and how they wait until somebody listens (``supervise``, which is slow to import)."""
+"""The signals to handle; they are blocked until ``supervise``, which is slow to import, receives them."""
 
 import signal
 import sys
@@ -8,6 +8,6 @@ HELD_SIGNALS = (*ENDING_SIGNALS, *(getattr(signal, name) for name in ("SIGCHLD",
 
 
 def hold() -> None:
-    """What arrives from now on waits. Before any thread is started, since threads inherit it."""
+    """Block the signals. Call this before starting threads, because threads inherit it."""
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_BLOCK, HELD_SIGNALS)

@@ -1,17 +1,17 @@
-"""Everything that waits for something else: the agent's life, signals, the end.
+"""Waits for the agent, signals and the end of streams, and ends the proxy.
 
-The end, whoever begins it: the agent gets its end of file (and the signal that we got), ``grace`` seconds, SIGTERM to
-its tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor said last is given the time to; one
-that reads nothing of it for ``grace`` has had it. Everything that it wrote is delivered before we go; a descendant
-that holds its stdout open keeps us for ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays
-and does not read.
+An end takes these steps, whoever begins it: the agent gets the end of its input (and our signal), ``grace`` seconds,
+SIGTERM to its process tree, ``TERM_SECONDS``, SIGKILL. An agent that is still reading what the editor sent may finish,
+unless it reads nothing for ``grace`` seconds. All its output is delivered before we exit; a descendant that keeps its
+stdout open delays us by ``HELD_SECONDS`` at most. Every wait is bounded, except for an editor that stays open and does
+not read.
 """
 
 import contextlib
 import signal
 import sys
 
-from anyio import (  # each by name: it loads them when they are asked for
+from anyio import (  # by name, because anyio imports them lazily
     CancelScope,
     Event,
     create_task_group,
@@ -24,32 +24,32 @@ from anyio import (  # each by name: it loads them when they are asked for
 )
 from anyio.from_thread import BlockingPortal
 
-from acp_proxy.shell import agent as processes
-from acp_proxy.shell.agent import Agent
+from acp_proxy.shell import agent_process as processes
+from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.relay import Relay
 from acp_proxy.shell.signals import ENDING_SIGNALS, HELD_SIGNALS
 
 HELD_SECONDS = 1.0
 _TICK = 0.05
-"""While an end is under way, and where there is no SIGCHLD."""
+"""Seconds between checks during an end, and without SIGCHLD."""
 _SHORT_TICK = 0.01
-"""While the last lines are delivered."""
+"""Seconds between checks while the last lines are delivered."""
 _WORK_SECONDS = 1.0
-"""For what the store still has to do when all is over; marks tell the next process what was left."""
+"""For the store's remaining work at the end; marks tell the next process what was left."""
 
 
-def supervise(agent: Agent, relay: Relay, grace: float) -> int:
-    """Run until the agent is gone and all is delivered; returns our exit code.
+def supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
+    """Run until the agent is gone and all is delivered. Returns the exit code.
 
-    For the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
+    Call it on the main thread, with the relay started and ``HELD_SIGNALS`` blocked in every thread.
     """
     return run(_supervise, agent, relay, grace)
 
 
-async def _supervise(agent: Agent, relay: Relay, grace: float) -> int:
+async def _supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
     watch = _Watch(agent, relay, grace)
     async with BlockingPortal() as portal, create_task_group() as tasks:
-        # The pumps tell from their threads; what they told before is in the relay's state.
+        # The pumps call this from their threads; earlier calls are visible in the relay's state.
         relay.notify = lambda: _wake(portal, watch)
         if sys.platform != "win32":
             tasks.start_soon(watch.listen)
@@ -60,14 +60,14 @@ async def _supervise(agent: Agent, relay: Relay, grace: float) -> int:
 
 
 def _wake(portal: BlockingPortal, watch: "_Watch") -> None:
-    with contextlib.suppress(RuntimeError):  # the portal has closed: the end is under way already
+    with contextlib.suppress(RuntimeError):  # the portal is closed: this is the end already
         portal.start_task_soon(watch.wake)
 
 
 class _Watch:
-    """Waits for the end of one side, and brings about the other's."""
+    """Waits until one side ends, then ends the other."""
 
-    def __init__(self, agent: Agent, relay: Relay, grace: float) -> None:
+    def __init__(self, agent: AgentProcess, relay: Relay, grace: float) -> None:
         self._agent = agent
         self._relay = relay
         self._grace = grace
@@ -93,7 +93,7 @@ class _Watch:
                 await self._changed.wait()
             self._changed = Event()
         if self._relay.agent.ended.is_set() and self._signal is None:
-            await self._exited(HELD_SECONDS)  # an agent that ends closes its side first
+            await self._exited(HELD_SECONDS)  # an exiting agent closes its stdout first
         if not self._agent.poll():
             await self._end(0 if await self._is_deaf() else self._grace)
         with CancelScope() as self._last_wait:
@@ -104,7 +104,7 @@ class _Watch:
         await to_thread.run_sync(self._relay.finish_work, _WORK_SECONDS, abandon_on_cancel=True)
 
     def _hurry(self) -> None:
-        """Somebody wants us gone: an editor that does not read is waited for no longer."""
+        """After a signal, no longer wait for an editor that does not read."""
         if self._last_wait is not None:
             self._last_wait.deadline = current_time() + HELD_SECONDS
 
@@ -112,7 +112,7 @@ class _Watch:
         return self._signal is not None or self._relay.client_is_gone or self._relay.agent.ended.is_set()
 
     async def _is_deaf(self) -> bool:
-        """The editor has gone, and the agent has read nothing of what is still there for it for ``grace`` seconds."""
+        """Whether the editor has gone and the agent has read nothing of the waiting input for ``grace`` seconds."""
         taken, waited = self._relay.taken, 0.0
         while self._relay.is_behind and self._signal is None and not self._agent.poll():
             if waited >= self._grace:
@@ -122,7 +122,7 @@ class _Watch:
         return False
 
     async def _end(self, grace: float) -> None:
-        """Bounded: the agent and its tree are gone when this returns."""
+        """End the agent and its process tree. Bounded in time."""
         family = processes.tree(self._agent.pid)
         self._relay.end_input()
         passed_on = None
@@ -131,7 +131,7 @@ class _Watch:
                 processes.send(processes.alive(family), number)
             with move_on_after(seconds):
                 while not self._agent.poll() or processes.alive(family):
-                    if self._signal is not None and self._signal != passed_on:  # also one that comes while we wait
+                    if self._signal is not None and self._signal != passed_on:  # or a later signal
                         passed_on = self._signal
                         processes.send(family[:1], passed_on)
                     await sleep(_TICK)
@@ -143,7 +143,7 @@ class _Watch:
                 await sleep(_SHORT_TICK)
 
     async def _delivered(self) -> None:
-        """What the agent wrote is with the editor; nobody else's hold on its stdout, or words there, count for long."""
+        """Wait until the editor has the agent's output; ``HELD_SECONDS`` at most if another process has it open."""
         pump = self._relay.agent
         listened = 0.0
         while not pump.ended.is_set() and listened < HELD_SECONDS:

@@ -1,6 +1,6 @@
-"""Sees that nobody waits for a store that hangs, and that the time in which nobody says anything is used.
+"""Watches the store: ends the waiting for one that hangs, and uses idle time to compress transcripts.
 
-A thread that sleeps while nothing passes: whoever passes something on wakes it (``stir``).
+A thread that sleeps while nothing is relayed; relaying wakes it (``stir``).
 """
 
 import threading
@@ -11,10 +11,12 @@ from acp_proxy.recording.gate import STALL_SECONDS
 from acp_proxy.recording.recorder import Recorder
 
 _WATCH_SECONDS = 0.2
-"""How often a busy store is looked at; while nothing is recorded, it is not."""
+"""Between checks of a busy store; there are none while nothing is recorded."""
 
 
 class Watch:
+    """The watching thread."""
+
     def __init__(
         self,
         recorder: Recorder,
@@ -23,9 +25,9 @@ class Watch:
         warn: Callable[[str], None],
         idle_seconds: float | None,
     ) -> None:
-        """``go_on_without`` is told which thread hangs in the store.
+        """``go_on_without`` is called with the id of a thread that hangs in the store.
 
-        ``idle_seconds``: after so long without a line either way, and without a replay, the store may be compressed.
+        ``idle_seconds``: after this time without a line in either direction, and without a replay, compress the store.
         """
         self._recorder = recorder
         self._go_on_without = go_on_without
@@ -37,15 +39,17 @@ class Watch:
         self._idling: threading.Thread | None = None
 
     def start(self) -> None:
+        """Start the thread."""
         threading.Thread(target=self._run, name="watch", daemon=True).start()
 
     def stir(self) -> None:
-        """Something passes: the store may be busy, and is not to be compressed."""
+        """Call this for everything relayed: the store may be busy, and compressing has to stop."""
         if not self._is_awake:
             self._is_awake = True
             self._wanted.set()
 
     def end(self) -> None:
+        """End the thread."""
         self._is_over = True
         self._wanted.set()
 
@@ -67,17 +71,17 @@ class Watch:
                 time.sleep(_WATCH_SECONDS)
 
     def _use_idle_time(self) -> None:
-        """On a thread of its own, until the next line."""
+        """Compress on a separate thread, until the next line."""
 
         def use() -> None:
             try:
-                from acp_proxy.shell.idling import compress  # not before there is time for it
+                from acp_proxy.shell.idling import compress  # imported only when there is time for it
 
                 compress(self._recorder.store.root, lambda: self._is_idle and not self._is_awake)
-            except ImportError:  # an upgrade has replaced it: the next proxy does it
+            except ImportError:  # an upgrade has replaced it: the next proxy will do this
                 return
             except Exception as bug:  # noqa: BLE001 - the conversation must not suffer from a bug here
-                self._warn(f"internal error while nothing was said: {type(bug).__name__}: {bug}")
+                self._warn(f"internal error while idle: {type(bug).__name__}: {bug}")
 
         if not self._is_replaying() and (self._idling is None or not self._idling.is_alive()):
             self._idling = threading.Thread(target=use, name="idle", daemon=True)

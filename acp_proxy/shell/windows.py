@@ -1,8 +1,8 @@
-"""The start on Windows: ``npx`` is ``npx.cmd``, there is no window, and a job object ends the tree when we end.
+"""Starts the agent on Windows: finds ``npx.cmd`` for ``npx``, opens no window, and ties the agent's processes to ours.
 
-A process leaves the job only if it was started so that it may (CREATE_BREAKAWAY_FROM_JOB); there is no other way of
-detaching oneself. What the agent starts before it is in the job, in its first moments, is not in the job.
-Written after the documentation of CreateProcess and of job objects; run on Windows only.
+A job object ends them when we end. A process can leave the job only if it was started with CREATE_BREAKAWAY_FROM_JOB.
+What the agent starts in its first moments, before it is in the job, is not in the job either. Follows the documentation
+of CreateProcess and job objects; used on Windows only.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from acp_proxy.shell.agent import NOT_FOUND, Agent
+from acp_proxy.shell.agent_process import NOT_FOUND, AgentProcess
 
 _KILL_ON_JOB_CLOSE, _BREAKAWAY_OK = 0x2000, 0x0800
 _EXTENDED_LIMIT_INFORMATION = 9
@@ -20,7 +20,9 @@ _LIMIT_FLAGS_OFFSET = 16
 _INFORMATION_SIZE = 144  # JOBOBJECT_EXTENDED_LIMIT_INFORMATION, 64 bit
 
 
-class WindowsAgent(Agent):
+class WindowsAgent(AgentProcess):
+    """A started agent on Windows."""
+
     def __init__(self, process: "subprocess.Popen[bytes]", stdin: int, stdout: int) -> None:
         super().__init__(process.pid, stdin, stdout)
         self._process = process
@@ -30,8 +32,8 @@ class WindowsAgent(Agent):
         return self.status is not None
 
 
-def start_agent(command: list[str]) -> Agent:
-    """As ``agent.start``. A command that is not there ends us with 127."""
+def start_agent(command: list[str]) -> AgentProcess:
+    """Start the agent. If its command is not found, this process exits with 127."""
     found = resolved(command, shutil.which)
     if found is None:
         os.write(2, f"acp-proxy: {command[0]}: not found. Check the agent's command in your editor.\n".encode())
@@ -49,20 +51,20 @@ def start_agent(command: list[str]) -> Agent:
 
 
 def resolved(command: list[str], which: Callable[[str], str | None]) -> list[str] | None:
-    """The command by its program's full path, ending and all; None if there is no such program."""
+    """The command with its program's full path, extension included; None if there is no such program."""
     program = which(command[0])
     return None if program is None else [program, *command[1:]]
 
 
 def end_with_us(process: int, kernel: Any) -> None:
-    """Put the agent into a job that closes with our handle, which the system closes when we die."""
+    """Put the agent into a job that closes with our handle; the system closes that when we end."""
     job = kernel.CreateJobObjectW(None, None)
     kernel.SetInformationJobObject(job, _EXTENDED_LIMIT_INFORMATION, limits(), _INFORMATION_SIZE)
     kernel.AssignProcessToJobObject(job, process)
 
 
 def limits() -> bytes:
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: all of it ends when the job closes, but what was started to leave it."""
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION: closing the job ends its processes; some may be started outside it."""
     information = bytearray(_INFORMATION_SIZE)
     flags = _KILL_ON_JOB_CLOSE | _BREAKAWAY_OK
     information[_LIMIT_FLAGS_OFFSET : _LIMIT_FLAGS_OFFSET + 4] = flags.to_bytes(4, "little")

@@ -1,7 +1,7 @@
-"""The store's slower work, away from the relay: lists, the index, fsync. One thread, one queue, in order.
+"""Runs the store's slower work away from the relay: lists, the index, fsync. One thread, in order.
 
-A job that fails is the job's own affair: nothing it raises ends the thread. At the end of the process what is still
-queued may be dropped; marks beside the transcripts tell the next process what the index has not seen.
+Jobs handle their own failures: no exception ends the thread. What is queued when the process ends may be lost; marks
+tell the next process what the index has not read.
 """
 
 import queue
@@ -13,19 +13,23 @@ Job = Callable[[], None]
 
 
 class Worker:
+    """The thread and its queue. ``complain`` is called with a warning for a job that raised."""
+
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._complain = complain
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     def put(self, job: Job) -> None:
+        """Queue a job."""
         self._jobs.put(job)
 
     def finish(self, seconds: float) -> None:
-        """Do what is queued, for so long at most."""
+        """Run what is queued, for at most ``seconds``; then end the thread."""
         self._jobs.put(None)
         deadline = time.monotonic() + seconds
         while self._thread.is_alive() and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""What is kept: the files of sessions, and what is derived from them.
+"""The store: the files of recorded sessions, and the index and search tables derived from them.
 
-Others come by one of two doors: a running proxy by ``store``, commands and the doctor by ``archive``.
+Other packages import one of two modules: ``store`` for a running proxy, ``archive`` for commands and the doctor.
 """

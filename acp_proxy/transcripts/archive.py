@@ -1,7 +1,7 @@
-"""The door to the store for commands and the doctor: what they list, search, change and look after.
+"""The store's interface for commands and the doctor: list, search, change and maintain sessions.
 
-All sessions of all agents, through the index (``Unreadable`` stands for whatever went wrong there), and single files.
-What only some commands need is loaded by them: by a method, or by the name of a value (``_LATER``).
+Covers all sessions of all agents, through the index, and single files. Any failure of the index raises ``Unreadable``.
+What only some commands need is imported by the methods that use it, or on first access to a name (``_LATER``).
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from acp_proxy.transcripts.files.names import (
     meant,
     readable,
 )
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
-from acp_proxy.transcripts.listing import keeping, newest
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
+from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.listing.keeping import Kept
+from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.listing.places import is_windows
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.files.summary import Summary
     from acp_proxy.transcripts.listing.catalog import Progress
     from acp_proxy.transcripts.listing.glance import Glance
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
     from acp_proxy.transcripts.lives.importing import Taken
-    from acp_proxy.transcripts.lives.packing import Made, Terms
     from acp_proxy.transcripts.search.phrases import question
-    from acp_proxy.transcripts.search.searching import Found, Hit, Sought
+    from acp_proxy.transcripts.search.searching import Hit, SearchResult, Sought
     from acp_proxy.transcripts.search.words import Excerpt
     from acp_proxy.transcripts.upkeep.damage import Beside
     from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
@@ -51,33 +51,25 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.upkeep.verifying import BY_HAND, MODE, REPAIR, Advancing, Finding
 
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
-__all__ += ["Archive", "Beside", "Candidate", "Excerpt", "Finding", "Found", "Glance", "Hit", "Kept", "Limits", "Line"]
-__all__ += ["Lines", "Listed", "Made", "Reading", "Sought", "Summary", "Taken", "Terms", "Used", "beyond", "called"]
-__all__ += [
-    "default_root",
-    "file_name",
-    "is_windows",
-    "kept_name",
-    "meant",
-    "question",
-    "readable",
-    "totals",
-]
+__all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
+__all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
+__all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
+__all__ += ["readable", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},
     "listing.glance": {"Glance"},
     "lives.importing": {"Taken"},
-    "lives.packing": {"Made", "Terms"},
+    "lives.compressing": {"Made", "Terms"},
     "search.phrases": {"question"},
-    "search.searching": {"Found", "Hit", "Sought"},
+    "search.searching": {"Hit", "SearchResult", "Sought"},
     "search.words": {"Excerpt"},
     "upkeep.damage": {"Beside"},
     "upkeep.pruning": {"IN_USE", "Candidate", "Limits", "beyond"},
     "upkeep.usage": {"AgentUsed", "Used", "totals"},
     "upkeep.verifying": {"BY_HAND", "MODE", "REPAIR", "Finding"},
 }
-"""Values that are loaded when somebody asks for one."""
+"""Names of this module that are imported on first access, by the module that defines them."""
 
 if not TYPE_CHECKING:
     __getattr__ = lazily(_LATER)
@@ -85,71 +77,74 @@ if not TYPE_CHECKING:
 
 class Archive(Opened):
     # --- sessions
+    """A store as commands use it. Agents are given by folder, transcripts by name (``names.file_name``)."""
 
     def sessions(self) -> list[Listed]:
-        """Every session of every agent with a turn, newest first. Raises Unreadable."""
+        """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
         return list(self.newest())
 
     def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> Iterator[Listed]:
-        """Sessions, newest first, read as they are taken. ``agent``, ``cwd``, ``since``: only those that match.
+        """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
-        Raises Unreadable, also later on.
+        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory. ``since``: only
+        sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
         """
-        wanted = newest.Wanted(self.agents(agent), cwd, since)
-        return keeping.titled(self._layout, newest.newest(self._catalog.ask, wanted))
+        wanted = queries.ListFilter(self.agents(agent), cwd, since)
+        return keeping.titled(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
-        """The sessions of exactly this id or transcript, else those whose ids begin so, newest first.
+        """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
+        whose id starts with it. Newest first.
 
-        What was deleted is the beginning of no other. Raises Unreadable, OSError.
+        The id of a deleted session is never taken as the start of another id. Raises Unreadable, OSError.
         """
-        wanted = newest.Wanted(self.agents(agent), None, "")
+        wanted = queries.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
-        found = self._catalog.ask(lambda index: newest.meant(index, wanted, given, gone), *wanted.agents)
+        found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(keeping.titled(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
-        """All ids that begin as one of these does, for so many characters at least. Raises Unreadable."""
-        return self._catalog.ask(lambda index: newest.alike(index, sessions, length))
+        """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
+        return self._catalog.ask(lambda index: queries.alike(index, sessions, length))
 
-    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "Found":
-        """The newest sessions in which something was said; all that was said since the last search is read first.
+    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
+        """Bring the search tables up to date, then return the newest sessions that match.
 
-        Raises Unreadable, NoFullText.
+        ``progress`` is called with the number of transcripts read and the total. Raises Unreadable, NoFullText.
         """
         from acp_proxy.transcripts.search.searching import search
 
         return self._catalog.ask(lambda index: search(self._layout, index, sought, progress), *sought.agents)
 
     def open_listed(self, listed: Listed) -> Reading:
-        """Raises OSError, NewerFormat."""
+        """Open a session's transcript for reading. Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
 
     def path(self, listed: Listed) -> Path:
-        """The file of its transcript as it lies."""
+        """The file that holds a session's transcript now, plain or compressed."""
         path = self._layout.transcript(listed.agent, listed.name)
         return path if os.path.lexists(path) or not os.path.lexists(compressed(path)) else compressed(path)
 
     def rename(self, listed: Listed, title: str | None) -> None:
-        """Under this title it is listed from now on, by running proxies too; None: under its own.
+        """Set the title that lists show for a session, in running proxies too. None: remove the user's title.
 
-        Raises OSError (FileNotFoundError: it was deleted).
+        Raises OSError (FileNotFoundError: the session was deleted).
         """
         deleting.set_title(self._layout, listed.agent, listed.session, listed.name, title)
 
     def remove(self, listed: Listed, *, soft: bool = False) -> None:
-        """Delete this one, also where its id belongs to a newer one by now. ``soft``: it can be restored.
+        """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
 
-        Raises OSError, and Unreadable where the index learns of it with the next list.
+        Raises OSError; Unreadable if the session is deleted but the index learns of it only with the next list.
         """
         deleting.remove(self._layout, listed.agent, listed.session, listed.name, soft=soft)
         self._layout.journal(listed.agent).sync()
         self._catalog.forget(listed.agent, [listed.name])
 
     def take_in(self, given: Path | IO[bytes], *, damaged: bool = False) -> "Taken":
-        """Import an exported transcript, a file or a stream; ``damaged``: also if something in it cannot be read.
+        """Import an exported transcript from a file or a stream.
 
-        Raises NotImported, NewerFormat, OSError.
+        ``damaged``: accept it even if some of its lines cannot be read. Raises NotImported, NewerFormat, OSError.
         """
         from acp_proxy.transcripts.lives.importing import take_in
 
@@ -159,43 +154,43 @@ class Archive(Opened):
                 self._bring_in(taken.agent, file_name(taken.session), can_wait=True)
         return taken
 
-    # --- what was deleted softly
+    # --- soft-deleted sessions
 
-    def kept(self) -> list[Kept]:
-        """What was deleted softly, the latest first. Raises OSError."""
+    def kept(self) -> list[DeletedSession]:
+        """The soft-deleted sessions, last deleted first. Raises OSError."""
         return keeping.kept(self._layout)
 
-    def look(self, kept: Kept) -> Listed:
-        """What a list would say of it. Raises OSError, NewerFormat."""
+    def look(self, kept: DeletedSession) -> Listed:
+        """A soft-deleted session as a list would show it. Raises OSError, NewerFormat."""
         return keeping.look(self._layout, kept)
 
-    def restore(self, kept: Kept) -> Listed:
-        """Bring it back.
+    def restore(self, kept: DeletedSession) -> Listed:
+        """Undo a soft delete. Raises OSError, NewerFormat.
 
-        Raises OSError, NewerFormat, and Unreadable where the index learns of it with the next list.
+        Raises Unreadable if the session is restored but the index learns of it only with the next list.
         """
         restored = keeping.restore(self._layout, kept)
         self._bring_in(restored.agent, restored.name)
         return restored
 
-    def remove_kept(self, kept: Kept) -> None:
-        """Delete for good what was deleted softly. Raises OSError."""
+    def remove_kept(self, kept: DeletedSession) -> None:
+        """Delete a soft-deleted session for good. Raises OSError."""
         deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
-        with contextlib.suppress(Unreadable):  # it is in no row, but perhaps in what is left of one
+        with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self._catalog.ask(lambda index: index.clear_log(), kept.agent)
 
     # --- the whole store
 
     def check_writable(self) -> None:
-        """Whether it can be written to, or made where it is missing. Raises StoreRefused."""
+        """Create the store if it is missing. Raises StoreRefused if it cannot be written."""
         access.prepare(self.root)
 
     def transcripts(self) -> list[tuple[str, str]]:
-        """Agents and names of all transcripts."""
+        """The agent and name of every transcript."""
         return self._layout.all_names()
 
     def candidates(self, *, deleted: bool = False) -> "list[Candidate]":
-        """What may be pruned, the newest first: every session, or what was deleted softly.
+        """The sessions that may be pruned, newest first; ``deleted``: the soft-deleted ones instead.
 
         Raises OSError, Unreadable.
         """
@@ -204,35 +199,44 @@ class Archive(Opened):
         return (pruning.of_kept if deleted else pruning.of_listed)(self._layout, self._catalog)
 
     def prune(self, candidates: "Iterable[Candidate]", *, soft: bool) -> "Iterator[tuple[Candidate, str | None]]":
-        """Delete them one by one; of each, why it was not, if so. The index learns of them at the end.
+        """Delete sessions one by one. Yields each with the reason it was not deleted, or None.
 
-        Raises Unreadable where it learns of them with the next list.
+        The index is updated at the end. Raises Unreadable if that fails; the next list then does it.
         """
         from acp_proxy.transcripts.upkeep.pruning import prune
 
         return prune(self._layout, self._catalog, candidates, soft=soft)
 
     def usage(self, transcripts: Iterable[tuple[str, str]]) -> "tuple[dict[str, AgentUsed], list[str]]":
-        """What was used, by agent; and the transcripts that could not be read, and why. Raises OSError."""
+        """What these transcripts (agent, name) used, by agent, and a line of text for each that could not be read.
+
+        Raises OSError.
+        """
         from acp_proxy.transcripts.upkeep.usage import of_all
 
         return of_all(self._layout, transcripts)
 
     def damaged(self) -> list[tuple[Path, str]]:
-        """Transcripts that cannot be opened, and why."""
+        """The transcripts that cannot be opened, and why."""
         from acp_proxy.transcripts.upkeep.verifying import unreadable
 
         return list(unreadable(self._layout.transcript(agent, name) for agent, name in self.transcripts()))
 
     def verify(self, *transcripts: tuple[str, str], advancing: "Advancing | None" = None) -> "Iterator[Finding]":
-        """What is wrong with these (agent, name), or with anything in the store; nothing is changed. Raises OSError."""
+        """Problems in these transcripts (agent, name), or in the whole store if none are given. Changes nothing.
+
+        ``advancing`` wraps the items to report progress. Raises OSError.
+        """
         from acp_proxy.transcripts.upkeep.verifying import Inspection, untold
 
         inspection = Inspection(self._layout, advancing or untold)
         return inspection.some(transcripts) if transcripts else inspection.all()
 
     def repair(self, finding: "Finding") -> Path | None:
-        """Mend the whole file of a finding; where its copy is, if it was changed. Raises OSError, AcpProxyError."""
+        """Repair the whole file of a finding. Returns the path of its backup copy, or None if no file was changed.
+
+        Raises OSError, AcpProxyError.
+        """
         from acp_proxy.transcripts.upkeep.repairing import repair
 
         return repair(self._layout, self._catalog, finding, _now())
@@ -240,17 +244,20 @@ class Archive(Opened):
     # --- secrets
 
     def redactable(self, chosen: list[Listed] | None) -> list[Path]:
-        """The files in which what was said in these sessions lies, or in all of them."""
+        """The files that hold the content of these sessions, or of all sessions if None."""
         return self._layout.redactable(None if chosen is None else _names(chosen))
 
     def redact(self, path: Path, masking: "Masking", *, dry: bool) -> Counter[str]:
-        """How often which rule found something in one of these files. Raises OSError, NewerFormat."""
+        """Mask secrets in one of these files; ``dry``: only count them. Returns the number of matches by rule.
+
+        Raises OSError, NewerFormat.
+        """
         from acp_proxy.transcripts.lives.redacting import redact
 
         return redact(self._layout, path, masking, dry=dry)
 
     def renew(self, chosen: list[Listed] | None) -> None:
-        """The index of these sessions, or of all of them, made anew. Raises OSError, Unreadable."""
+        """Rebuild the index entries of these sessions, or of all sessions if None. Raises OSError, Unreadable."""
         names = {agent: self._layout.names(agent) for agent in self.agents()} if chosen is None else _names(chosen)
         for agent, each in names.items():
             self._catalog.renew(agent, each)
@@ -258,7 +265,10 @@ class Archive(Opened):
     def masked(
         self, listed: Listed, reading: Reading, masking: "Masking"
     ) -> AbstractContextManager[tuple[Reading, str | None]]:
-        """A copy of what is read, masked, and its title, for as long as it is used. Raises OSError, NewerFormat."""
+        """Yields a masked copy of a session's transcript, and its masked title; the copy is removed afterwards.
+
+        Raises OSError, NewerFormat.
+        """
         from acp_proxy.transcripts.lives.redacting import masked
 
         return masked(reading, masking, self.state(listed.agent).titles.get(listed.name))

@@ -1,7 +1,7 @@
-"""A store that is open: what both of its doors, ``store`` and ``archive``, stand on.
+"""An open store: the part that ``store`` and ``archive`` share.
 
-Files are the truth; the index is brought up to date before it is asked. ``Unreadable`` stands for whatever went wrong
-there. Safe for several processes at once.
+The files are authoritative; the index is brought up to date before each query. Any failure of the index raises
+``Unreadable``. Several processes may use a store at once.
 """
 
 import contextlib
@@ -13,26 +13,29 @@ from typing import TYPE_CHECKING
 
 from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files import access, names
-from acp_proxy.transcripts.files.journal import State
+from acp_proxy.transcripts.files.journal import JournalState
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.lives import folders
 
-if TYPE_CHECKING:  # SQLite is slow to import, and a relay that records does not need it
+if TYPE_CHECKING:  # SQLite is slow to import, and recording does not need it
     from acp_proxy.transcripts.listing.catalog import Catalog, Filling
     from acp_proxy.transcripts.listing.index import Listed
-    from acp_proxy.transcripts.lives.packing import Made, Terms
+    from acp_proxy.transcripts.lives.compressing import Made, Terms
 
 
 def default_root() -> Path:
-    """Where the store is when nobody says otherwise: in the user's data directory, as the system has it."""
+    """The default store directory: in the user's data directory, as the operating system defines it."""
     import platformdirs
 
     return Path(platformdirs.user_data_dir("acp-proxy", appauthor=False))
 
 
 def lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
-    """A module's ``__getattr__``: these values of these modules, each loaded when somebody asks for one."""
+    """A module-level ``__getattr__`` that imports names on first access.
+
+    ``values``: the names to import, by their module relative to this package. Unknown names raise AttributeError.
+    """
 
     def found(name: str) -> object:
         for module, its in values.items():
@@ -44,17 +47,20 @@ def lazily(values: dict[str, set[str]]) -> Callable[[str], object]:
 
 
 class Opened:
-    def __init__(self, root: Path, *, make: bool = True) -> None:
-        """Make the store if it is missing; without ``make`` it is then an empty one, and stays missing.
+    """A store's directory, opened; base class of ``Store`` and ``Archive``."""
 
-        One that cannot be written to is refused; without ``make`` it is only read. Raises StoreRefused.
+    def __init__(self, root: Path, *, make: bool = True) -> None:
+        """Open the store at ``root``; ``make``: create it if it is missing, and require that it is writable.
+
+        Without ``make``, a missing store reads as empty and is not created, and one that cannot be written is opened
+        for reading. Raises StoreRefused.
         """
         self.root = root
         self.filling: Filling = lambda: contextlib.nullcontext(lambda done, total: None)
         self._layout = Layout(root)
         self.is_made = make or self._layout.is_made
         self.only_read: StoreRefused | None = None
-        """Why nothing can be written to it, if so."""
+        """Why the store cannot be written, or None."""
         if not self.is_made:
             return
         access.make_root(root)
@@ -65,30 +71,35 @@ class Opened:
         self._layout.prepare()
 
     def agents(self, meant: str = "") -> list[str]:
-        """Their folders: of all, or of those that a person means by this."""
+        """The folders of all agents, or of those that the user means by ``meant``."""
         return names.meant(self._layout.agents(), meant)
 
     def choose_agent(self, given: str | None, told: str | None, command: str, *, may_run_others: bool = False) -> str:
-        """The folder of an agent: the name given by the user, else its own, else its command's.
+        """The folder for an agent's sessions: by the name the user gave, else by the agent's own name, else by its
+        command.
 
-        An agent that begins to tell its name keeps the folder of its command's, if that cannot be another agent's.
+        ``told``: the name the agent reports. ``command``: the name derived from its command. ``may_run_others``: the
+        same command may run different agents. An agent that starts to report a name keeps the folder of its command, if
+        no other agent can have used that folder.
         """
         return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
-    def state(self, agent: str) -> State:
-        """What users and editors have said of an agent's sessions: what is deleted, and titles. Raises OSError."""
+    def state(self, agent: str) -> JournalState:
+        """An agent's deleted sessions and the titles that users gave. Raises OSError."""
         return self._layout.journal(agent).state()
 
     def deleted(self, agent: str) -> frozenset[str]:
+        """The ids of an agent's deleted sessions, soft-deleted ones included. Raises OSError."""
         return self.state(agent).gone
 
     def knows(self, agent: str, session: str) -> bool:
-        """Whether the index has seen a transcript of this session. Raises Unreadable."""
+        """Whether the index has a transcript of this session. Raises Unreadable."""
         return self._catalog.ask(lambda index: index.has(agent, file_name(session)))
 
     def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
-        """Agents and names of these transcripts, or of all; what crashes have left of compressing is removed."""
-        from acp_proxy.transcripts.lives.packing import clear
+        """The agent and name of each chosen transcript, or of all if None; then also clears what crashes left of
+        compression."""
+        from acp_proxy.transcripts.lives.compressing import clear
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
@@ -96,12 +107,15 @@ class Opened:
         return self._layout.all_names()
 
     def compress(self, agent: str, name: str, terms: "Terms") -> "Made | None":
-        """Compress a transcript if that is worth it; None where it is not, or not possible now. Raises OSError."""
-        from acp_proxy.transcripts.lives import packing
+        """Compress a transcript if that is worthwhile and nobody uses it; otherwise return None. Raises OSError.
 
-        made = packing.compress(self._layout, agent, name, terms)
+        ``terms.dry``: only report the sizes.
+        """
+        from acp_proxy.transcripts.lives import compressing
+
+        made = compressing.compress(self._layout, agent, name, terms)
         if made is not None and not terms.dry:
-            with contextlib.suppress(Unreadable):  # then its mark stays, and it is read once more
+            with contextlib.suppress(Unreadable):  # then its mark stays, and the index reads it again
                 self._catalog.compressed(agent, name, made.inodes)
         return made
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from acp_proxy.conversation import Call, Item, Said
+from acp_proxy.conversation import Item, Said, ToolCall
 from acp_proxy.views import figures
 from acp_proxy.wire import acp
 
@@ -52,7 +52,7 @@ def blocks(item: Item) -> list[object]:
     """The content blocks of a message or a tool call."""
     if isinstance(item, Said):
         return list(item.blocks)
-    content = item.fields.get("content") if isinstance(item, Call) else None
+    content = item.fields.get("content") if isinstance(item, ToolCall) else None
     return [acp.member(each, "content") for each in content] if isinstance(content, list) else []
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.diagnosis.abilities import NOBODY, OURS, Ability
-from acp_proxy.diagnosis.agent import Examined
-from acp_proxy.diagnosis.store import Kept
+from acp_proxy.diagnosis.agent_report import Examined
+from acp_proxy.diagnosis.store_report import StoreReport
 from acp_proxy.diagnosis.versions import PROGRAMS
 from acp_proxy.diagnosis.whole import Diagnosis
-from acp_proxy.editors.configured import Agent, Configuration, Way
+from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way
 from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
@@ -73,7 +73,7 @@ def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
     )
 
 
-def _store(kept: Kept) -> Iterator[tuple[str, str]]:
+def _store(kept: StoreReport) -> Iterator[tuple[str, str]]:
     yield "place", str(kept.place)
     if not kept.is_there:
         yield "state", "does not exist yet; the first session creates it"
@@ -104,7 +104,7 @@ def _editor(found: Configuration, root: Path) -> Iterator[str]:
         yield line(f"  {'':<{_WIDTH}} {text}")
 
 
-def _way(agent: Agent, root: Path) -> str:
+def _way(agent: ConfiguredAgent, root: Path) -> str:
     if agent.way is Way.PROXIED and not agent.is_recorded:
         return f"{agent.way.value}, but not recorded"
     if agent.store is not None and agent.is_kept_elsewhere(root):

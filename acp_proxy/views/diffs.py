@@ -14,28 +14,28 @@ _COMPARED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DiffRow:
     """``kind``: ``@`` where a hunk begins, else as in a unified diff: a space, ``-`` or ``+``."""
 
     kind: str
     text: str
 
 
-def unified(old: str | None, new: str) -> Iterator[Row]:
+def unified(old: str | None, new: str) -> Iterator[DiffRow]:
     """``old``: None where the file is new."""
     before, after = _lines(old or ""), _lines(new)
     for hunk in _Compared(_changes(before, after)).get_grouped_opcodes(_CONTEXT):
         (_, first, _, start, _), (_, _, last, _, end) = hunk[0], hunk[-1]
-        yield Row("@", f"@@ -{_span(first, last)} +{_span(start, end)} @@")
+        yield DiffRow("@", f"@@ -{_span(first, last)} +{_span(start, end)} @@")
         for tag, i1, i2, j1, j2 in hunk:
             if tag == "equal":
-                yield from (Row(" ", line) for line in before[i1:i2])
+                yield from (DiffRow(" ", line) for line in before[i1:i2])
             else:
-                yield from (Row("-", line) for line in before[i1:i2])
-                yield from (Row("+", line) for line in after[j1:j2])
+                yield from (DiffRow("-", line) for line in before[i1:i2])
+                yield from (DiffRow("+", line) for line in after[j1:j2])
 
 
-def counts(rows: list[Row]) -> tuple[int, int]:
+def counts(rows: list[DiffRow]) -> tuple[int, int]:
     """The number of added and of removed lines."""
     kinds = [row.kind for row in rows]
     return kinds.count("+"), kinds.count("-")

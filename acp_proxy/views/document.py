@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from acp_proxy.conversation import Call, Ended, Item, Note, Said, Turn, words
+from acp_proxy.conversation import ConversationTurn, Ended, Item, Note, Said, ToolCall, words
 from acp_proxy.titles import cleaned
 from acp_proxy.views.plain import one_line, plain
 from acp_proxy.wire import acp, record
@@ -50,17 +50,17 @@ class Choices:
     thoughts: bool = True
 
 
-def selected(turns: Iterable[Turn], choices: Choices) -> Iterator[Turn]:
+def selected(turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[ConversationTurn]:
     for turn in turns:
         yield replace(turn, items=[item for item in turn.items if _is_wanted(item, choices)])
 
 
-def named(turns: Iterable[Turn]) -> Iterator[Turn]:
+def named(turns: Iterable[ConversationTurn]) -> Iterator[ConversationTurn]:
     """Later changes of a call appear under the title of the call."""
     known: dict[str, object] = {}
     for turn in turns:
         for at, item in enumerate(turn.items):
-            if isinstance(item, Call):
+            if isinstance(item, ToolCall):
                 if not item.is_new and "title" not in item.fields and item.id in known:
                     turn.items[at] = replace(item, fields={"title": known[item.id], **item.fields})
                 elif "title" in item.fields:
@@ -68,7 +68,7 @@ def named(turns: Iterable[Turn]) -> Iterator[Turn]:
         yield turn
 
 
-def ending(turn: Turn | Ended) -> str | None:
+def ending(turn: ConversationTurn | Ended) -> str | None:
     """Why a turn ended, if it did not end normally."""
     if turn.error is not None:
         return f"The turn failed: {one_line(turn.error)}"
@@ -81,7 +81,7 @@ def note(item: Note) -> str:
     return "The conversation continues in a new session of the agent, which got a record of it."
 
 
-def first_line(turn: Turn) -> str:
+def first_line(turn: ConversationTurn) -> str:
     """The topic of a turn: the first line of the user's prompt."""
     said = next((item for item in turn.items if isinstance(item, Said) and item.speaker == "user"), None)
     for block in said.blocks if said is not None else ():
@@ -107,6 +107,6 @@ def texts_and_others(blocks: Iterable[Mapping[str, object]]) -> Iterator[str | M
 
 
 def _is_wanted(item: Item, choices: Choices) -> bool:
-    if isinstance(item, Call):
+    if isinstance(item, ToolCall):
         return choices.tools != "none"
     return choices.thoughts or not (isinstance(item, Said) and item.speaker == "thought")

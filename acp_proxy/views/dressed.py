@@ -22,15 +22,15 @@ from acp_proxy.views import figures
 from acp_proxy.views.marks import mark
 from acp_proxy.views.showing import (
     NAMES,
-    Change,
+    CallText,
     Heading,
-    Output,
     Passage,
     Remark,
+    ShownDiff,
+    SpokenText,
     Steps,
     Thing,
     Tool,
-    Words,
     is_adjacent,
 )
 from acp_proxy.views.terminal import line, output, printable
@@ -94,7 +94,7 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
     match passage:
         case Heading():
             yield Text(f"Turn {passage.number} · {figures.local(passage.at)}", "bold reverse")
-        case Words():
+        case SpokenText():
             if not passage.goes_on:
                 yield Text(NAMES[passage.speaker], _SPEAKERS[passage.speaker])
             yield from _words(passage)
@@ -104,9 +104,9 @@ def _dressed(passage: Passage) -> Iterator[RenderableType]:
             yield Padding(Text(f"[{line(passage.text)}]", "magenta"), (0, 0, 0, 2))
         case Tool():
             yield _tool(passage)
-        case Change():
+        case ShownDiff():
             yield Padding(_change(passage), (0, 0, 0, 2))
-        case Output():
+        case CallText():
             if passage.name:
                 yield Text(f"  {passage.name}", "dim italic")
             yield _Unwrapped(indent(output(passage.text).strip("\n"), "    "), "dim")
@@ -130,7 +130,7 @@ def _tool(tool: Tool) -> Text:
     return text.append(line(tool.title))
 
 
-def _change(change: Change) -> Text:
+def _change(change: ShownDiff) -> Text:
     text = Text().append(line(change.path), "bold")
     for row in change.rows:
         text.append("\n" + line(row.text if row.kind == "@" else row.kind + row.text), _ROWS.get(row.kind, "none"))
@@ -139,7 +139,7 @@ def _change(change: Change) -> Text:
     return text
 
 
-def _words(words: Words) -> Iterator[RenderableType]:
+def _words(words: SpokenText) -> Iterator[RenderableType]:
     text = printable(words.text).strip("\n")
     style = "dim italic" if words.speaker == "thought" else "none"
     for piece in _pieces(text):

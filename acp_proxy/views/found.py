@@ -23,7 +23,7 @@ _LISTED = 10  # further turns to list
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SearchLook:
     """``is_dressed``: words may be emphasised, in ``colours`` or without. ``home``: the directory shown as ``~``."""
 
     width: int
@@ -33,7 +33,7 @@ class Look:
     home: str = ""
 
 
-def shown(hit: Hit, command: str, look: Look) -> str:
+def shown(hit: Hit, command: str, look: SearchLook) -> str:
     """A session, its excerpts, the command that opens the first one, and an empty line."""
     from rich.console import Console
     from rich.text import Text

@@ -11,9 +11,8 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from acp_proxy.conversation import Call, Item, Note, Other, Plan, Said, Turn
-from acp_proxy.views import calls, diffs, document
-from acp_proxy.views.calls import Change, Raw
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
@@ -21,17 +20,20 @@ from acp_proxy.views.images import image_in
 from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
 from acp_proxy.views.prose import html_of, link
 from acp_proxy.views.terminal import json_text
+from acp_proxy.views.tool_calls import Diff, Raw
 from acp_proxy.wire import acp
 
 _OPEN_ROWS = 30
 """Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
-_MARKS = {calls.COMPLETED: "✓", calls.FAILED: "✗", None: "·"}
+_MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
 _POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
 _END = '</main>\n<footer class="foot">Exported from its transcript by acp-proxy.</footer>\n</div>\n</body>\n</html>\n'
 
 
-def page(head: Head, lines: list[tuple[int, str]], turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
+def page(
+    head: Head, lines: list[tuple[int, str]], turns: Iterable[ConversationTurn], choices: Choices
+) -> Iterator[str]:
     """``lines``: the numbers and the topics of the turns."""
     yield _beginning(head, has_contents=len(lines) > 1)
     yield _head(head, len(lines))
@@ -95,7 +97,7 @@ class _Paper:
         self._choices = choices
         self._day = day(head.created)
 
-    def turn(self, turn: Turn) -> Iterator[str]:
+    def turn(self, turn: ConversationTurn) -> Iterator[str]:
         id = f"turn-{turn.number}"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
         yield f'<a href="#{id}">Turn {turn.number}</a>{self._time(turn.at)}</h2>\n'
@@ -114,7 +116,7 @@ class _Paper:
     def _item(self, item: Item) -> str:
         if isinstance(item, Said):
             return self._said(item)
-        if isinstance(item, Call):
+        if isinstance(item, ToolCall):
             return self._call(item)
         if isinstance(item, Plan):
             return _plan(item)
@@ -127,12 +129,14 @@ class _Paper:
         who = "User" if item.speaker == "user" else self._agent
         return f'<div class="said {item.speaker}"><p class="hidden">{who}:</p>\n{words}</div>\n'
 
-    def _call(self, call: Call) -> str:
-        status = calls.status(call)
-        parts = calls.parts(call)
-        changes = [part for part in parts if isinstance(part, Change)]
+    def _call(self, call: ToolCall) -> str:
+        status = tool_calls.status(call)
+        parts = tool_calls.parts(call)
+        changes = [part for part in parts if isinstance(part, Diff)]
         line = self._line(call, changes)
-        body = "".join(self._part(part, calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+        body = (
+            "".join(self._part(part, tool_calls.title(call)) for part in parts) if self._choices.tools == "full" else ""
+        )
         if not body:
             return f'<div class="call {status or ""}"><div class="line">{line}</div></div>\n'
         is_short = bool(changes) and sum(len(change.rows) for change in changes) <= _OPEN_ROWS
@@ -141,18 +145,18 @@ class _Paper:
             f'\n<div class="body">{body}</div></details>\n'
         )
 
-    def _line(self, call: Call, changes: list[Change]) -> str:
+    def _line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = calls.status(call), calls.kind(call), self._short(calls.title(call))
-        places = [place for place in map(self._short, calls.paths(call)[:3]) if place.split(":")[0] not in title]
+        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(tool_calls.title(call))
+        places = [place for place in map(self._short, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
         out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
             out += f'<span class="kind">{kind.replace("_", " ")}</span> '
         out += f'<span class="what">{escape(" ".join([title, *places]))}</span>'
         return f"{out} {_counted(changes)}" if changes else out
 
-    def _part(self, part: calls.Part, title: str) -> str:
-        if isinstance(part, Change):
+    def _part(self, part: tool_calls.Part, title: str) -> str:
+        if isinstance(part, Diff):
             path = self._short(part.path)
             label = "" if path in title else f'<p class="label">{escape(path)}{" (new)" if part.is_new else ""}</p>\n'
             return label + _diff(part)
@@ -193,7 +197,7 @@ def _block(block: Mapping[str, object]) -> str:
     return f'<p class="thing">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
 
 
-def _diff(change: Change) -> str:
+def _diff(change: Diff) -> str:
     classes = {"+": "plus", "-": "minus", "@": "hunk", " ": ""}
     rows = "".join(
         f'<span class="{classes[row.kind]}">{"" if row.kind == "@" else row.kind}{escape(row.text)}\n</span>'
@@ -234,7 +238,7 @@ def _mark(sign: str, words: str, name: str) -> str:
     return f'<span class="{name}" aria-hidden="true">{sign}</span><span class="hidden">{words}: </span>'
 
 
-def _counted(changes: list[Change]) -> str:
+def _counted(changes: list[Diff]) -> str:
     """The number of added and of removed lines."""
     counted = [diffs.counts(change.rows) for change in changes]
     added, removed = sum(plus for plus, _ in counted), sum(minus for _, minus in counted)

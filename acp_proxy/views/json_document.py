@@ -5,7 +5,7 @@ It is printable ASCII, written turn by turn.
 
 from collections.abc import Iterable, Iterator
 
-from acp_proxy.conversation import Call, Item, Note, Plan, Said, Turn
+from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, ToolCall
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.terminal import json_text
 
@@ -13,7 +13,7 @@ VERSION = 1
 _SUMMARY = frozenset({"title", "kind", "status", "locations"})
 
 
-def document(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
+def document(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
     session = {
         "sessionId": head.session,
         "agent": dict(head.agent),
@@ -31,7 +31,7 @@ def document(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[st
     yield "\n]}\n"
 
 
-def _turn(turn: Turn, choices: Choices) -> dict[str, object]:
+def _turn(turn: ConversationTurn, choices: Choices) -> dict[str, object]:
     return {
         "number": turn.number,
         "startedAt": turn.at or None,
@@ -44,7 +44,7 @@ def _turn(turn: Turn, choices: Choices) -> dict[str, object]:
 def _item(item: Item, choices: Choices) -> dict[str, object]:
     if isinstance(item, Said):
         return {"type": item.speaker, "messageId": item.id, "content": [dict(block) for block in item.blocks]}
-    if isinstance(item, Call):
+    if isinstance(item, ToolCall):
         whole = choices.tools == "full"
         fields = {name: value for name, value in item.fields.items() if whole or name in _SUMMARY}
         return {**fields, "type": "tool_call" if item.is_new else "tool_call_update", "toolCallId": item.id}

@@ -12,17 +12,17 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from acp_proxy.conversation import Call, Item, Note, Plan, Said, Turn
-from acp_proxy.views import calls, diffs, document
-from acp_proxy.views.calls import Change, Raw
+from acp_proxy.conversation import ConversationTurn, Item, Note, Plan, Said, ToolCall
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.images import image_in
 from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
 from acp_proxy.views.prose import LIMIT
+from acp_proxy.views.tool_calls import Diff, Raw
 from acp_proxy.wire import acp
 
-_MARKS = {calls.COMPLETED: "✓", calls.FAILED: "✗"}
+_MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
 _STEPS = {"completed": "[x]"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _ESCAPED, _SPAN, _LINK = r"\\.", r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", r"<(?:https?://|mailto:)[^\s<>]*>"
@@ -36,7 +36,7 @@ _PASSES = 10  # only hostile text needs more
 _TOP_LEVEL = 2  # of headings: those of the turns
 
 
-def document_of(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator[str]:
+def document_of(head: Head, turns: Iterable[ConversationTurn], choices: Choices) -> Iterator[str]:
     yield f"# {_escaped(head.heading)}\n\n"
     version = one_line(acp.text(head.agent, "version") or "")[:40]
     facts = [_escaped(f"{head.name} {version}".strip())]
@@ -49,12 +49,12 @@ def document_of(head: Head, turns: Iterable[Turn], choices: Choices) -> Iterator
         yield from _turn(turn, head, choices)
 
 
-def _turn(turn: Turn, head: Head, choices: Choices) -> Iterator[str]:
+def _turn(turn: ConversationTurn, head: Head, choices: Choices) -> Iterator[str]:
     about = document.first_line(turn)
     yield f"\n## {turn.number}. {_escaped(about)}\n"
     was_line = False
     for item in turn.items:
-        told, is_line = _item(item, about, head, choices), isinstance(item, Call) and choices.tools != "full"
+        told, is_line = _item(item, about, head, choices), isinstance(item, ToolCall) and choices.tools != "full"
         if told:
             yield told if is_line and was_line else f"\n{told}"
             was_line = is_line
@@ -70,7 +70,7 @@ def _item(item: Item, about: str, head: Head, choices: Choices) -> str:
         if item.speaker == "agent":
             return words
         return _quoted(f"*Thought:*\n\n{words}" if item.speaker == "thought" else words)
-    if isinstance(item, Call):
+    if isinstance(item, ToolCall):
         return _call(item, head, choices)
     if isinstance(item, Plan):
         steps = ((acp.text(entry, "status") or "", acp.text(entry, "content") or "") for entry in item.entries)
@@ -78,11 +78,13 @@ def _item(item: Item, about: str, head: Head, choices: Choices) -> str:
     return f"> **{_escaped(document.note(item))}**\n" if isinstance(item, Note) else ""
 
 
-def _call(call: Call, head: Head, choices: Choices) -> str:
-    status, parts = calls.status(call), calls.parts(call)
-    changes = [part for part in parts if isinstance(part, Change)]
-    title = one_line(calls.title(call)).replace(f"{head.cwd}/", "") if head.cwd else one_line(calls.title(call))
-    kind = calls.kind(call)
+def _call(call: ToolCall, head: Head, choices: Choices) -> str:
+    status, parts = tool_calls.status(call), tool_calls.parts(call)
+    changes = [part for part in parts if isinstance(part, Diff)]
+    title = (
+        one_line(tool_calls.title(call)).replace(f"{head.cwd}/", "") if head.cwd else one_line(tool_calls.title(call))
+    )
+    kind = tool_calls.kind(call)
     words = [_MARKS.get(status or "", "…"), *([kind] if kind and not title.lower().startswith(kind) else [])]
     counted = [f"+{added} -{removed}" for added, removed in (diffs.counts(change.rows) for change in changes)]
     if choices.tools != "full" or not parts:
@@ -92,8 +94,8 @@ def _call(call: Call, head: Head, choices: Choices) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n"
 
 
-def _part(part: calls.Part, head: Head) -> str:
-    if isinstance(part, Change):
+def _part(part: tool_calls.Part, head: Head) -> str:
+    if isinstance(part, Diff):
         new = " (new)" if part.is_new else ""
         rows = "\n".join(row.text if row.kind == "@" else row.kind + row.text for row in part.rows)
         return f"{_code(shortened(part.path, head.cwd))}{new}\n\n{_fenced(rows, 'diff')}"

@@ -16,7 +16,7 @@ _MINUTE = len("2026-11-20 09:15")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SessionRow:
     """``at``: when it was last used, or deleted. ``id``: the displayed form. ``size``: bytes."""
 
     at: str
@@ -26,7 +26,7 @@ class Row:
     size: int
 
 
-def lines(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+def lines(rows: Sequence[SessionRow], width: int | None) -> Iterator[str]:
     """Time, size, agent, id, title; cut to ``width`` columns if it is given."""
     cells = [_cells(row) for row in rows]
     widths = [max(cell_len(each[at]) for each in cells) for at in range(4)] if cells else []
@@ -38,7 +38,7 @@ def lines(rows: Sequence[Row], width: int | None) -> Iterator[str]:
         yield text
 
 
-def _cells(row: Row) -> tuple[str, str, str, str, str]:
+def _cells(row: SessionRow) -> tuple[str, str, str, str, str]:
     when = figures.local(row.at)[:_MINUTE]
     return (
         when,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from acp_proxy.conversation import Begun, Call, Ended, Item, Note, Other, Part, Plan, Said, Speaker
-from acp_proxy.views import calls, diffs, document
+from acp_proxy.conversation import Begun, Ended, Item, Note, Other, Part, Plan, Said, Speaker, ToolCall
+from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.attachments import attached, described
 from acp_proxy.wire import acp
 
@@ -28,7 +28,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SpokenText:
     """A message; the agent writes Markdown. ``goes_on``: the previous speaker continues."""
 
     speaker: Speaker
@@ -55,16 +55,16 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShownDiff:
     """A diff. ``left_out``: the number of rows not shown."""
 
     path: str
-    rows: list[diffs.Row]
+    rows: list[diffs.DiffRow]
     left_out: int
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CallText:
     """The input or output of a tool call."""
 
     name: str
@@ -88,7 +88,7 @@ class Remark:
 
 NAMES: dict[Speaker, str] = {"user": "User", "agent": "Agent", "thought": "Thought"}
 
-Passage = Heading | Words | Thing | Tool | Change | Output | Steps | Remark
+Passage = Heading | SpokenText | Thing | Tool | ShownDiff | CallText | Steps | Remark
 
 
 def passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
@@ -99,11 +99,11 @@ def passages(parts: Iterable[Part], *, full: bool = False) -> Iterator[Passage]:
 def is_adjacent(before: Passage | None, passage: Passage) -> bool:
     """Whether a passage follows the previous one without an empty line."""
     match passage:
-        case Words() | Thing():
+        case SpokenText() | Thing():
             return passage.goes_on
         case Tool():
             return isinstance(before, Tool)
-        case Change() | Output():
+        case ShownDiff() | CallText():
             return True
         case _:
             return False
@@ -138,7 +138,7 @@ class _Showing:
 
     def _item(self, item: Item) -> Iterator[Passage]:
         match item:
-            case Call():
+            case ToolCall():
                 yield from self._call(item)
             case Plan():
                 yield Steps([(acp.text(e, "status") or "", acp.text(e, "content") or "") for e in item.entries])
@@ -146,7 +146,7 @@ class _Showing:
                 yield Remark(False, document.note(item))
             case Other() if self._full:
                 yield Thing(None, acp.update_kind(item.update) or "an update of no kind", False)
-                yield Output("", _json(item.update))
+                yield CallText("", _json(item.update))
 
     def _said(self, said: Said) -> Iterator[Passage]:
         if (speaker := (said.speaker, said.id)) != self._speaker:
@@ -160,7 +160,7 @@ class _Showing:
                 yield Thing(said.speaker, self._thing(block), self._goes_on)
                 self._goes_on = True
                 if self._full and (text := acp.text(acp.member(block, "resource"), "text")) is not None:
-                    yield Output("", text)
+                    yield CallText("", text)
 
     def _speak(self, text: str) -> Iterator[Passage]:
         """A message comes in pieces, but attachments of a user have their own lines."""
@@ -174,26 +174,26 @@ class _Showing:
 
     def _spoken(self) -> Iterator[Passage]:
         if self._speaker is not None and self._texts:
-            yield Words(self._speaker[0], "".join(self._texts), self._goes_on)
+            yield SpokenText(self._speaker[0], "".join(self._texts), self._goes_on)
             self._texts, self._size, self._goes_on = [], 0, True
 
     def _thing(self, block: Mapping[str, object]) -> str:
         how = f"; to save it: --turn {self._turn} --extract DIR" if attached(block) is not None else ""
         return f"{described(block)}{how}"
 
-    def _call(self, call: Call) -> Iterator[Passage]:
+    def _call(self, call: ToolCall) -> Iterator[Passage]:
         title = acp.text(call.fields, "title") or self._titles.get(call.id) or acp.text(call.fields, "name") or call.id
         self._titles[call.id] = title[:_TITLE_LENGTH]
         yield Tool(title[:_TITLE_LENGTH], acp.text(call.fields, "status"), not call.is_new)
         if self._full:
-            yield from (Thing(None, f"at {place}", True) for place in calls.paths(call))
+            yield from (Thing(None, f"at {place}", True) for place in tool_calls.paths(call))
             if (given := call.fields.get("rawInput")) is not None:
-                yield Output("input", _json(given))
+                yield CallText("input", _json(given))
         content = call.fields.get("content")
         for item in content if isinstance(content, list) else []:
             yield from self._content(item)
         if self._full and (got := call.fields.get("rawOutput")) is not None:
-            yield Output("output", _json(got))
+            yield CallText("output", _json(got))
 
     def _content(self, item: object) -> Iterator[Passage]:
         block = acp.member(item, "content")
@@ -202,13 +202,13 @@ class _Showing:
         elif isinstance(block, Mapping) and acp.text(block, "type") != "text":
             yield Thing(None, self._thing(block), True)
         elif self._full:
-            yield Output("", text if (text := acp.text(block, "text")) is not None else _json(item))
+            yield CallText("", text if (text := acp.text(block, "text")) is not None else _json(item))
 
-    def _change(self, item: object) -> Change:
+    def _change(self, item: object) -> ShownDiff:
         old, new = acp.text(item, "oldText"), acp.text(item, "newText") or ""
         rows = diffs.unified(old, new)
         shown = list(islice(rows, None if self._full else _DIFF_ROWS))
-        return Change(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
+        return ShownDiff(acp.text(item, "path") or "", shown, sum(1 for _ in rows))
 
     def _ended(self, ended: Ended) -> Iterator[Passage]:
         if ended.error is not None:

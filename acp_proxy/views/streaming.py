@@ -26,7 +26,7 @@ Block = tuple[str, ...] | tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StreamedText:
     """Text to write. ``again``: it replaces the last line, if the output can do that."""
 
     text: str
@@ -52,15 +52,15 @@ class Streaming:
         self._turn = turn - 1
         self._calls.clear()
 
-    def take(self, entry: Entry) -> list[Piece]:
+    def take(self, entry: Entry) -> list[StreamedText]:
         return list(self._pieces(entry))
 
-    def end(self) -> list[Piece]:
+    def end(self) -> list[StreamedText]:
         """The current message ends."""
         was_open, self._is_open = self._is_open, False
-        return [Piece("\n")] if was_open else []
+        return [StreamedText("\n")] if was_open else []
 
-    def _pieces(self, entry: Entry) -> Iterator[Piece]:
+    def _pieces(self, entry: Entry) -> Iterator[StreamedText]:
         value, method = entry.value, acp.text(entry.value, "method")
         params = acp.member(value, "params")
         if entry.note is not None:
@@ -78,7 +78,7 @@ class Streaming:
         elif entry.of == acp.PROMPT:
             yield from self._answer(value)
 
-    def _prompt(self, at: str, blocks: object) -> Iterator[Piece]:
+    def _prompt(self, at: str, blocks: object) -> Iterator[StreamedText]:
         self._turn += 1
         said = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
         text = "\n".join(map(conversation.words, said))
@@ -88,7 +88,7 @@ class Streaming:
         yield from self._line(f"Turn {self._turn} · {figures.local(at)}", TURN, ("prompt",), apart=True)
         yield from self._said(("prompt",), f"> {text}", USER)
 
-    def _update(self, update: object) -> Iterator[Piece]:
+    def _update(self, update: object) -> Iterator[StreamedText]:
         kind, content = acp.update_kind(update), acp.member(update, "content")
         self._is_quiet &= kind == acp.USER_CHUNK or not acp.is_conversation(kind)
         if kind in _SPOKEN:
@@ -103,7 +103,7 @@ class Streaming:
         elif kind == acp.CURRENT_MODE:
             yield from self._line(f"mode: {acp.text(update, 'currentModeId')}", QUIET)
 
-    def _call(self, update: object) -> Iterator[Piece]:
+    def _call(self, update: object) -> Iterator[StreamedText]:
         id = acp.text(update, "toolCallId")
         if id is None:
             return
@@ -117,7 +117,7 @@ class Streaming:
             yield from self._begin(("call", id), apart=not self._is_at("call", "asked"))
         sign, look = mark(told["status"])
         said = "" if told["status"] in (None, "completed") else f"{terminal.line(told['status'])}: "
-        yield Piece(self._fitted(f"{sign} {said}{terminal.line(told['title'] or id)}"), look, again)
+        yield StreamedText(self._fitted(f"{sign} {said}{terminal.line(told['title'] or id)}"), look, again)
         self._is_open = True
 
     def _fitted(self, text: str) -> str:
@@ -126,34 +126,34 @@ class Streaming:
             return text
         return set_cell_size(text, max(self._width - 2, 0)).rstrip() + "…"
 
-    def _planned(self, entries: object) -> Iterator[Piece]:
+    def _planned(self, entries: object) -> Iterator[StreamedText]:
         steps = {acp.text(one, "content") or "": acp.text(one, "status") or "" for one in _items(entries)}
         for content, status in steps.items():
             if self._plan.get(content) != status:
                 yield from self._line(f"{mark(status)[0]} {content}", QUIET, ("plan",), apart=not self._is_at("plan"))
         self._plan = steps
 
-    def _ask(self, entry: Entry, params: object) -> Iterator[Piece]:
+    def _ask(self, entry: Entry, params: object) -> Iterator[StreamedText]:
         options = _items(acp.member(params, "options"))
         names = {acp.text(option, "optionId") or "": acp.text(option, "name") or "" for option in options}
         self._asked[_key(entry)] = names
         yield from self._call(acp.member(params, "toolCall"))
         yield from self._line(f"? {' / '.join(names.values())}", QUIET, ("asked",))
 
-    def _decided(self, entry: Entry) -> Iterator[Piece]:
+    def _decided(self, entry: Entry) -> Iterator[StreamedText]:
         outcome = acp.member(acp.member(entry.value, "result"), "outcome")
         option = acp.text(outcome, "optionId")
         chosen = self._asked.get(_key(entry), {}).get(option or "", option or acp.text(outcome, "outcome") or "refused")
         yield from self._line(f"→ {chosen}", QUIET, ("asked",))
 
-    def _answer(self, value: object) -> Iterator[Piece]:
+    def _answer(self, value: object) -> Iterator[StreamedText]:
         error, stop = acp.member(value, "error"), acp.text(acp.member(value, "result"), "stopReason")
         if error is not None:
             yield from self._line(f"the prompt failed: {acp.text(error, 'message')}", BAD)
         elif stop not in ("end_turn", None):
             yield from self._line(f"stopped: {stop}", QUIET)
 
-    def _note(self, note: Mapping[str, object]) -> Iterator[Piece]:
+    def _note(self, note: Mapping[str, object]) -> Iterator[StreamedText]:
         match note.get("type"):
             case record.FAILED:
                 yield from self._line(f"the prompt failed: {acp.text(note, 'message')}", BAD)
@@ -172,23 +172,23 @@ class Streaming:
 
     # Writing.
 
-    def _said(self, block: Block, words: str, look: str) -> Iterator[Piece]:
+    def _said(self, block: Block, words: str, look: str) -> Iterator[StreamedText]:
         if not words:
             return
         if self._block != block:
             yield from self._begin(block, apart=True)
-        yield Piece(terminal.printable(words), look)
+        yield StreamedText(terminal.printable(words), look)
         self._is_open = not words.endswith("\n")
 
-    def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[Piece]:
+    def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[StreamedText]:
         yield from self._begin(block, apart=apart)
-        yield Piece(terminal.line(text) + "\n", look)
+        yield StreamedText(terminal.line(text) + "\n", look)
         self._is_open = False
 
-    def _begin(self, block: Block, *, apart: bool) -> Iterator[Piece]:
+    def _begin(self, block: Block, *, apart: bool) -> Iterator[StreamedText]:
         """Write on a new line; ``apart``: with an empty line before it, except at the start."""
         if ends := "\n" * (self._is_open + (apart and self._block is not None)):
-            yield Piece(ends)
+            yield StreamedText(ends)
         self._block, self._is_open = block, False
 
     def _is_at(self, *kinds: str) -> bool:

@@ -1,1 +1,1 @@
-"""Bytes to values and back; no state beyond a buffer."""
+"""Turns bytes into values and back: lines, JSON-RPC, the protocol's names, the transcript's format. Does no I/O."""

@@ -1,7 +1,9 @@
-"""The protocol's names, and careful ways to read them out of somebody else's parameters.
+"""The names in the Agent Client Protocol, and functions that read and change parts of its messages.
 
-Source: the Agent Client Protocol's schema, version 1. Absent and ``null`` are the same thing; nothing here raises,
-except ``InvalidParams`` where a request that we answer has a value of the wrong type.
+Source: the Agent Client Protocol's schema, version 1. An absent member and ``null`` count as the same. The functions
+that read accept any value and return None for what is missing or of the wrong type; only ``optional_text`` and
+``required_text`` raise ``InvalidParams``. The functions that change a line keep every other byte of it, and raise
+ValueError or KeyError if the line lacks the part to change.
 """
 
 import re
@@ -47,52 +49,55 @@ CURRENT_MODE = "current_mode_update"
 CONFIG_OPTION = "config_option_update"
 NOTICE = "notice"
 STATE_KINDS = frozenset({AVAILABLE_COMMANDS, CURRENT_MODE, CONFIG_OPTION, SESSION_INFO, USAGE, NOTICE})
-"""Kinds of updates that tell how things stand; every other kind, known or not, is conversation."""
+"""Kinds of updates that report state. Every other kind, known or not, is part of the conversation."""
 
 COMPACTION, COMPACTION_CHUNK = "compaction_update", "compaction_summary_chunk"
 IN_PROGRESS = "in_progress"
-"""Of a compaction: it has not ended."""
+"""The status of a compaction that has not ended."""
 
 _OPTIONAL: dict[tuple[str, ...], frozenset[str]] = {
     ("session", "compaction"): frozenset({COMPACTION, COMPACTION_CHUNK}),
     ("plan",): frozenset({"plan_update", "plan_removed"}),
     ("subagents",): frozenset({"subagent_update", "session_message", "session_message_chunk"}),
 }
-"""By client capability: the kinds of conversation that only a client with it may be sent. Plans by id and subagents are
-drafts."""
+"""Maps the path of a client capability to the kinds of conversation updates that only clients with it may get. Plans by
+id and subagents are drafts of the protocol."""
 OPTIONAL_KINDS = frozenset().union(*_OPTIONAL.values())
 
 VERSION = 1
 
 UPDATE_PREFIX = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'
-"""How every official SDK begins an update: enough to know one without parsing it."""
+"""The first bytes of an update as every official SDK writes it. They identify an update without parsing."""
 
 
 class InvalidParams(Exception):
-    """A request that we answer has parameters of the wrong type; the text says which (JSON-RPC -32602)."""
+    """A request that acp-proxy answers has a missing or mistyped parameter (JSON-RPC -32602). The text says which."""
 
 
 def member(value: object, key: str) -> object:
-    """A member of what may or may not be an object."""
-    return value.get(key) if isinstance(value, dict) else None  # not Mapping: asked for each update
+    """The value of ``key``, or None if ``value`` is not an object or lacks it."""
+    return value.get(key) if isinstance(value, dict) else None  # checking for Mapping is slow, and every update does
 
 
 def text(value: object, key: str) -> str | None:
+    """The string under ``key``, or None if there is no string."""
     found = member(value, key)
     return found if isinstance(found, str) else None
 
 
 def session_id(params: object) -> str | None:
+    """The ``sessionId`` of a message's parameters or result, or None."""
     return text(params, "sessionId")
 
 
 def strings(value: object, key: str) -> list[str]:
+    """The strings in the array under ``key``, without its other items; empty if there is no array."""
     found = member(value, key)
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
 def optional_text(params: object, key: str) -> str | None:
-    """A parameter that may be left out. Raises InvalidParams when it is there and no string."""
+    """A parameter that may be absent. Raises InvalidParams if it is present but not a string."""
     if params is not None and not isinstance(params, Mapping):
         raise InvalidParams("params must be an object")
     found = member(params, key)
@@ -102,6 +107,7 @@ def optional_text(params: object, key: str) -> str | None:
 
 
 def required_text(params: object, key: str) -> str:
+    """A parameter that must be a string. Raises InvalidParams if it is absent or not a string."""
     found = optional_text(params, key)
     if found is None:
         raise InvalidParams(f"{key} is required")
@@ -109,13 +115,13 @@ def required_text(params: object, key: str) -> str:
 
 
 def offers(capabilities: object, name: str) -> bool:
-    """Whether a capability's marker is present and neither null nor false."""
+    """Whether an object of capabilities has ``name`` with a value other than null and false."""
     found = member(capabilities, name)
     return found is not None and found is not False
 
 
 def optional_kinds(client_capabilities: object) -> frozenset[str]:
-    """The optional kinds of updates that a client announced in ``initialize``."""
+    """The kinds of updates in ``OPTIONAL_KINDS`` that the ``clientCapabilities`` of ``initialize`` allow."""
 
     def announced(path: tuple[str, ...]) -> bool:
         found = client_capabilities
@@ -130,16 +136,17 @@ _ABSOLUTE = r"/|[A-Za-z]:[\\/]|\\\\"
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path is absolute, on any system: peers need not run on ours."""
+    """Whether a path is absolute on any system, since a peer may run on another one (for example behind ssh)."""
     return re.match(_ABSOLUTE, path) is not None
 
 
 def update_kind(update: object) -> str | None:
+    """The kind of an update: its ``sessionUpdate``, or None."""
     return text(update, "sessionUpdate")
 
 
 def update_of(line: bytes) -> object:
-    """What a line tells, where it is an update."""
+    """The ``params.update`` of a line, or None if the line has none or is not JSON."""
     try:
         return member(member(jsonrpc.parse(line), "params"), "update")
     except (ValueError, RecursionError):
@@ -147,6 +154,7 @@ def update_of(line: bytes) -> object:
 
 
 def is_conversation(kind: str | None) -> bool:
+    """Whether updates of this kind are part of the conversation rather than state."""
     return kind not in STATE_KINDS
 
 
@@ -154,7 +162,7 @@ _PLAIN_ID = re.compile(rb'[^"\\]*"')
 
 
 def plain_update_session(line: bytes) -> bytes | None:
-    """The session id of a line that begins as all official SDKs begin an update, when it is written without escapes."""
+    """The raw bytes of the session id in a line that begins with ``UPDATE_PREFIX``; None if the id contains escapes."""
     if not line.startswith(UPDATE_PREFIX):
         return None
     found = _PLAIN_ID.match(line, len(UPDATE_PREFIX))
@@ -169,8 +177,11 @@ _BLOCKS = b',"prompt":['
 
 
 def prompt_beginning(line: bytes) -> Request | None:
-    """A prompt by its beginning, as official SDKs write it: its id, its session, and the blocks that stand whole there,
-    which may be none of them or all."""
+    """Read a prompt from the first bytes of its line, if they are written as the official SDKs write them.
+
+    The returned request has an empty ``raw``. Its ``prompt`` holds the blocks that are complete in these bytes: none,
+    some or all. None: the line does not begin like a prompt.
+    """
     found = re.match(_PROMPT_BEGINNING, line)
     if found is None:
         return None
@@ -194,28 +205,28 @@ def _blocks(line: bytes, at: int) -> list[object]:
 
 
 def renamed(raw: bytes, method: str) -> bytes:
-    """A request under another method; every other byte stays."""
+    """The request with another method. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["method"]
     return splice.encode(splice.replaced(line, [(span, f'"{method}"')]))
 
 
 def with_result(raw: bytes, value: str) -> bytes:
-    """A response with another result; every other byte stays."""
+    """The response with another result, given as JSON text. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["result"]
     return splice.encode(splice.replaced(line, [(span, value)]))
 
 
 def with_id(raw: bytes, id: RequestId) -> bytes:
-    """A request or response under another id; every other byte stays. Raises ValueError, KeyError."""
+    """The request or response with another id. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     span = splice.members(line, splice.whole(line)[0])["id"]
     return splice.encode(splice.replaced(line, [(span, id)]))
 
 
 def with_session(raw: bytes, session: str) -> bytes:
-    """A message about another session; every other byte stays. Raises ValueError, KeyError."""
+    """The message with another ``params.sessionId``. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     params = splice.members(line, splice.whole(line)[0])["params"]
     span = splice.members(line, params[0])["sessionId"]
@@ -223,7 +234,7 @@ def with_session(raw: bytes, session: str) -> bytes:
 
 
 def with_chunk_text(raw: bytes, new: str) -> bytes:
-    """A chunk with another text; every other byte stays. Raises ValueError, KeyError."""
+    """The chunk with another ``params.update.content.text``. Raises ValueError, KeyError."""
     line = splice.decode(raw)
     start = splice.whole(line)[0]
     for key in ("params", "update", "content"):
@@ -233,7 +244,7 @@ def with_chunk_text(raw: bytes, new: str) -> bytes:
 
 
 def user_chunk(session: str, block: bytes, message_id: str) -> bytes:
-    """A block of a prompt, told as a client hears it."""
+    """A user chunk that repeats a block of a prompt to the client, as a line. ``block``: the block's JSON text."""
     return b"".join(
         (
             UPDATE_PREFIX[:-1],

@@ -1,6 +1,6 @@
-"""Times as the protocol and the transcripts write them: UTC, fixed width, to the millisecond.
+"""Reads and writes times as text: UTC, to the millisecond, in the form ``2026-11-20T09:15:02.123Z``.
 
-Clients sort them as text, so all of them have the form ``2026-11-20T09:15:02.123Z``.
+Every time written here is 24 characters long, because clients sort times as text. Nothing here reads a clock.
 """
 
 from datetime import UTC, datetime
@@ -8,28 +8,30 @@ from functools import lru_cache
 
 
 def stamp(seconds: float) -> str:
-    """A time in seconds since 1970, as text."""
+    """The text of a time given in seconds since 1970."""
     return _millisecond(round(seconds * 1_000_000) // 1000)
 
 
-@lru_cache(2)  # several are asked for in one
+@lru_cache(2)  # several entries share a millisecond
 def _millisecond(millisecond: int) -> str:
     second, millisecond = divmod(millisecond, 1000)
     return f"{_second(second)}{millisecond:03d}Z"
 
 
-@lru_cache(2)  # many are asked for in one second
+@lru_cache(2)  # many entries share a second
 def _second(second: int) -> str:
     return normal(datetime.fromtimestamp(second, UTC))[:-4]
 
 
 def normal(moment: datetime) -> str:
+    """The text of a datetime; one without a time zone counts as UTC."""
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 
 def normalized(text: str) -> str | None:
-    """Somebody else's ISO 8601 time in our form (RFC 3339 allows small letters); None for what is no time."""
+    """An ISO 8601 time rewritten in this module's form, or None if the text is not a time. Accepts lower case, as
+    RFC 3339 does."""
     try:
         return normal(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
@@ -37,7 +39,7 @@ def normalized(text: str) -> str | None:
 
 
 def between(earlier: str, later: str) -> float:
-    """Seconds from one of our times to another; none where a clock went back, or where one of them is no time."""
+    """Seconds from one time to a later one; 0.0 if a clock went back, or if either text is not a time."""
     try:
         passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (ValueError, TypeError):

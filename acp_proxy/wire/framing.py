@@ -1,24 +1,24 @@
-"""Cut a stream of bytes into lines, at the byte ``\\n`` and at nothing else.
+"""Cuts a stream of bytes into lines, only at the byte ``\\n``.
 
-Guarantees: the lines joined, then the rest, are exactly the bytes that were fed; a line of any length costs time
-linear in its length, however small the pieces it comes in. Does not look into a line.
+The lines and then the rest, joined, are exactly the bytes that went in. A line takes time linear in its length, however
+small the pieces in which it arrives. The content of lines is not checked.
 """
 
 import io
 
-_ENOUGH = 4 * 1024  # bytes: a method, and ids of any length that anybody uses
+_ENOUGH = 4 * 1024  # bytes that hold a method and ids of any length seen in practice
 
 
 class LineFramer:
-    """The bytes of one direction, cut into complete lines with their terminators kept."""
+    """Cuts the bytes of one direction into complete lines, and keeps an unfinished line until the rest arrives."""
 
     def __init__(self) -> None:
         self._open: list[bytes] = []
         self.waiting = 0
-        """Bytes of the line whose end has not come."""
+        """The size in bytes of the unfinished line."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what one read brought; return the lines that it completed, each ending in ``\\n``."""
+        """Add the bytes of one read. Returns the lines that they complete, each with its ``\\n``."""
         lines = cut(data)
         rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
         if lines and self._open:
@@ -29,7 +29,7 @@ class LineFramer:
         return lines
 
     def take(self, data: bytes) -> bytes:
-        """Complete lines, joined into one piece."""
+        """Like ``feed``, but returns the complete lines as one piece, empty if there are none."""
         end = data.rfind(b"\n") + 1
         if not end:
             if data:
@@ -46,11 +46,11 @@ class LineFramer:
         return complete
 
     def rest(self) -> bytes:
-        """What stands after the last newline; it is handed out once."""
+        """Remove and return the unfinished line."""
         return b"".join(self.parts())
 
     def beginning(self) -> bytes:
-        """How that begins, to look at: all of it, or enough to know it by."""
+        """The first bytes of the unfinished line, which stays here: at least 4 KiB, or all of it if it is shorter."""
         count = size = 0
         while count < len(self._open) and size < _ENOUGH:
             size += len(self._open[count])
@@ -60,11 +60,11 @@ class LineFramer:
         return self._open[0] if self._open else b""
 
     def parts(self) -> list[bytes]:
-        """The rest in pieces, of which the first is the beginning, if that was looked at; handed out once."""
+        """Like ``rest``, but in pieces. The first one is what ``beginning`` returned, if it was called."""
         parts, self._open, self.waiting = self._open, [], 0
         return parts
 
 
 def cut(lines: bytes) -> list[bytes]:
-    """One by one; what stands after the last newline comes last."""
-    return io.BytesIO(lines).readlines()  # three times as fast as ``split``, which looks at byte after byte
+    """Split bytes after each ``\\n``. Bytes after the last newline become the last item."""
+    return io.BytesIO(lines).readlines()  # three times as fast as ``split``

@@ -1,8 +1,8 @@
-"""Read one line as a JSON-RPC 2.0 message, and write the few messages that are ours.
+"""Reads a line as a JSON-RPC 2.0 message, and writes the few messages that acp-proxy sends itself.
 
-``read_message`` never raises: what it cannot make sense of is ``Opaque``; of what is nested too deeply to be parsed it
-sees the outer levels. It reads a copy; the line itself is what travels. Values are what the JSON says, except that
-integers past 64 bits may have become floats: nothing here is ever encoded again for a peer (ids keep their own text).
+``read_message`` never raises: a line that is not a message becomes ``Opaque``, and of one nested too deeply to parse
+only the outer levels are read. Messages carry the original bytes (``raw``), and only those are forwarded. Integers
+beyond 64 bits may become floats, so parsed values must not be written back to a peer; ids keep their JSON text.
 """
 
 import enum
@@ -18,7 +18,7 @@ from acp_proxy.wire import splice
 from acp_proxy.wire.value import Value
 
 RequestId = NewType("RequestId", str)
-"""An id as its JSON text: ``1``, ``"1"``, ``1.0`` and ``true`` are four different ids."""
+"""A request id as JSON text: ``1``, ``"1"``, ``1.0`` and ``true`` are four different ids."""
 
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
@@ -26,23 +26,26 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 RESOURCE_NOT_FOUND = -32002
 
-_NESTING = 250  # orjson writes no more than 254 levels
-_LOOKED_INTO = 64  # levels of a line that is nested too deeply to be parsed; nothing that is read stands deeper than 8
+_NESTING = 250  # orjson writes at most 254 levels
+_LOOKED_INTO = 64  # levels read of a line that is nested too deeply to parse; no code reads deeper than 8
 _TOKEN = rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++'
 
 
 class Peer(enum.Enum):
-    """A side of the conversation."""
+    """One of the two programs on either side of acp-proxy."""
 
     CLIENT = "client"
     AGENT = "agent"
 
     @property
     def other(self) -> "Peer":
+        """The peer on the other side."""
         return Peer.AGENT if self is Peer.CLIENT else Peer.CLIENT
 
 
 class Request(Value):
+    """A request. ``raw``: the line, or its part of a batch, without a newline; so in all classes below."""
+
     raw: bytes
     id: RequestId
     method: str
@@ -50,13 +53,15 @@ class Request(Value):
 
 
 class Notification(Value):
+    """A message with a method and no id."""
+
     raw: bytes
     method: str
     params: object
 
 
 class Response(Value):
-    """An answer; ``id`` is None where the line has none at all. ``error`` is None on success."""
+    """An answer. ``id``: None if the line has no id. ``error``: None on success."""
 
     raw: bytes
     id: RequestId | None
@@ -65,12 +70,14 @@ class Response(Value):
 
 
 class Batch(Value):
+    """A JSON array of messages."""
+
     raw: bytes
     messages: tuple["Message", ...]
 
 
 class Opaque(Value):
-    """JSON-RPC says nothing about it. ``is_json`` tells whether it is at least a JSON object or array."""
+    """A line that is not a JSON-RPC message. ``is_json``: whether it is at least a JSON object or array."""
 
     raw: bytes
     is_json: bool
@@ -80,7 +87,7 @@ Message = Request | Notification | Response | Batch | Opaque
 
 
 def read_message(raw: bytes) -> Message:
-    """Look at one line (its newline may be there or not). ``raw`` of the result is the line without its newline."""
+    """Read one line, with or without its newline. Never raises."""
     raw = raw.removesuffix(b"\n")
     try:
         value = parse(raw)
@@ -98,9 +105,9 @@ def read_message(raw: bytes) -> Message:
 
 
 def parse(raw: bytes) -> object:
-    """The value of a JSON text; more lenient than orjson, which rejects a BOM, lone surrogates and deep nesting.
+    """Parse JSON text. Unlike orjson, accepts a byte order mark, lone surrogates and deeper nesting.
 
-    Raises ValueError on what is no JSON, RecursionError on what is nested too deeply to tell.
+    Raises ValueError if it is not JSON, RecursionError if it is nested too deeply to parse.
     """
     try:
         return orjson.loads(raw)
@@ -110,7 +117,7 @@ def parse(raw: bytes) -> object:
 
 
 def parse_text(raw: bytes) -> object:
-    """Parse JSON that must be UTF-8: no client could be told anything else."""
+    """Like ``parse``, but raises ValueError for invalid UTF-8 too, because clients could not read it."""
     try:
         return orjson.loads(raw)
     except ValueError:
@@ -119,7 +126,7 @@ def parse_text(raw: bytes) -> object:
 
 
 def look(raw: bytes) -> object:
-    """What a line says, of one that is nested too deeply to be parsed its outer levels; None where it says nothing."""
+    """Like ``parse``, but never raises: None if it is not JSON, only the outer levels if it is nested too deeply."""
     try:
         return parse(raw)
     except RecursionError:
@@ -129,7 +136,7 @@ def look(raw: bytes) -> object:
 
 
 def is_plain(raw: bytes) -> bool:
-    """Whether orjson takes it, also one level deeper, so that it can be embedded in a line of our own."""
+    """Whether orjson parses this JSON text one level deeper too, so that it can be embedded in a transcript's line."""
     try:
         return len(orjson.loads(b"[%b]" % raw)) == 1
     except ValueError:
@@ -137,11 +144,11 @@ def is_plain(raw: bytes) -> bool:
 
 
 def request_id(value: object, raw: bytes, *path: str) -> RequestId:
-    """The id's own JSON text; a string's is made anew, since it has many spellings.
+    """The JSON text of an id. ``value``: the parsed id; ``path``: the keys that lead to it in ``raw``.
 
-    All others but integers are looked up in the line: large integers come as floats too.
-
-    Raises ValueError on what is nested too deeply.
+    Strings are written anew, since one string has many spellings. Floats, arrays and objects are copied from ``raw``:
+    a large integer is parsed as a float, and its digits must not change. Raises ValueError if the id is nested too
+    deeply.
     """
     if type(value) is int:
         return RequestId(str(value))
@@ -158,24 +165,25 @@ def request_id(value: object, raw: bytes, *path: str) -> RequestId:
 
 
 def result(id: RequestId, value: object) -> bytes:
-    """A successful response of our own, as a line."""
+    """The line of a successful response."""
     return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"result":', dump(value), b"}\n"))
 
 
 def error(id: RequestId, code: int, message: str) -> bytes:
-    """An error response of our own, as a line."""
+    """The line of an error response."""
     body = dump({"code": code, "message": message})
     return b"".join((b'{"jsonrpc":"2.0","id":', _id(id), b',"error":', body, b"}\n"))
 
 
 def notification(method: str, params: object) -> bytes:
+    """The line of a notification."""
     return b"".join((b'{"jsonrpc":"2.0","method":', dump(method), b',"params":', dump(params), b"}\n"))
 
 
 def dump(value: object) -> bytes:
-    """JSON text of a value of ours, on one line. What orjson cannot write (lone surrogates), json does.
+    """Write a value as JSON text on one line, also with lone surrogates, which orjson refuses.
 
-    Numbers that JSON does not have are null, and so is what is nested beyond all sense.
+    NaN, the infinities, and values nested too deeply (about 250 levels) become null.
     """
     try:
         return orjson.dumps(value)
@@ -184,7 +192,7 @@ def dump(value: object) -> bytes:
 
 
 def is_dumped(raw: bytes, value: object) -> bool:
-    """Whether a text is what ``dump`` makes of its value, and a part of it what that makes of the part's."""
+    """Whether ``raw`` is exactly what ``dump`` writes for its value. Then the same holds for every value inside it."""
     try:
         return orjson.dumps(value) == raw
     except TypeError:
@@ -192,7 +200,7 @@ def is_dumped(raw: bytes, value: object) -> bool:
 
 
 def _outline(raw: bytes) -> object:
-    """The value of a JSON text with null for what is nested too deeply; None where that cannot be told."""
+    """Parse JSON text with null for everything nested too deeply; None if the text is not JSON."""
     pieces, depth, at = [], 0, 0
     for token in re.finditer(_TOKEN, raw, re.DOTALL):
         start, end = token.span()
@@ -230,7 +238,7 @@ def _parts(raw: bytes) -> list[bytes]:
 
 
 def printable(text: str) -> str:
-    """Somebody else's text without control sequences, for a terminal."""
+    """Replace control and other unprintable characters with U+FFFD, so that a peer's text is safe in a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
@@ -250,5 +258,5 @@ def _writable(value: object, levels: int) -> object:
 
 
 def _integer(text: str) -> int | float:
-    """Python refuses to convert very long integers; nobody reads their value here."""
+    """An integer, or a float if it is too long for Python to convert. Long integers are never read."""
     return int(text) if len(text) < 20 else float(text[:300])

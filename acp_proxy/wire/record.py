@@ -1,7 +1,7 @@
-"""The transcript's format, version 1: a header line, then one line per entry. docs/transcript-format.md has examples.
+"""Encodes and decodes the transcript's format, version 1: a header line, then one line per entry.
 
-Encoding embeds the original bytes of a message; decoding hands them back. Decoding never raises on a damaged entry
-(it is None); a header raises ``NewerFormat`` when a later version of this program wrote it.
+An entry embeds a message's original bytes, and decoding returns exactly those. A damaged header or entry decodes to
+None; only a header of a later version raises ``NewerFormat``. docs/transcript-format.md describes the format.
 """
 
 import json
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import acp, jsonrpc, remains, splice
 from acp_proxy.wire.jsonrpc import Peer
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 VERSION = 1
@@ -19,32 +19,35 @@ RECORDED, IMPORTED, PARTIAL = "recorded", "imported", "partial"
 
 OPENED, CLOSED, GAP, FAILED, TERMINAL = "opened", "closed", "gap", "failed", "terminal"
 HANDOVER, ALIAS, REPLAY, COPIED = "handover", "alias", "replay", "copied"
-"""What notes are about (their ``type``)."""
+"""The values of a note's ``type``."""
 
 HEADER_START = b'{"acp-transcript":'
 GAP_MARK = b'"note":{"type":"gap"'
-"""How a note of a gap is written: enough to find one without reading the rest."""
+"""Bytes that every gap note contains, to find gaps without parsing."""
 
 MOVED_MARKS = (b'"from":"proxy","note":{"type":"handover"', b'"from":"proxy","note":{"type":"alias"')
-"""How notes are written that say what the agent calls the session from then on."""
+"""Bytes that the notes contain that name the agent's new id of the session."""
 REPLAY_MARK = b'"from":"proxy","note":{"type":"replay"'
 _TO = re.compile(rb'"note":\{"type":"[a-z]+","to":("(?:[^"\\]|\\.)*")')
 
-# How an entry of ours begins. What stands in it holds, whatever the message behind it says: that is somebody else's.
+# The first bytes of an entry with a message. They are trusted; the message after them may contain the same keys.
 _TEXT = rb'"([ !#-\[\]-~]*)"'
 _ENVELOPE = re.compile(
     rb'\{"at":' + _TEXT + rb',"run":' + _TEXT + rb',"from":"(client|agent)",(?:"of":' + _TEXT + rb',)?"message":'
 )
 ENTRY_START = b'{"at":"'
-"""How any line of ours begins, for finding it again beside damage."""
+"""The first bytes of every entry, to find entries in a damaged line."""
 _ENTRY_START = re.compile(re.escape(ENTRY_START))
 
 UPGRADES: dict[int, Callable[[dict[str, object]], dict[str, object]]] = {}
-"""By version: one step that turns an entry of that version into one of the next."""
+"""Maps a version to the function that turns an entry of that version into one of the next version."""
 
 
 class Header(Value):
-    """The first line: what the session is. ``origin`` says how we came to know it."""
+    """The first line. ``origin``: ``recorded``, ``imported`` or ``partial``. ``created_at``: a time as text, or empty.
+
+    ``directories``: additional ones, beside ``cwd``. ``agent``: ``id``, ``name`` and ``version``.
+    """
 
     session: str
     cwd: str | None
@@ -53,7 +56,7 @@ class Header(Value):
     directories: list[str]
     agent: Mapping[str, object]
     forked_from: list[str]
-    """Ids under which messages stand in the part that was copied from a parent."""
+    """The session ids of the parent, its parent and so on: entries copied into a fork still name them."""
     version: int
 
     def __init__(
@@ -72,7 +75,11 @@ class Header(Value):
 
 
 class Entry(Value):
-    """One line after the header. ``raw`` is the exact message, ``value`` what it says; a note has neither."""
+    """A line after the header: a message or a note.
+
+    ``at``: its time. ``run``: the connection's id. ``peer``: the sender; None for a note. ``of``: the method that a
+    response answers. ``raw``: the message's exact bytes. ``value``: the parsed message. ``note``: the note's members.
+    """
 
     at: str
     run: str
@@ -84,6 +91,7 @@ class Entry(Value):
 
 
 def encode_header(header: Header) -> bytes:
+    """The header's line."""
     return (
         jsonrpc.dump(
             {
@@ -102,7 +110,11 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = None, *, plain: bool = True) -> bytes:
-    """An entry around the exact message. ``plain`` is False for a line known not to be plain JSON: kept as a string."""
+    """The line of an entry with a message (``raw``, without its newline).
+
+    ``of``: the method that a response answers. ``plain=False``: the message fails ``jsonrpc.is_plain``, so it is
+    written as a string.
+    """
     method = f'"of":{json.dumps(of)},' if of else ""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}",{method}'.encode()
     if plain:
@@ -111,13 +123,13 @@ def encode_message(at: str, run: str, peer: Peer, raw: bytes, of: str | None = N
 
 
 def encode_updates(at: str, run: str, lines: bytes) -> bytes:
-    """Many messages of the agent's, of one moment, each a line that ends in its newline."""
+    """The lines of many entries of one time: agent messages, each of which ends in a newline."""
     start = f'{{"at":"{at}","run":"{run}","from":"agent","message":'.encode()
     return b"".join((start, lines[:-1].replace(b"\n", b"}\n" + start), b"}\n"))
 
 
 def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, last: bool) -> bytes:
-    """A piece of an entry around one long message, whose last piece may lack its newline."""
+    """A piece of the line of an entry with a long message. The last piece may lack its newline."""
     start = f'{{"at":"{at}","run":"{run}","from":"{peer.value}","message":'.encode() if first else b""
     if not last:
         return start + piece
@@ -125,11 +137,12 @@ def encode_piece(at: str, run: str, peer: Peer, piece: bytes, *, first: bool, la
 
 
 def encode_note(at: str, run: str, note: Mapping[str, object]) -> bytes:
+    """The line of a note."""
     return f'{{"at":"{at}","run":"{run}","from":"proxy","note":'.encode() + jsonrpc.dump(note) + b"}\n"
 
 
 def decode_header(line: bytes) -> Header | None:
-    """The header, or None where the line is none. Raises NewerFormat for a version that is not known yet."""
+    """The header, or None if the line is not one. Raises NewerFormat for a later version of the format."""
     try:
         value = jsonrpc.parse_text(line)
     except (ValueError, RecursionError):
@@ -156,14 +169,17 @@ def decode_header(line: bytes) -> Header | None:
 
 
 def moved_to(note: bytes) -> str | None:
-    """The id that such a note names, from its mark on."""
+    """The agent's new id in a note of ``MOVED_MARKS``, or None. ``note``: a line, or the part from the mark on."""
     found = _TO.search(note)
     id = jsonrpc.look(found[1]) if found is not None else None
     return id if isinstance(id, str) else None
 
 
 def decode_header_of(line: bytes) -> tuple[Header | None, int]:
-    """The header that a line begins with, and where it ends (0: there is none); entries may be glued to it."""
+    """The header at the start of a line, which entries may follow after damage, and the offset of its end.
+
+    Returns (None, 0) if there is no header. Raises NewerFormat.
+    """
     header = decode_header(line)
     if header is not None:
         return header, len(line.rstrip(b"\r\n"))
@@ -174,16 +190,16 @@ def decode_header_of(line: bytes) -> tuple[Header | None, int]:
     return header, len(start) if header is not None else 0
 
 
-def entries_in(line: bytes, version: int = VERSION) -> list[Piece[Entry]]:
-    """Every intact entry of a line: the one that it is, or those that stand in what is damaged, and where."""
+def entries_in(line: bytes, version: int = VERSION) -> list[Intact[Entry]]:
+    """The entry of an intact line, or every intact entry within a damaged one, with their offsets. Never raises."""
     entry = decode_entry(line, version)
     if entry is not None:
-        return [Piece(0, len(line.rstrip(b"\r\n")), entry)]
+        return [Intact(0, len(line.rstrip(b"\r\n")), entry)]
     return remains.pieces(line, _ENTRY_START, lambda piece: decode_entry(piece, version))
 
 
 def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
-    """The entry that a line is, or None where it is damaged."""
+    """The entry of a line, or None if the line is damaged."""
     line = line.rstrip(b"\r\n")
     envelope = _ENVELOPE.match(line) if version == VERSION else None
     try:
@@ -193,14 +209,14 @@ def decode_entry(line: bytes, version: int = VERSION) -> Entry | None:
 
 
 def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
-    """An entry of ours. Raises ValueError, RecursionError."""
+    """Read an entry whose beginning was recognised. Raises ValueError, RecursionError."""
     at, run, peer, of = (part.decode() if part is not None else None for part in envelope.groups())
     raw = line[envelope.end() : -1]
     try:
         value = jsonrpc.parse_text(raw if line.endswith(b"}") else b"")
     except ValueError:
         try:
-            jsonrpc.parse_text(line)  # keys that we do not know may follow
+            jsonrpc.parse_text(line)  # unknown keys may follow the message
         except ValueError:
             if line.endswith(b"}") and _passed_unread(raw):
                 return Entry(at or "", run or "", Peer(peer), of, raw=raw)
@@ -211,14 +227,14 @@ def _enveloped(line: bytes, envelope: re.Match[bytes]) -> Entry:
 
 
 def _passed_unread(raw: bytes) -> bool:
-    """Whether a message that is no JSON was kept as it came: the beginning of an update, and the end of an object, let
-    it pass without being read. Half a line, or another one within it, is damage."""
+    """Whether a message that is not JSON was recorded on purpose: a line that begins and ends like an update passes
+    unread. Half a line, or a line within another, is damage."""
     is_like_update = raw.startswith(acp.UPDATE_PREFIX) and raw.endswith(b"}}}")
     return is_like_update and b"\0" not in raw and ENTRY_START not in raw
 
 
 def _read(value: object, line: bytes, version: int) -> Entry | None:
-    """Any other entry. Raises ValueError, RecursionError."""
+    """Read any other entry from its parsed line. Raises ValueError, RecursionError."""
     if not isinstance(value, dict):
         return None
     for step in range(version, VERSION):

@@ -1,7 +1,7 @@
-"""What is intact in a damaged line: JSON objects that stand whole between bytes that nobody can read.
+"""Finds intact JSON objects in a damaged line.
 
-Pure; never raises. A line costs time linear in its length. An object that is a member of another (of a torn one, as
-what an agent says may look like an entry of ours) is not taken for one that stands there by itself.
+Never raises, and takes time linear in the line's length. An object inside another one is not returned: a message may
+contain what looks like an entry, and the object around it may be torn.
 """
 
 import re
@@ -11,22 +11,25 @@ from typing import Generic, TypeVar
 from acp_proxy.wire import splice
 from acp_proxy.wire.value import Value
 
-_LOOKS = 64  # so often a line is gone through at most: what only looks like a beginning costs a look at the rest
+_LOOKS = 64  # times the line's length that are read at most: a false beginning costs a read of the rest
 
 T = TypeVar("T")
 
 
-class Piece(Value, Generic[T]):
-    """What is intact, and where it stands in its line."""
+class Intact(Value, Generic[T]):
+    """An intact value, and its place in the line: the byte offsets ``start`` and ``end``."""
 
     start: int
     end: int
     value: T
 
 
-def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Piece[T]]:
-    """Everything in the line that begins so, ends as a JSON object does, and can be read."""
-    found: list[Piece[T]] = []
+def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T | None]) -> list[Intact[T]]:
+    """Everything in the line that matches ``beginning``, ends where its JSON value ends, and that ``read`` accepts.
+
+    ``read`` returns the value, or None to refuse it.
+    """
+    found: list[Intact[T]] = []
     line = line.rstrip(b"\r\n")
     text = line.decode("latin-1")  # one character for each byte: offsets are the same
     work, match = 0, beginning.search(line)
@@ -38,18 +41,18 @@ def pieces(line: bytes, beginning: re.Pattern[bytes], read: Callable[[bytes], T 
         if value is None:
             end = start + 1
         else:
-            found.append(Piece(start, end, value))
+            found.append(Intact(start, end, value))
         match = beginning.search(line, end)
     return found
 
 
 def first_value(line: bytes) -> bytes:
-    """The JSON value that a line begins with, or all of it."""
+    """The bytes of the JSON value at the start of a line, or the whole line if that value does not end."""
     return line[: _end(line.decode("latin-1"), 0)]
 
 
 def _end(text: str, start: int) -> int:
-    """Where the value ends; where that cannot be told, it may be the line's end."""
+    """The offset of the value's end; the line's end if the value is damaged."""
     try:
         return splice.end_of(text, start)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Find where the values of a JSON text begin and end, so that one can be replaced and the rest keeps its bytes.
+"""Finds where the values in a JSON text begin and end, so that one can be replaced while the rest keeps its bytes.
 
-Works on ``str``: offsets are characters. Raises ``ValueError`` on text that is not JSON, or nested too deeply to tell.
-Duplicate keys: the last one counts, as in every common reader.
+Works on ``str``: offsets count characters. Raises ValueError for text that is not JSON or is nested too deeply. Of
+duplicate keys the last one counts, as in common parsers.
 """
 
 import contextlib
@@ -10,24 +10,26 @@ from collections.abc import Iterable, Iterator
 from json.decoder import JSONDecoder
 
 Span = tuple[int, int]
+"""The offsets of a value's first character and of the character after it."""
 
 _BLANK = re.compile(r"[ \t\r\n]+")
 _BYTE_ORDER_MARK = "\ufeff"
-# Values are only measured, never used: numbers of any size stay text.
+# Values are only measured, so numbers need not be converted.
 _decoder = JSONDecoder(parse_int=str, parse_float=str, strict=False)
 
 
 def decode(data: bytes) -> str:
-    """Any bytes as text that ``encode`` brings back unchanged."""
+    """Any bytes as text. ``encode`` turns it back into the same bytes."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def encode(text: str) -> bytes:
+    """The reverse of ``decode``. Raises UnicodeEncodeError, a ValueError, for text with other lone surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def whole(text: str) -> Span:
-    """The span of the one value of a text. Raises ValueError when there is none, or more than one."""
+    """The span of the text's only value. Raises ValueError if there is none, or more than one."""
     start = _skip(text, 1 if text.startswith(_BYTE_ORDER_MARK) else 0)
     end = end_of(text, start)
     if _skip(text, end) != len(text):
@@ -36,12 +38,15 @@ def whole(text: str) -> Span:
 
 
 def first(text: str) -> str:
-    """The value that a text begins with, whatever follows. Raises ValueError."""
+    """The JSON text of the value at the start of a text, whatever follows. Raises ValueError."""
     return text[: end_of(text, 0)]
 
 
 def members(text: str, start: int = 0) -> dict[str, Span]:
-    """The spans of an object's values, by key; the object begins at ``start`` (white space before it is fine)."""
+    """The spans of an object's values, by key. The object begins at ``start``, or after white space there.
+
+    Raises ValueError.
+    """
     at = _expect(text, _skip(text, start), "{")
     spans: dict[str, Span] = {}
     if text[at : at + 1] == "}":
@@ -60,12 +65,12 @@ def members(text: str, start: int = 0) -> dict[str, Span]:
 
 
 def elements(text: str, start: int = 0) -> list[Span]:
-    """The spans of an array's values; the array begins at ``start``."""
+    """The spans of an array's values. The array begins at ``start``, or after white space there. Raises ValueError."""
     return list(_elements(text, start))
 
 
 def elements_before_break(text: str, start: int = 0) -> list[Span]:
-    """The elements of an array that may break off: those of which the end is certain. Never raises."""
+    """Like ``elements``, for an array that may break off: returns the complete values, never raises."""
 
     def found() -> Iterator[Span]:
         with contextlib.suppress(ValueError):
@@ -86,7 +91,7 @@ def _elements(text: str, start: int) -> Iterator[Span]:
 
 
 def replaced(text: str, changes: Iterable[tuple[Span, str]]) -> str:
-    """The text with each span replaced; spans do not overlap. An empty span inserts."""
+    """The text with each span replaced. Spans must not overlap; an empty span inserts."""
     parts: list[str] = []
     at = 0
     for (start, end), new in sorted(changes):
@@ -107,7 +112,7 @@ def _expect(text: str, at: int, character: str) -> int:
 
 
 def end_of(text: str, at: int) -> int:
-    """Where the value that begins at ``at`` ends. Raises ValueError."""
+    """The offset of the end of the value that begins at ``at``. Raises ValueError."""
     try:
         return _decoder.raw_decode(text, at)[1]
     except RecursionError:

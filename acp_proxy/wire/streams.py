@@ -1,7 +1,8 @@
-"""Entries that say again what one before them said, but for their time and the text: a message as it is streamed.
+"""Reads many similar lines of a transcript at once: the chunks of a streamed message.
 
-Most of a transcript is that. Such lines are known by their bytes, and their texts are read in one go; what is not
-certain to be one of them is left to ``record``, which reads any line. Pure; never raises.
+Most lines of a transcript differ from the line before only in time and text. Such lines are recognised by their bytes
+and their texts are parsed together. A line that is not certainly of this kind is left to ``record``, which reads any
+line. Nothing here raises.
 """
 
 import re
@@ -20,43 +21,44 @@ _SPOKEN = (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
 _TEXT = b'"text":'
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _JOINT = b"x"
-"""Between texts that are read as one: no escape, pair or character that is cut off before it can go on with it."""
+"""Separates texts that are parsed together: it completes no escape, surrogate pair or character cut off before it."""
 _FEW, _MANY = 16, 1024
-"""Lines that are looked at in one go: few where a stream was short, since what follows is often something else."""
+"""Lines examined at once. After a short stream only few, since other lines often follow."""
 _HEAD_LIMIT = 1024
-"""Bytes before a text: beginnings are laid out side by side, and as much is laid out for each of a thousand lines, of
-which all but the first may be short. It is a quarter of that where there is nothing of the agent's own."""
+"""The most bytes before a text. Each of up to a thousand lines takes that much memory while they are compared, however
+short it is. A line without extra members from the agent needs a quarter of it."""
 _WIDTH = 24
 _TIME = len(record.ENTRY_START), len(record.ENTRY_START) + _WIDTH
-"""Where it stands in a line."""
+"""The offsets of the time in a line."""
 _IN_TIMES = b"0123456789-:.TZ"
 _WORD = 8
 _LEAD = -_TIME[0] % _WORD
 _TIME_WORDS = range((_LEAD + _TIME[0]) // _WORD, (_LEAD + _TIME[1]) // _WORD)
-"""Where times stand in the beginnings of lines that are laid out in words."""
+"""The words that hold the time when a line's beginning is laid out in words of eight bytes."""
 
 
 class Stream:
-    """Such entries, one behind the other, as lines."""
+    """Consecutive lines of a transcript that differ only in time and text."""
 
     def __init__(self, lines: list[bytes], texts: bytes, pattern: "_Pattern") -> None:
-        """``texts``: each as it stands between its quotes, with a newline behind it."""
+        """``texts``: the JSON strings of the lines without their quotes, each followed by a newline."""
         self.lines = lines
         self._texts = texts
         self._pattern = pattern
 
     @property
     def count(self) -> int:
+        """The number of lines."""
         return len(self.lines)
 
     @property
     def size(self) -> int:
-        """Bytes that they take."""
+        """The size of the lines in bytes."""
         return len(self._texts) + self.count * self._pattern.around
 
     @property
     def at(self) -> str:
-        """The last one's time."""
+        """The time of the last line."""
         return self.lines[-1][slice(*_TIME)].decode()
 
     @property
@@ -67,25 +69,28 @@ class Stream:
 
     @property
     def each_text(self) -> list[str]:
-        """The text of each entry."""
+        """The text of each line."""
         texts: list[str] = orjson.loads(b'["%b"]' % self._texts[:-1].replace(b"\n", b'","'))
         return texts
 
     @property
     def messages(self) -> bytes:
-        """The exact messages, as lines."""
+        """The messages in the lines, byte for byte, each ending in a newline."""
         before, after = self._pattern.before, self._pattern.after
         return b"".join((before, self._texts[:-1].replace(b"\n", after + before), after))
 
     def entries(self) -> Iterator[Entry]:
-        """Each by itself."""
+        """The entry of each line."""
         for line in self.lines:
             if (entry := record.decode_entry(line)) is not None:
                 yield entry
 
 
 class Streams:
-    """Finds them, for who reads all other lines one by one, and says so: ``last`` is such a line, and its entry."""
+    """Finds streams for a reader that reads all other lines one by one.
+
+    The reader must set ``last`` to each line that it reads itself, and its entry; ``stream`` looks for lines like it.
+    """
 
     def __init__(self) -> None:
         self.last: tuple[bytes, Entry | None] = b"", None
@@ -94,7 +99,10 @@ class Streams:
         self._many = _FEW
 
     def stream(self, lines: list[bytes], at: int) -> Stream | None:
-        """Some of the lines, from one on, that go on as the last one did; each ends in its newline."""
+        """The lines from index ``at`` on that are like ``last``, or None if the first of them is not.
+
+        Each line ends in its newline. More lines like it may follow the returned ones.
+        """
         line, entry = self.last
         if line is not self._looked_at:
             self._looked_at = line
@@ -109,24 +117,24 @@ class Streams:
 
 
 class _Pattern:
-    """What the lines of a stream have in common with the one that it begins with: all but time and text."""
+    """The bytes that all lines of a stream share: everything but time and text."""
 
     def __init__(self, line: bytes, text: tuple[int, int], message: int) -> None:
-        """Where the text stands in the line, between its quotes; where its message begins."""
+        """``text``: the offsets of the text between its quotes. ``message``: the offset of the message."""
         start, end = text
         self._head, self._tail = line[_TIME[1] : start], line[end:]
         self._form = f"{_LEAD}x{start}s{-(_LEAD + start) % _WORD}x"
         self._blank = struct.pack(self._form, b"".join((record.ENTRY_START, b" " * _WIDTH, self._head)))
         self._heads, self._ends = itemgetter(slice(_TIME[1], start)), itemgetter(slice(start, None))
         self.around = len(line) - (end - start) - len(b"\n")
-        """Bytes of a line around its text, the newline left out."""
+        """The size in bytes of a line without its text and newline."""
         self.before, self.after = line[message:start], line[end:-2] + b"\n"
 
     def begins(self, line: bytes) -> bool:
         return line.startswith(self._head, _TIME[1])
 
     def stream(self, lines: list[bytes]) -> Stream | None:
-        """Those of the lines, from the first one on, that look so; None where that is none, or not certain of all."""
+        """The first lines that have these bytes; None if there are none, or if they cannot safely be read together."""
         if not self._are_heads(lines):
             differ = map(ne, map(self._heads, lines), repeat(self._head))
             lines = lines[: next(compress(count(), differ), 0)]
@@ -144,7 +152,8 @@ class _Pattern:
         return Stream(lines, texts, self)
 
     def _are_heads(self, lines: list[bytes]) -> bool:
-        """Whether lines begin so. Laid out side by side, and with their times blanked, they are compared at once."""
+        """Whether all lines begin with these bytes. Their beginnings are packed into one buffer without their times,
+        and compared at once."""
         number, width, times = len(lines), len(self._blank) // _WORD, b""
         heads = bytearray(struct.pack(self._form * number, *lines))
         words, blanks = memoryview(heads).cast("Q"), memoryview(b" " * _WORD * number).cast("Q")
@@ -155,7 +164,7 @@ class _Pattern:
 
 
 def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
-    """What an entry's line and the one behind it have in common, if both may be of one stream."""
+    """The pattern of an entry's line, or None if it is not a chunk of text or the following line differs from it."""
     if entry.raw is None or entry.peer is not Peer.AGENT or len(entry.at) != _WIDTH:
         return None
     start = line.rfind(_TEXT) + len(_TEXT)
@@ -165,14 +174,14 @@ def _pattern(line: bytes, entry: Entry, following: bytes) -> _Pattern | None:
     if string is None or line != record.encode_message(entry.at, entry.run, entry.peer, entry.raw):
         return None
     message = len(line) - len(b"}\n") - len(entry.raw)
-    # It is the text that stands there if another in its place is what is read.
+    # The string found is the chunk's text if putting another string in its place changes the text that is read.
     other = "" if _spoken(entry.value) else "-"
     probe = b"".join((line[message:start], jsonrpc.dump(other), line[string.end() : -2]))
     return _Pattern(line, (start + 1, string.end() - 1), message) if _spoken(_value(probe)) == other else None
 
 
 def _spoken(message: object) -> str | None:
-    """The text of a chunk of the agent's."""
+    """The text of an agent message or thought chunk, or None."""
     update = acp.member(acp.member(message, "params"), "update")
     if acp.text(message, "method") != acp.UPDATE or acp.update_kind(update) not in _SPOKEN:
         return None

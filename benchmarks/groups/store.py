@@ -10,11 +10,11 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-from acp_proxy.core.effects import Begin, Identify, KeepUpdates
+from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.transcripts.search import phrases
 from acp_proxy.transcripts.search.searching import Sought, Tables
 from acp_proxy.wire import record
@@ -74,12 +74,12 @@ def recorded(effort: Effort, batches: int, lines: int) -> Numbers:
     data = told(lines)
     with effort.folder() as folder:
         recorder = Recorder(Both(folder / "store"), ["bench"], None, "never", lambda text: None)
-        recorder.add(Identify("bench", "1"))
-        recorder.add(Begin("one", "/bench", [], record.RECORDED))
+        recorder.add(IdentifyAgent("bench", "1"))
+        recorder.add(BeginTranscript("one", "/bench", [], record.RECORDED))
         recorder.flush()
         began = time.perf_counter()
         for _ in range(batches):
-            recorder.add(KeepUpdates("one", data))
+            recorder.add(RecordUpdates("one", data))
             recorder.flush()
         spent = time.perf_counter() - began
     return {"each": spent / batches / lines}

@@ -71,7 +71,7 @@ def retold(lines: list[Line], header: Header | None) -> None:
         if line.entry is not None:
             assert line.entry.at.isascii()
             summary.add(line.entry)
-            summary = Summary.restored(json.loads(json.dumps(summary.state())))
+            summary = Summary.from_state(json.loads(json.dumps(summary.state())))
     tellings = [telling(session, lines, mode, limit) for mode, limit in TELLINGS]
     for one in tellings:
         brief = Brief(RECORD)

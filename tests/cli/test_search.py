@@ -205,7 +205,7 @@ def test_the_limit_is_reported_if_there_are_more_sessions(store: Both) -> None:
 
 def test_further_turns_of_a_session_are_named() -> None:
     excerpts = [Excerpt(turn, "", "word", [(0, 4)]) for turn in (1, 2, 3)]
-    look = found.Look(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
+    look = found.SearchLook(80, is_dressed=False, colours=False, now=datetime.fromtimestamp(EPOCH, UTC))
     for turns, said in (
         ([1, 2, 3], ""),
         ([1, 2, 3, 9], "and turn 9\n"),

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
-from acp_proxy.cli.sessions import Sessions
+from acp_proxy.cli.sessions import SessionsGroup
 from acp_proxy.cli.storing import chosen, short_ids
 from acp_proxy.transcripts.archive import default_root
 from tests.cli.commands import printed, refused, titles, told
@@ -61,7 +61,7 @@ def run(*words: str) -> Result:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(Sessions.table) - {"import"}
+    assert {words[1] for words in WITHOUT_ANY if words[0] == "sessions"} == set(SessionsGroup.table) - {"import"}
 
 
 @commands

@@ -1,11 +1,11 @@
-"""Sessions that are being loaded, and what their transcripts say."""
+"""Helpers for tests of loads: talks at each stage of a load, and a recorded conversation."""
 
 from typing import Any
 
 from acp_proxy.core.effects import (
-    Begin,
-    Keep,
-    KeepNote,
+    BeginTranscript,
+    RecordLine,
+    RecordNote,
 )
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
@@ -28,9 +28,9 @@ from tests.conversation import (
 
 ONE = requested(1)
 DEEP = 1000
-"""Levels that can be read, but not measured."""
+"""Levels of nesting that can be read, but not measured."""
 ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
-"""What no encoder would write again."""
+"""JSON that no encoder writes again byte for byte."""
 CONVERSATION = [
     "user_message_chunk",
     "agent_message_chunk",
@@ -41,7 +41,7 @@ CONVERSATION = [
     "compaction_update",
     "a_kind_nobody_knows",
 ]
-KEPT_OPENING = [Begin("s", "/w", [], record.PARTIAL), KeepNote("s", opened_note("session/load"))]
+KEPT_OPENING = [BeginTranscript("s", "/w", [], record.PARTIAL), RecordNote("s", opened_note("session/load"))]
 PAST: tuple[dict[str, Any], ...] = (
     prompt(90, "s", "mend it"),
     chunk("s", "It is mended now, all of it."),
@@ -50,12 +50,12 @@ PAST: tuple[dict[str, Any], ...] = (
     chunk("s", "All the tests have passed."),
     stopped(91),
 )
-"""What a transcript says."""
+"""The conversation in the transcript."""
 TURN_ONE: list[Said] = [chunk("s", "mend it", "user_message_chunk"), PAST[1]]
 TURN_TWO: list[Said] = [chunk("s", "and test it", "user_message_chunk"), PAST[4]]
-"""How an agent tells the same."""
+"""The same turns as an agent replays them."""
 GREETING = chunk("s", "Welcome back! Something was updated.")
-"""What no transcript says."""
+"""An update that is not in the transcript."""
 
 
 def about_to_load(stored: Stored | None = None, capabilities: object = None) -> Talk:
@@ -78,17 +78,17 @@ def replaying(stored: Stored | None = None) -> Talk:
     return talk
 
 
-def agent_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.AGENT, raw(said), of)
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
-def client_kept(said: Said) -> Keep:
-    return Keep("s", Peer.CLIENT, raw(said))
+def client_kept(said: Said) -> RecordLine:
+    return RecordLine("s", Peer.CLIENT, raw(said))
 
 
-def kept_lines(step: Step) -> list[Keep]:
-    return [each for each in step.kept if isinstance(each, Keep)]
+def kept_lines(step: Step) -> list[RecordLine]:
+    return [each for each in step.kept if isinstance(each, RecordLine)]
 
 
-def shown(whose: str, rule: Rule) -> KeepNote:
-    return KeepNote("s", {"type": record.REPLAY, "shown": whose, "rule": rule.value[0]})
+def shown(whose: str, rule: Rule) -> RecordNote:
+    return RecordNote("s", {"type": record.REPLAY, "shown": whose, "rule": rule.value[0]})

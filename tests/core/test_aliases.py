@@ -1,4 +1,4 @@
-"""Two names for one session: lines are rewritten both ways, and nothing else of them changes."""
+"""Two ids for one session: lines are rewritten both ways, and nothing else in them changes."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def test_requests_and_notifications_are_rewritten_both_ways() -> None:
         assert to_client(names(), there) == line(said)
 
 
-def test_answers_and_other_sessions_and_other_places_stay() -> None:
+def test_answers_other_sessions_and_ids_elsewhere_are_not_rewritten() -> None:
     others: list[Said] = [
         result(1, {"sessionId": "old"}),
         prompt(1, "other"),
@@ -54,7 +54,7 @@ def test_answers_and_other_sessions_and_other_places_stay() -> None:
         assert to_agent(names(), line(said)) == line(said)
 
 
-def test_every_other_byte_stays() -> None:
+def test_only_the_session_id_changes_in_a_line() -> None:
     before = (
         b'\xef\xbb\xbf { "params" :{"n":1.0,"big":12345678901234567890123, '
         b'"sessionId"\t: "\\u006fld","s":"\\ud800\xff"},"method":"x"}\r\n'
@@ -63,14 +63,14 @@ def test_every_other_byte_stays() -> None:
     assert to_agent(names(), before) == after
 
 
-def test_of_duplicate_keys_the_last_one_counts() -> None:
+def test_the_last_duplicate_key_counts() -> None:
     said = b'{"method":"x","params":{"sessionId":"old","sessionId":"other"}}\n'
     assert to_agent(names(), said) == said
     said = b'{"method":"x","params":{"sessionId":"other","sessionId":"old"}}\n'
     assert to_agent(names(), said) == b'{"method":"x","params":{"sessionId":"other","sessionId":"new"}}\n'
 
 
-def test_batches_are_rewritten_inside() -> None:
+def test_messages_in_a_batch_are_rewritten() -> None:
     said = (
         b'[ {"method":"x","params":{"sessionId":"old"}} ,5,{"method":"x","params":{"sessionId":"t"}}, '
         b'{"id":1.0,"method":"y","params":{"sessionId": "old"}}]\n'
@@ -78,7 +78,7 @@ def test_batches_are_rewritten_inside() -> None:
     assert to_agent(names(), said) == said.replace(b'"old"', b'"new"')
 
 
-def test_what_is_nested_too_deeply_to_take_apart_passes() -> None:
+def test_a_deeply_nested_line_is_rewritten_or_passes() -> None:
     for depth in (500, 200_000):
         deep = b"[" * depth + b"]" * depth
         said = b'{"method":"x","params":{"sessionId":"old","deep":' + deep + b"}}\n"
@@ -87,7 +87,7 @@ def test_what_is_nested_too_deeply_to_take_apart_passes() -> None:
         assert to_agent(names(), batch) in (batch, batch.replace(b'"old"', b'"new"'))
 
 
-def test_ids_of_any_text_are_names() -> None:
+def test_a_session_id_may_be_any_text() -> None:
     old, new = 'a"\\\n\u2028', "\ud800é\x00"
     there = to_agent(names((old, new)), line(prompt(1, old)))
     assert json.loads(there) == prompt(1, new)
@@ -101,7 +101,7 @@ def test_two_sessions_may_have_swapped_ids() -> None:
     assert to_client(swapped, line(chunk("1", "x"))) == line(chunk("2", "x"))
 
 
-def test_a_session_that_moves_again_is_heard_under_both_ids_and_addressed_by_the_last() -> None:
+def test_a_session_with_two_agent_ids_is_heard_under_both_and_addressed_by_the_last() -> None:
     moved = names(("old", "one"), ("old", "two"))
     assert to_agent(moved, line(prompt(1, "old"))) == line(prompt(1, "two"))
     assert (
@@ -111,7 +111,7 @@ def test_a_session_that_moves_again_is_heard_under_both_ids_and_addressed_by_the
     )
 
 
-def test_an_agent_that_gives_one_id_to_all_does_no_harm() -> None:
+def test_an_agent_may_give_one_id_to_two_sessions() -> None:
     one = names(("a", "x"), ("b", "x"), ("a", "y"), ("b", "z"))
     assert to_agent(
         one,
@@ -122,7 +122,7 @@ def test_an_agent_that_gives_one_id_to_all_does_no_harm() -> None:
     assert to_agent(one, line(prompt(1, "b"))) == line(prompt(1, "z"))
 
 
-def test_without_names_nothing_is_rewritten() -> None:
+def test_without_aliases_nothing_is_rewritten() -> None:
     assert not Aliases()
     assert names()
     assert to_agent(Aliases(), line(prompt(1, "old"))) == line(prompt(1, "old"))
@@ -131,14 +131,14 @@ def test_without_names_nothing_is_rewritten() -> None:
 @pytest.mark.parametrize(
     "said", [b'{"id":1,"result":{"sessionId":"new","n":1.0} }\r\n', b'{"id":1,"result":{ "sessionId" : "\\u006eew"}}\n']
 )
-def test_the_id_in_an_answer_is_renamed_alone(said: bytes) -> None:
+def test_only_the_session_id_changes_in_an_answer(said: bytes) -> None:
     renamed = renamed_result(said, "old")
     assert renamed in (said.replace(b'"new"', b'"old"'), said.replace(b'"\\u006eew"', b'"old"'))
     assert renamed != said
 
 
 @pytest.mark.parametrize("said", [b'{"id":1,"result":null}\n', b'{"id":1}\n', b'{"id":1,"result":{}}\n', b"x"])
-def test_an_answer_that_names_no_session_passes(said: bytes) -> None:
+def test_an_answer_without_a_session_id_passes_unchanged(said: bytes) -> None:
     assert renamed_result(said, "old") == said
 
 
@@ -151,7 +151,7 @@ ABOUT = st.builds(
 
 
 @given(spelled(ABOUT | st.lists(ABOUT, max_size=3)))
-def test_there_and_back_again_every_byte_is_the_same_but_the_spelling_of_the_id(text: str) -> None:
+def test_rewriting_there_and_back_changes_only_the_spelling_of_the_id(text: str) -> None:
     said = text.encode() + b"\n"
     there = to_agent(names(), said)
     assert json.dumps(json.loads(there)) == json.dumps(_with("new", json.loads(said)))
@@ -169,7 +169,7 @@ def _with(new: str, value: Any) -> Any:
 
 
 @given(messages.map(one_line) | spelled(messages).map(str.encode) | st.binary(max_size=40))
-def test_no_line_does_harm(said: bytes) -> None:
+def test_rewriting_never_raises(said: bytes) -> None:
     to_agent(names(), said)
     to_client(names(("s", "t"), ("", "x")), said)
     renamed_result(said, "s")

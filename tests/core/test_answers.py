@@ -1,4 +1,4 @@
-"""The answers that are composed from what the store found."""
+"""Answers composed from what the store found."""
 
 import json
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ def listed(*rows: Row, cursor: str | None = None, directories: bool = False, rec
 # session/list.
 
 
-def test_a_session_is_told_with_all_that_is_known() -> None:
+def test_a_listed_session_has_every_known_field() -> None:
     row = Row(title="Mend it", prompts=2, replies=1, failed=True, directories=["/x"], meta={"agent.example": 1})
     assert listed(row, directories=True) == {
         "sessions": [
@@ -58,7 +58,7 @@ def test_a_session_is_told_with_all_that_is_known() -> None:
     }
 
 
-def test_what_is_not_known_has_no_key() -> None:
+def test_unknown_fields_are_left_out() -> None:
     [session] = listed(Row(), directories=True)["sessions"]
     assert session == {
         "sessionId": "s",
@@ -68,23 +68,23 @@ def test_what_is_not_known_has_no_key() -> None:
     }
 
 
-def test_directories_are_told_only_to_agents_that_know_them() -> None:
+def test_directories_are_listed_only_if_the_agent_supports_them() -> None:
     [session] = listed(Row(directories=["/x"]), directories=False)["sessions"]
     assert "additionalDirectories" not in session
 
 
-def test_the_agents_own_values_win() -> None:
+def test_the_agents_metadata_overrides_ours() -> None:
     [session] = listed(Row(meta={"messageCount": 40, "hasErrors": None}))["sessions"]
     assert session["_meta"] == {"messageCount": 40, "hasErrors": None}
 
 
-def test_sessions_keep_their_order_and_the_page_its_cursor() -> None:
+def test_a_page_keeps_the_order_and_the_cursor() -> None:
     page = listed(Row("b"), Row("a"), Row("c"), cursor="next")
     assert [session["sessionId"] for session in page["sessions"]] == ["b", "a", "c"]
     assert page["nextCursor"] == "next"
 
 
-def test_the_last_page_has_no_cursor_key() -> None:
+def test_the_last_page_has_no_cursor() -> None:
     assert listed() == {"sessions": []}
 
 
@@ -109,7 +109,7 @@ def page(*sessions: object) -> dict[str, Any]:
     return result(1, {"sessions": list(sessions), "nextCursor": "c"})
 
 
-def test_what_was_deleted_is_taken_out_and_the_rest_keeps_its_bytes() -> None:
+def test_deleted_sessions_are_removed_and_other_bytes_stay() -> None:
     raw = (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "n":1.0},{"sessionId":"b"},'
         b'{"sessionId":"c","big":123456789012345678901,"s":"\\u2028\\ud800"}], "nextCursor":"\\u0063"}}\r\n'
@@ -120,7 +120,7 @@ def test_what_was_deleted_is_taken_out_and_the_rest_keeps_its_bytes() -> None:
     )
 
 
-def test_all_of_them_can_be_taken_out() -> None:
+def test_every_session_of_a_list_can_be_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "b"}))
     assert answers.amended(raw, frozenset({"a", "b", "z"})) == line(page())
 
@@ -137,13 +137,13 @@ def test_all_of_them_can_be_taken_out() -> None:
         result(1, [{"sessionId": "gone"}]),
     ],
 )
-def test_where_nothing_was_deleted_a_list_passes_byte_for_byte(said: dict[str, Any]) -> None:
+def test_a_list_without_deleted_sessions_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
     assert answers.amended(raw, frozenset({"gone", "s"})) == raw
     assert answers.amended(raw, frozenset()) == raw
 
 
-def test_a_session_is_known_by_the_last_of_its_ids() -> None:
+def test_the_last_duplicate_session_id_counts() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"},{"sessionId":"b","sessionId":"a"}]}}\n'
     assert answers.amended(raw, frozenset({"a"})) == (
         b'{"id":1,"result":{"sessions":[{"sessionId":"a","sessionId":"b"}]}}\n'
@@ -154,7 +154,7 @@ sessions = st.lists(st.fixed_dictionaries({"sessionId": st.sampled_from("abcd")}
 
 
 @given(spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})))
-def test_only_what_was_deleted_is_missing(text: str) -> None:
+def test_only_deleted_sessions_are_removed(text: str) -> None:
     raw = text.encode() + b"\n"
     before = json.loads(raw)["result"]["sessions"]
     after = answers.amended(raw, frozenset("ac"))
@@ -163,12 +163,12 @@ def test_only_what_was_deleted_is_missing(text: str) -> None:
     assert (after == raw) is (kept == before)
 
 
-# The user's titles in it.
+# The user's titles in the agent's list.
 
 MINE = {"a": "Mine", "b": 'with "quotes" and é'}
 
 
-def test_a_title_of_the_users_is_put_in_the_place_of_the_agents_and_the_rest_keeps_its_bytes() -> None:
+def test_the_users_title_replaces_the_agents_and_other_bytes_stay() -> None:
     raw = (
         b'{"id":1.0,"result":{ "sessions":[{"sessionId":"a" , "title" : "x\\u0041", "n":1.0}, '
         b'{"cwd":"/","sessionId":"b" }, '
@@ -181,13 +181,13 @@ def test_a_title_of_the_users_is_put_in_the_place_of_the_agents_and_the_rest_kee
     )
 
 
-def test_titles_are_put_in_where_others_are_taken_out() -> None:
+def test_titles_are_set_while_deleted_sessions_are_removed() -> None:
     raw = line(page({"sessionId": "a"}, {"sessionId": "gone", "title": "x"}, {"sessionId": "b", "title": None}))
     listed = json.loads(answers.amended(raw, frozenset({"gone"}), MINE.get))["result"]["sessions"]
     assert listed == [{"sessionId": "a", "title": "Mine"}, {"sessionId": "b", "title": MINE["b"]}]
 
 
-def test_of_two_titles_the_last_is_the_one_that_counts() -> None:
+def test_the_last_duplicate_title_is_replaced() -> None:
     raw = b'{"id":1,"result":{"sessions":[{"sessionId":"a","title":"Mine","title":"theirs"}]}}\n'
     assert answers.amended(raw, frozenset(), MINE.get) == raw.replace(b"theirs", b"Mine")
 
@@ -202,7 +202,7 @@ def test_of_two_titles_the_last_is_the_one_that_counts() -> None:
         result(1, {"sessions": {"sessionId": "a"}}),
     ],
 )
-def test_where_no_title_is_another_a_list_passes_byte_for_byte(said: dict[str, Any]) -> None:
+def test_a_list_without_changed_titles_passes_byte_for_byte(said: dict[str, Any]) -> None:
     raw = json.dumps(said, indent=None, separators=(" ,", ":  ")).encode() + b"\n"
     assert answers.amended(raw, frozenset(), MINE.get) == raw
 
@@ -210,7 +210,7 @@ def test_where_no_title_is_another_a_list_passes_byte_for_byte(said: dict[str, A
 @given(
     spelled(st.fixed_dictionaries({"id": st.just(1), "result": st.fixed_dictionaries({"sessions": sessions})})), texts
 )
-def test_only_titles_of_the_users_are_another(text: str, title: str) -> None:
+def test_only_titles_set_by_the_user_change(text: str, title: str) -> None:
     raw = text.encode() + b"\n"
     mine = {"a": title, "b": "Mine"}
     before = json.loads(raw)["result"]["sessions"]
@@ -224,15 +224,15 @@ def test_only_titles_of_the_users_are_another(text: str, title: str) -> None:
 
 
 @given(values)
-def test_a_list_of_any_shape_can_be_looked_into(value: Any) -> None:
+def test_amending_a_list_of_any_shape_never_raises(value: Any) -> None:
     raw = line(result(1, {"sessions": value}))
     answers.amended(raw, frozenset({"a"}))
 
 
-# Refusals, and updates of ours.
+# Refusals, and updates by the proxy.
 
 
-def test_history_that_cannot_be_read_is_told_by_the_errors_name_alone() -> None:
+def test_unreadable_history_is_reported_by_the_name_of_the_error_only() -> None:
     refusal = answers.unreadable(RequestId('"q"'), "ENOENT")
     assert isinstance(refusal, Forward)
     assert (refusal.to, refusal.own) == (Peer.CLIENT, True)
@@ -244,7 +244,7 @@ def test_history_that_cannot_be_read_is_told_by_the_errors_name_alone() -> None:
 
 
 @given(texts, st.dictionaries(texts, values, max_size=3))
-def test_an_update_of_ours_is_one_line(session: str, body: dict[str, Any]) -> None:
+def test_an_update_by_the_proxy_is_one_line(session: str, body: dict[str, Any]) -> None:
     told = answers.update(session, {**body, "sessionUpdate": "session_info_update"})
     assert told.endswith(b"\n")
     assert told.count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""Promises that hold whatever is said, in whatever order."""
+"""Properties that hold for any messages in any order."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import Modes
-from acp_proxy.core.effects import Identify, Keep
+from acp_proxy.core.effects import IdentifyAgent, RecordLine
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     LOADS,
@@ -32,7 +32,7 @@ from tests.conversation import (
 )
 from tests.strategies import chosen_messages, messages, one_line, spelled, values
 
-# What peers may say: right, nearly right, and wrong in every way.
+# Messages of both sides: valid, nearly valid and invalid.
 
 SHAPED = chosen_messages | st.lists(chosen_messages | values, max_size=3) | messages | values
 SDK_UPDATES = st.builds(chunk, st.sampled_from(["a", "b", "c"]), st.text(max_size=5)).map(line)
@@ -62,22 +62,22 @@ def is_for_the_client(said: bytes) -> bool:
     return isinstance(value, dict | list)
 
 
-# While nothing is served, both sides hear exactly each other.
+# While nothing is served, every byte passes.
 
 ALL_THE_AGENTS = Modes("agent", "agent", "agent", "agent", handover="never")
 PASSING: dict[str, Callable[[], Talk]] = {
     "nothing served": lambda: Talk(serves=False).begins(RESUMES),
     "nothing recorded": lambda: Talk(records=False).begins(RESUMES),
     "neither": lambda: Talk(records=False, serves=False),
-    "all of it the agent's": lambda: Talk(modes=ALL_THE_AGENTS).begins(LOADS | RESUMES),
-    "all of it the agent's that has nothing": lambda: Talk(modes=ALL_THE_AGENTS).begins(),
+    "everything the agent's": lambda: Talk(modes=ALL_THE_AGENTS).begins(LOADS | RESUMES),
+    "everything the agent's, which has no capabilities": lambda: Talk(modes=ALL_THE_AGENTS).begins(),
     "another version": lambda: Talk().begins(RESUMES, protocolVersion=2),
 }
 
 
 @pytest.mark.parametrize("begin", PASSING.values(), ids=PASSING)
 @given(st.lists(READS, max_size=12), st.booleans())
-def test_while_nothing_is_served_both_sides_hear_exactly_each_other(
+def test_while_nothing_is_served_every_byte_passes(
     begin: Callable[[], Talk], reads: list[tuple[Peer, list[bytes]]], torn: bool
 ) -> None:
     talk = begin()
@@ -88,7 +88,7 @@ def test_while_nothing_is_served_both_sides_hear_exactly_each_other(
         if torn and number == len(reads) - 1:
             lines = [*lines[:-1], lines[-1].removesuffix(b"\n") or b"{}"]
         if b'"initialize"' in b"".join(lines) and begin is PASSING["another version"]:
-            continue  # the version can be agreed on again, and then it is served
+            continue  # this may agree on a version that is served
         says(talk, peer, lines)
         for said in lines:
             if peer is Peer.AGENT and not is_for_the_client(said):
@@ -101,12 +101,12 @@ def test_while_nothing_is_served_both_sides_hear_exactly_each_other(
 
 
 @given(st.lists(READS, max_size=8))
-def test_where_nothing_is_recorded_nothing_is_ever_kept(reads: list[tuple[Peer, list[bytes]]]) -> None:
+def test_nothing_is_kept_while_recording_is_off(reads: list[tuple[Peer, list[bytes]]]) -> None:
     talk = Talk(records=False)
     for peer, lines in reads:
         says(talk, peer, lines)
     talk.agent_ends()
-    assert [each for each in talk.all.kept if not isinstance(each, Identify)] == []
+    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
 # While sessions are loaded, prompted and cancelled, nothing is lost, doubled or crossed.
@@ -122,18 +122,18 @@ class Loading:
 
 @dataclass
 class Pretender:
-    """An agent and a client that do as they please within the protocol, and remember what must come of it."""
+    """An agent and a client that do anything the protocol allows, and remember what has to arrive."""
 
     talk: Talk
     loads: dict[int, Loading] = field(default_factory=dict)
     prompts: dict[int, str] = field(default_factory=dict)
-    """Those without an answer."""
+    """The session of each unanswered prompt, by request id."""
     told: dict[str, list[bytes]] = field(default_factory=lambda: {"s": [], "t": []})
-    """What the agent said of a session."""
+    """The lines that the agent sent, by session."""
     past: set[bytes] = field(default_factory=set)
-    """Of that, what is the past, told again: the client may have it or not, and it is not recorded."""
+    """Lines of the agent's replays: the client may get them or not, and they are not recorded."""
     between: set[bytes] = field(default_factory=set)
-    """Of that, what came while a replay ran, and perhaps before a prompt: it is recorded behind that."""
+    """Lines sent during a replay: if a prompt comes before its end, they are recorded after the prompt."""
     ids: int = 0
 
     def load(self, session: str) -> None:
@@ -233,7 +233,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
     answered = [json.loads(each)["id"] for each in heard if b'"method"' not in each]
     assert len(answered) == len(set(answered)), "a request is answered once"
     assert set(pretender.loads) <= set(answered)
-    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.AGENT]
+    kept = [each.raw + b"\n" for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.AGENT]
     for said in pretender.told.values():
         due = [each for each in said if each not in pretender.past]
         past = [each for each in said if each in pretender.past and each in heard]
@@ -242,7 +242,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
         spoken = [each for each in due if b"agent_message_chunk" in each]
         told = [each for each in kept if each in set(said) and b"agent_message_chunk" in each]
         assert len(set(told)) == len(told), "nothing is recorded twice"
-        told = [each for each in told if each not in pretender.past]  # those may be new behind an earlier answer
+        told = [each for each in told if each not in pretender.past]  # these may be new after an earlier answer
         assert sorted(told) == sorted(spoken)
         in_order = set(spoken) - pretender.between
         assert [each for each in told if each in in_order] == [each for each in spoken if each in in_order]
@@ -251,7 +251,7 @@ def test_nothing_is_lost_doubled_or_crossed_while_sessions_are_loaded(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["say", "stand", "ask", "turn"]), st.sampled_from("st")), max_size=20))
-def test_all_that_comes_of_a_session_while_it_is_replayed_follows_its_answer_in_order(
+def test_updates_during_a_replay_follow_its_answer_in_order(
     doings: list[tuple[str, str]],
 ) -> None:
     talk = Talk().begins(RESUMES)

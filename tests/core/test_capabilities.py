@@ -1,4 +1,4 @@
-"""What is added to an agent's offer, and that nothing else of the line changes."""
+"""Capabilities added to the agent's offer: nothing else in the line changes."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ OURS = {"version": RELEASE}
 
 
 def told(capabilities: object, **more: object) -> Any:
-    """The client's side of initialize, for an agent with these capabilities."""
+    """The result of initialize that the client gets for an agent with these capabilities."""
     return json.loads(Talk().begins(capabilities, **more).all.to_client)["result"]
 
 
@@ -24,7 +24,7 @@ def serves(*names: str) -> dict[str, Any]:
     return {"acp-proxy": OURS | {"serves": list(names)}}
 
 
-# What is added.
+# Additions.
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def serves(*names: str) -> dict[str, Any]:
         (("close", "fork"), ["list", "delete", "load"]),
     ],
 )
-def test_what_the_agent_lacks_and_we_can_is_added(native: tuple[str, ...], added: list[str]) -> None:
+def test_capabilities_that_the_agent_lacks_are_added(native: tuple[str, ...], added: list[str]) -> None:
     capabilities = {
         "loadSession": "load" in native,
         "sessionCapabilities": {name: {} for name in native if name != "load"},
@@ -79,7 +79,7 @@ EVERYTHING = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete":
         (Modes(resume=AGENT), LOADS, ["list", "delete"]),
     ],
 )
-def test_what_is_added_is_the_users_wish_where_it_can_be_kept(modes: Modes, native: Any, added: list[str]) -> None:
+def test_the_modes_decide_what_is_added_as_far_as_the_agent_allows(modes: Modes, native: Any, added: list[str]) -> None:
     talk = Talk(modes=modes).begins(native)
     capabilities = json.loads(talk.all.to_client)["result"]["agentCapabilities"]
     ours = capabilities.get("_meta", {}).get("acp-proxy", {}).get("serves", [])
@@ -89,7 +89,7 @@ def test_what_is_added_is_the_users_wish_where_it_can_be_kept(modes: Modes, nati
     assert capabilities.get("loadSession", False) == (native.get("loadSession", False) or "load" in added)
 
 
-def test_of_what_the_agent_has_and_we_answer_all_the_same_only_our_mark_is_added() -> None:
+def test_a_native_capability_served_on_request_gets_only_our_mark() -> None:
     answer = (
         b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":'
         b'{"loadSession":true,"sessionCapabilities":{"list":{"x":1.0},"delete":{}}}}}\n'
@@ -101,7 +101,7 @@ def test_of_what_the_agent_has_and_we_answer_all_the_same_only_our_mark_is_added
 
 
 @pytest.mark.parametrize("marker", [None, False])
-def test_a_marker_that_is_null_or_false_says_that_the_agent_lacks_it(marker: object) -> None:
+def test_null_or_false_means_that_the_agent_lacks_a_capability(marker: object) -> None:
     capabilities = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": {}}}
     assert told(capabilities)["agentCapabilities"] == {
         "loadSession": True,
@@ -111,19 +111,19 @@ def test_a_marker_that_is_null_or_false_says_that_the_agent_lacks_it(marker: obj
 
 
 @pytest.mark.parametrize("marker", [{}, True, {"_meta": {"x": 1}}, [], 0, ""])
-def test_any_other_marker_says_that_the_agent_has_it(marker: object) -> None:
+def test_any_other_value_means_that_the_agent_has_a_capability(marker: object) -> None:
     everything = {"loadSession": marker, "sessionCapabilities": {"list": marker, "delete": marker, "resume": marker}}
     assert told(everything)["agentCapabilities"] == everything
 
 
-def test_no_resume_is_added_where_the_agent_has_none() -> None:
+def test_resume_is_not_added_by_default() -> None:
     assert "resume" not in told({"loadSession": True})["agentCapabilities"]["sessionCapabilities"]
 
 
 @pytest.mark.parametrize(
     "capabilities", [None, {}, {"sessionCapabilities": None}, {"sessionCapabilities": {}}, {"_meta": None}]
 )
-def test_capabilities_that_are_absent_or_null_are_made(capabilities: object) -> None:
+def test_absent_or_null_capabilities_are_created(capabilities: object) -> None:
     assert told(capabilities)["agentCapabilities"] == {
         "loadSession": True,
         "sessionCapabilities": {"list": {}, "delete": {}},
@@ -131,7 +131,7 @@ def test_capabilities_that_are_absent_or_null_are_made(capabilities: object) -> 
     }
 
 
-def test_a_result_without_any_capabilities_gets_them_at_its_end() -> None:
+def test_a_result_without_capabilities_gets_them_at_its_end() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     step = talk.agent(b'{"jsonrpc":"2.0","id":0,"result":{ "protocolVersion" : 1 }}\n')
@@ -142,15 +142,15 @@ def test_a_result_without_any_capabilities_gets_them_at_its_end() -> None:
     )
 
 
-def test_what_we_serve_stands_beside_the_agents_meta() -> None:
+def test_our_mark_is_added_to_the_agents_meta() -> None:
     result = told({"_meta": {"agent.example": {"deep": [1]}}})
     assert result["agentCapabilities"]["_meta"] == {"agent.example": {"deep": [1]}} | serves("list", "delete", "load")
 
 
-# What is not added to.
+# When nothing is added.
 
 
-def test_an_agent_that_has_it_all_passes_byte_for_byte() -> None:
+def test_the_offer_of_an_agent_with_every_capability_passes_byte_for_byte() -> None:
     everything = b'{"loadSession" : true,"sessionCapabilities":{"list":{},"delete":{}}}'
     answer = b'{ "id":0, "result": {"protocolVersion":1,"agentCapabilities":%s}}\r\n' % everything
     talk = Talk()
@@ -159,7 +159,7 @@ def test_an_agent_that_has_it_all_passes_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}, {"records": False, "serves": False}])
-def test_nothing_is_added_where_nothing_can_be_served(how: dict[str, Any]) -> None:
+def test_nothing_is_added_while_serving_or_recording_is_off(how: dict[str, Any]) -> None:
     talk = Talk(**how)
     answer = spaced(initialized(0, RESUMES))
     talk.client(request(0, "initialize"))
@@ -167,7 +167,7 @@ def test_nothing_is_added_where_nothing_can_be_served(how: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None, True, [1], {}, 1.5])
-def test_nothing_is_added_for_any_other_version(version: object) -> None:
+def test_nothing_is_added_for_another_protocol_version(version: object) -> None:
     answer = spaced(result(0, {"protocolVersion": version, "agentCapabilities": RESUMES}))
     talk = Talk()
     talk.client(request(0, "initialize"))
@@ -175,14 +175,14 @@ def test_nothing_is_added_for_any_other_version(version: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, {}])
-def test_a_result_that_is_none_passes(value: object) -> None:
+def test_a_result_without_a_protocol_version_passes(value: object) -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     assert talk.agent(result(0, value)).to_client == line(result(0, value))
 
 
-def test_a_line_that_cannot_be_amended_passes_and_promises_nothing() -> None:
-    """Nested too deeply to be measured, though it can be read."""
+def test_a_line_too_deep_to_amend_passes_and_nothing_is_served() -> None:
+    """The line can be read, but is nested too deeply to be measured."""
     deep = b"[" * 1000 + b"]" * 1000
     answer = b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"_meta":{"x":%s}}}}\n' % deep
     talk = Talk()
@@ -200,10 +200,10 @@ def test_only_the_answer_to_initialize_is_amended() -> None:
     assert talk.agent(initialized(0, RESUMES)).to_client == line(initialized(0, RESUMES))
 
 
-# Every other byte.
+# The bytes of the line.
 
 
-def test_every_byte_that_is_not_an_addition_stays() -> None:
+def test_no_other_byte_changes() -> None:
     before = (
         b'\xef\xbb\xbf{"result" : {"agentCapabilities":{"sessionCapabilities":{ "resume":{ } },'
         b'"loadSession":false, "big":123456789012345678901234567890,"f":1.0,"e":1E5,"twice":1,"twice":2,'
@@ -220,7 +220,7 @@ def test_every_byte_that_is_not_an_addition_stays() -> None:
     assert talk.agent(before).to_client == after
 
 
-def test_of_duplicate_keys_the_last_one_counts() -> None:
+def test_the_last_duplicate_key_counts() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     step = talk.agent(
@@ -253,7 +253,7 @@ results = st.fixed_dictionaries(
 
 
 @given(spelled(st.fixed_dictionaries({"id": st.just(0), "result": results})))
-def test_an_amended_line_says_the_same_but_for_the_additions(text: str) -> None:
+def test_an_amended_line_equals_the_original_plus_the_additions(text: str) -> None:
     answer = text.encode("utf-8") + b"\n"
     talk = Talk()
     talk.client(request(0, "initialize"))
@@ -266,7 +266,7 @@ def test_an_amended_line_says_the_same_but_for_the_additions(text: str) -> None:
 
 
 def expected(result: dict[str, Any], added: tuple[str, ...]) -> dict[str, Any]:
-    """The result with the additions, made the plain way; new keys come last."""
+    """The result with the additions, built from values; new keys come last."""
     if not added:
         return result
     capabilities = dict(result.get("agentCapabilities") or {})
@@ -281,12 +281,12 @@ def expected(result: dict[str, Any], added: tuple[str, ...]) -> dict[str, Any]:
 
 
 def with_all(there: Any, more: Mapping[str, Any]) -> dict[str, Any]:
-    """An object, or nothing, with these members."""
+    """``there``, or an empty object, with these members added."""
     return (there or {}) | dict(more)
 
 
 @given(agent_capabilities)
-def test_where_nothing_is_replaced_the_line_is_only_added_to(capabilities: Any) -> None:
+def test_additions_keep_every_original_byte(capabilities: Any) -> None:
     before = raw(initialized(0, capabilities or {}))
     offer = read_offer(json.loads(before)["result"])
     after = amended(before, additions(offer, Modes()) or ("list",), offer.native, RELEASE)
@@ -295,11 +295,11 @@ def test_where_nothing_is_replaced_the_line_is_only_added_to(capabilities: Any) 
         assert all(byte in rest for byte in before)
 
 
-# What is read of an offer.
+# Reading an offer.
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 3, {"agentCapabilities": []}, {"agentInfo": "x"}])
-def test_an_offer_can_be_read_out_of_anything(value: object) -> None:
+def test_an_invalid_offer_reads_as_empty(value: object) -> None:
     offer = read_offer(value)
     assert (offer.native, offer.name, offer.release, offer.directories) == (frozenset(), None, None, False)
 

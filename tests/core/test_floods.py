@@ -1,10 +1,18 @@
-"""Peers may say and ask without end: what is remembered of it has a limit, and what is honest goes on beyond it."""
+"""Floods from either side take limited memory and do not disturb honest messages."""
 
 import pytest
 
 from acp_proxy.core import aliases, notebook, terminals, under_way
 from acp_proxy.core.aliases import Aliases
-from acp_proxy.core.effects import Begin, BeginTurn, Forget, ForgetReplay, Keep, KeepNote, StartReplay
+from acp_proxy.core.effects import (
+    BeginTranscript,
+    BeginTurn,
+    CloseTranscript,
+    ForgetSession,
+    RecordLine,
+    RecordNote,
+    StartReplay,
+)
 from acp_proxy.core.handovers import AT_MOST as HANDOVERS
 from acp_proxy.core.under_way import AT_ONCE, HELD_LIMIT
 from acp_proxy.wire import record
@@ -30,7 +38,7 @@ from tests.conversation import (
 )
 
 LONG = 1024 * 1024
-"""Characters of an id, so that few of them are too many."""
+"""Characters of an id: a few ids of this length exceed a limit."""
 
 
 @pytest.fixture
@@ -48,81 +56,83 @@ def held_by(talk: Talk) -> int:
     return sum(map(len, talk.core._notebook.sessions))
 
 
-def test_of_sessions_that_nobody_opened_so_many_are_recorded_and_the_user_hears_of_it_once(few_strangers: int) -> None:
+def test_only_so_many_unopened_sessions_are_recorded_and_the_user_is_warned_once(few_strangers: int) -> None:
     talk = Talk().begins().opens("s")
     for number in range(5):
         step = talk.agent(chunk(f"unknown {number}", "a"))
         assert step.to_client == line(chunk(f"unknown {number}", "a"))
         assert bool(step.kept) is (number < few_strangers)
         assert len(step.warnings) == (number == few_strangers)
-    assert talk.agent(chunk("unknown 0", "b")).kept == [Keep("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))]
+    assert talk.agent(chunk("unknown 0", "b")).kept == [
+        RecordLine("unknown 0", Peer.AGENT, raw(chunk("unknown 0", "b")))
+    ]
     assert talk.agent(chunk("s", "b")).kept
 
 
-def test_a_session_beyond_those_is_recorded_once_it_is_prompted(few_strangers: int) -> None:
+def test_a_session_beyond_the_limit_is_recorded_once_it_is_prompted(few_strangers: int) -> None:
     talk = Talk().begins()
     talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 1)))
     late = f"unknown {few_strangers}"
     step = talk.client(prompt(1, late))
-    assert step.kept[:2] == [Begin(late, None, [], record.PARTIAL), BeginTurn(late)]
-    assert talk.agent(chunk(late, "b")).kept == [Keep(late, Peer.AGENT, raw(chunk(late, "b")))]
+    assert step.kept[:2] == [BeginTranscript(late, None, [], record.PARTIAL), BeginTurn(late)]
+    assert talk.agent(chunk(late, "b")).kept == [RecordLine(late, Peer.AGENT, raw(chunk(late, "b")))]
 
 
-def test_those_that_waited_for_the_answer_to_a_new_session_count_too(few_strangers: int) -> None:
+def test_sessions_that_waited_for_the_answer_to_new_count_towards_the_limit(few_strangers: int) -> None:
     talk = Talk().begins()
     talk.client(request(1, "session/new", {"cwd": "/w"}))
     talk.agent(*(chunk(f"unknown {number}", "a") for number in range(few_strangers + 2)))
     step = talk.agent(result(1, {"sessionId": "s"}))
-    assert [effect.session for effect in step.kept if isinstance(effect, Begin)] == [
+    assert [effect.session for effect in step.kept if isinstance(effect, BeginTranscript)] == [
         "s", *(f"unknown {number}" for number in range(few_strangers)),
     ]  # fmt: skip
 
 
-def test_the_session_that_was_used_longest_ago_is_forgotten_and_begun_again_when_it_speaks() -> None:
+def test_the_least_recently_used_session_is_forgotten_and_begun_again_by_an_update() -> None:
     talk = Talk().begins()
     many = ids(20)
     talk.opens(*many)
-    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, Forget)]
+    forgotten = [effect.session for effect in talk.all.kept if isinstance(effect, ForgetSession)]
     assert forgotten == many[: len(forgotten)]
     assert 0 < len(forgotten) < len(many)
     assert held_by(talk) <= notebook.KNOWN_LIMIT
     step = talk.agent(chunk(many[0], "late"))
-    assert Begin(many[0], None, [], record.PARTIAL) in step.kept
-    assert step.kept[-1] == Keep(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
+    assert BeginTranscript(many[0], None, [], record.PARTIAL) in step.kept
+    assert step.kept[-1] == RecordLine(many[0], Peer.AGENT, raw(chunk(many[0], "late")))
 
 
-def test_a_session_in_a_turn_is_not_forgotten_however_many_come() -> None:
+def test_a_session_in_a_turn_is_not_forgotten() -> None:
     talk = Talk().begins().opens("s")
     talk.client(prompt(1, "s"))
     talk.opens(*ids(40))
-    assert Forget("s") not in talk.all.kept
-    assert talk.agent(chunk("s", "still here")).kept == [Keep("s", Peer.AGENT, raw(chunk("s", "still here")))]
+    assert ForgetSession("s") not in talk.all.kept
+    assert talk.agent(chunk("s", "still here")).kept == [RecordLine("s", Peer.AGENT, raw(chunk("s", "still here")))]
     assert talk.agent(stopped(1)).kept
 
 
-def test_many_sessions_in_turns_are_forgotten_all_the_same() -> None:
+def test_beyond_the_limit_even_sessions_in_turns_are_forgotten() -> None:
     talk = Talk().begins()
     for number, session in enumerate(ids(40)):
         talk.client(prompt(number, session))
     assert held_by(talk) <= notebook.KNOWN_LIMIT
 
 
-def test_a_session_that_is_opened_over_and_over_takes_the_room_of_one() -> None:
+def test_opening_a_session_repeatedly_takes_the_memory_of_one() -> None:
     talk = Talk().begins().opens("s")
     for number in range(20):
         talk.client(request(number, "session/new", {"cwd": "/" + "x" * LONG}))
         talk.agent(result(number, {"sessionId": "t"}))
-    assert Forget("s") not in talk.all.kept
+    assert ForgetSession("s") not in talk.all.kept
 
 
-def test_what_is_deleted_is_remembered_within_the_same_limit() -> None:
+def test_deleted_ids_count_towards_the_limit() -> None:
     talk = Talk().begins()
     for number, session in enumerate(ids(40)):
         talk.client(request(number, "session/delete", {"sessionId": session}))
     assert held_by(talk) <= notebook.KNOWN_LIMIT
 
 
-def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
+def test_terminal_outputs_beyond_the_limit_are_not_kept() -> None:
     talk = Talk().begins().opens("s")
     talk.client(prompt(1, "s"))
     for number in range(6):
@@ -133,7 +143,7 @@ def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
         talk.agent(update("s", "tool_call", toolCallId="c", content=[{"type": "terminal", **terminal}]))
         talk.agent(request("b", "terminal/output", terminal))
         talk.client(result("b", output))
-    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, KeepNote)]
+    notes = [effect.note for effect in talk.agent(stopped(1)).kept if isinstance(effect, RecordNote)]
     assert [note["output"] is not None for note in notes] == [True, True, True, False, False, False]
     talk.client(prompt(2, "s"))
     talk.agent(request("a", "terminal/create", {"sessionId": "s"}))
@@ -142,11 +152,11 @@ def test_outputs_of_terminals_beyond_the_limit_are_not_kept() -> None:
     talk.agent(update("s", "tool_call", toolCallId="c", content=[shown]))
     talk.agent(request("b", "terminal/output", {"sessionId": "s", "terminalId": "t"}))
     talk.client(result("b", {"output": "x" * (terminals.SHOWN_LIMIT // 4)}))
-    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, KeepNote)]
-    assert note["output"] is not None, "what was noted takes no room any more"
+    [note] = [effect.note for effect in talk.agent(stopped(2)).kept if isinstance(effect, RecordNote)]
+    assert note["output"] is not None, "output that was noted no longer counts"
 
 
-def test_loads_beyond_so_many_at_once_are_refused_until_some_have_ended() -> None:
+def test_too_many_loads_at_once_are_refused_until_one_ends() -> None:
     talk = Talk().begins(RESUMES)
     for number in range(AT_ONCE + 1):
         talk.stored[f"s{number}"] = Stored()
@@ -157,7 +167,7 @@ def test_loads_beyond_so_many_at_once_are_refused_until_some_have_ended() -> Non
     assert talk.client(load("again", f"s{AT_ONCE}")).to_agent
 
 
-def test_loads_of_the_agents_own_beyond_so_many_at_once_pass_as_they_came() -> None:
+def test_too_many_native_loads_at_once_pass_unchanged() -> None:
     talk = Talk().begins(LOADS)
     for number in range(AT_ONCE + 1):
         talk.stored[f"s{number}"] = Stored()
@@ -169,16 +179,28 @@ def test_loads_of_the_agents_own_beyond_so_many_at_once_pass_as_they_came() -> N
     assert talk.agent(result(AT_ONCE, {})).to_client == line(result(AT_ONCE, {}))
 
 
-def test_a_cancelled_load_holds_no_transcript_open() -> None:
+@pytest.mark.parametrize("cancels", [True, False])
+def test_loads_that_only_pass_and_are_never_answered_do_not_count(cancels: bool) -> None:
+    talk = Talk().begins(LOADS)
+    for number in range(AT_ONCE + 1):
+        talk.client(load(number, f"unknown-{number}"))
+        if cancels:
+            talk.client(cancel(number))
+    talk.stored["s"] = Stored()
+    talk.client(load("last", "s"))
+    assert any(isinstance(effect, StartReplay) for effect in talk.agent(result("last", {})).done)
+
+
+def test_a_cancelled_load_closes_its_transcript() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.client(load(1, "s"))
-    assert ForgetReplay(requested(1)) in talk.client(cancel(1)).done
+    assert CloseTranscript(requested(1)) in talk.client(cancel(1)).done
     assert talk.replays_left == []
     assert talk.agent(result(1, {})).to_client == b""
 
 
-def test_handovers_beyond_so_many_are_refused() -> None:
+def test_too_many_handovers_are_refused() -> None:
     talk = Talk().begins()
     talk.stored["s"] = Stored()
     for number in range(HANDOVERS):
@@ -189,7 +211,7 @@ def test_handovers_beyond_so_many_are_refused() -> None:
     assert talk.replays_left == []
 
 
-def test_the_state_that_an_agent_tells_of_a_load_that_it_never_answers_is_not_held_without_end() -> None:
+def test_state_updates_held_for_a_cancelled_load_are_limited() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.client(load(1, "s"))
@@ -197,10 +219,13 @@ def test_the_state_that_an_agent_tells_of_a_load_that_it_never_answers_is_not_he
     big = line(commands("s", "x")).replace(b"x", b"x" * (HELD_LIMIT // 4), 1)
     for _ in range(8):
         talk.agent(big)
-    assert sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, Keep)) <= HELD_LIMIT
+    assert (
+        sum(len(effect.raw) for effect in talk.agent(result(1, {})).kept if isinstance(effect, RecordLine))
+        <= HELD_LIMIT
+    )
 
 
-def test_what_all_loads_together_hold_has_a_limit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_loads_together_hold_a_limited_amount(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_way, "ALL_HELD_LIMIT", 2 * HELD_LIMIT)
     talk = Talk().begins(LOADS)
     big = b"x" * (HELD_LIMIT - LONG)
@@ -213,7 +238,7 @@ def test_what_all_loads_together_hold_has_a_limit_too(monkeypatch: pytest.Monkey
     assert [bool(told) for told in said] == [False, False, True, True]
 
 
-def test_ids_that_loads_were_answered_with_are_forgotten_in_the_end() -> None:
+def test_the_oldest_aliases_are_forgotten() -> None:
     names = Aliases()
     many = ids(40)
     for id in many:
@@ -225,7 +250,7 @@ def test_ids_that_loads_were_answered_with_are_forgotten_in_the_end() -> None:
     assert sum(map(len, names._clients)) <= aliases.LIMIT
 
 
-def test_a_replay_goes_on_beside_a_flood_of_answers_to_questions_that_nobody_asked() -> None:
+def test_a_replay_survives_answers_that_nobody_asked_for() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.client(load(1, "s"))

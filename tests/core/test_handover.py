@@ -1,4 +1,4 @@
-"""Sessions that the agent cannot restore go on in a new one of it."""
+"""Handovers: sessions that the agent cannot restore continue in new ones."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, NEVER, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, Keep, KeepNote, StartReplay, StopReplay
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, RecordLine, RecordNote, StartReplay, StopReplay
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -82,7 +82,7 @@ def briefed(id: object, session: str, text: str = "hello") -> dict[str, Any]:
 # A new session.
 
 
-def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
+def test_a_load_opens_a_new_session_is_replayed_and_then_answered() -> None:
     talk = about_to_load()
     step = talk.client(load(1, "s"))
     assert json.loads(step.to_agent) == new(OURS)
@@ -92,8 +92,8 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     assert step.asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
     assert step.to_client == b""
     assert step.kept == [
-        Begin("s", "/w", [], record.PARTIAL),
-        KeepNote("s", opened_note("session/load", modes=modes, configOptions=[])),
+        BeginTranscript("s", "/w", [], record.PARTIAL),
+        RecordNote("s", opened_note("session/load", modes=modes, configOptions=[])),
     ]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "stored"), brief=BRIEF)
@@ -106,11 +106,11 @@ def test_a_load_becomes_a_new_session_is_replayed_and_then_answered() -> None:
     handed_over = {"acp-proxy": {"handover": True}}
     assert answer == result(1, {"modes": modes, "configOptions": [], "x": 1, "_meta": handed_over})
     assert state == commands("s", "stored")
-    assert step.kept == [KeepNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
+    assert step.kept == [RecordNote("s", {"type": record.REPLAY, "shown": "transcript", "rule": 1})]
     assert talk.replays_left == []
 
 
-def test_the_new_session_is_what_the_client_wants_of_the_old_byte_for_byte() -> None:
+def test_the_parameters_of_the_new_session_are_those_of_the_load_byte_for_byte() -> None:
     params = (
         b'"cwd":"/w" , "mcpServers": [ {"n":1.0,"env":[{"x":"\\ud800\xff"}]} ],"_meta":{"big":12345678901234567890123}'
     )
@@ -125,12 +125,12 @@ def test_the_new_session_is_what_the_client_wants_of_the_old_byte_for_byte() -> 
     assert json.loads(step.to_agent.decode(errors="replace")).keys() == {"jsonrpc", "id", "method", "params"}
 
 
-def test_of_a_session_of_which_there_is_nothing_the_agent_is_not_asked() -> None:
-    step = about_to_load(Stored(held=False)).client(load(1, "s"))
+def test_an_unrecorded_session_is_refused_without_asking_the_agent() -> None:
+    step = about_to_load(Stored(has_transcript=False)).client(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
-def test_an_incomplete_record_is_handed_over_too() -> None:
+def test_an_incomplete_transcript_is_handed_over_too() -> None:
     talk = opening(Stored(complete=False))
     assert talk.agent(result(OURS, {"sessionId": "n"})).asked == [StartReplay(ONE, rule=Rule.HANDED_OVER, record=True)]
 
@@ -153,7 +153,7 @@ def test_an_answer_without_a_session_is_an_error(answer: object) -> None:
     assert talk.replays_left == []
 
 
-def test_own_ids_are_never_used_twice() -> None:
+def test_each_handover_has_its_own_request_id() -> None:
     talk = about_to_load()
     talk.stored["t"] = Stored()
     first, second = talk.client(load(1, "s")), talk.client(load(2, "t"))
@@ -166,7 +166,7 @@ def test_own_ids_are_never_used_twice() -> None:
 
 
 @pytest.mark.parametrize("spelling", [line, spaced])
-def test_what_comes_before_the_answer_is_told_behind_it_as_the_clients(spelling: Any) -> None:
+def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any) -> None:
     talk = opening()
     assert talk.agent(spelling(commands("n", "x")), chunk("other", "a")).to_client == b""
     step = talk.agent(result(OURS, {"sessionId": "n"}))
@@ -175,14 +175,14 @@ def test_what_comes_before_the_answer_is_told_behind_it_as_the_clients(spelling:
     assert told[2:] == [commands("s", "x")]
 
 
-def test_sessions_that_are_open_flow_meanwhile() -> None:
+def test_updates_of_open_sessions_pass_meanwhile() -> None:
     talk = about_to_load().opens("t")
     talk.client(load(1, "s"))
     for spelling in (line, spaced):
         assert talk.agent(spelling(chunk("t", "a"))).to_client == spelling(chunk("t", "a"))
 
 
-def test_a_load_cancelled_meanwhile_is_answered_once_and_tells_nothing() -> None:
+def test_a_load_cancelled_meanwhile_is_answered_once_and_not_replayed() -> None:
     talk = opening()
     step = talk.client(cancel(1))
     assert step.refusals == [(1, -32800)]
@@ -191,7 +191,7 @@ def test_a_load_cancelled_meanwhile_is_answered_once_and_tells_nothing() -> None
     assert (step.to_client, step.asked, step.kept) == (b"", [], [])
 
 
-def test_an_agent_that_ends_meanwhile_leaves_the_load_an_error_and_nothing_unsaid() -> None:
+def test_if_the_agent_ends_meanwhile_the_load_fails_and_held_updates_pass() -> None:
     talk = opening()
     talk.agent(chunk("other", "a"))
     step = talk.agent_ends()
@@ -200,7 +200,7 @@ def test_an_agent_that_ends_meanwhile_leaves_the_load_an_error_and_nothing_unsai
     assert talk.replays_left == []
 
 
-# The conversation goes on.
+# The conversation continues.
 
 
 def test_ids_are_rewritten_both_ways() -> None:
@@ -229,46 +229,46 @@ def test_ids_are_rewritten_both_ways() -> None:
     step = talk.client(picked)
     assert (step.to_agent, step.kept) == (
         line(picked),
-        [Keep("s", Peer.CLIENT, raw(picked), "session/request_permission")],
+        [RecordLine("s", Peer.CLIENT, raw(picked), "session/request_permission")],
     )
 
 
-def test_lines_of_the_clients_are_decided_on_from_then_on_since_they_may_name_the_session() -> None:
+def test_client_lines_are_decided_on_after_a_handover() -> None:
     talk = handed_over()
     assert not talk.core.means_nothing(line(notification("_editor/focus", {"sessionId": "s"})))
 
 
-def test_the_record_goes_before_the_users_blocks_once_and_only_once() -> None:
+def test_the_record_precedes_the_users_blocks_in_the_first_prompt_only() -> None:
     talk = handed_over()
     step = talk.client(prompt(2, "s"))
     assert json.loads(step.to_agent) == briefed(2, "n")
-    assert step.kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert step.kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
     assert talk.agent(stopped(2)).to_client == line(stopped(2))
     assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
     assert BRIEF.encode() not in talk.all.to_client
 
 
 @pytest.mark.parametrize("reason", ["end_turn", "cancelled", "refusal", "max_tokens"])
-def test_that_it_was_handed_over_is_recorded_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
+def test_the_handover_is_noted_once_a_prompt_with_the_record_has_a_result(reason: str) -> None:
     talk = handed_over()
-    note = KeepNote("s", {"type": record.HANDOVER, "to": "n"})
+    note = RecordNote("s", {"type": record.HANDOVER, "to": "n"})
     assert note not in talk.client(prompt(2, "s")).kept
     assert talk.agent(stopped(2, reason)).kept[0] == note
     talk.client(prompt(3, "s"))
     assert note not in talk.agent(stopped(3)).kept
 
 
-def test_the_record_is_kept_until_a_prompt_that_carried_it_has_a_result() -> None:
+def test_the_record_is_sent_again_until_a_prompt_with_it_has_a_result() -> None:
     talk = handed_over()
     for id in (2, 3):
         assert json.loads(talk.client(prompt(id, "s")).to_agent) == briefed(id, "n")
         assert talk.agent(error(id, -32000, "login")).to_client == line(error(id, -32000, "login"))
     talk.client(prompt(4, "s"))
     talk.agent_ends()
-    assert not [each for each in talk.all.kept if isinstance(each, KeepNote) and each.note["type"] == record.HANDOVER]
+    assert not [each for each in talk.all.kept if isinstance(each, RecordNote) and each.note["type"] == record.HANDOVER]
 
 
-def test_of_prompts_that_are_queued_the_first_carries_the_record() -> None:
+def test_the_first_of_two_queued_prompts_carries_the_record() -> None:
     talk = handed_over()
     step = talk.client(prompt(2, "s"), prompt(3, "s"))
     assert [json.loads(each) for each in step.to_agent.splitlines()] == [briefed(2, "n"), prompt(3, "n")]
@@ -281,7 +281,7 @@ def test_a_slash_command_goes_out_unchanged_and_the_record_waits_for_the_next_pr
     assert json.loads(talk.client(prompt(3, "s")).to_agent) == briefed(3, "n")
 
 
-def test_every_other_byte_of_a_prompt_with_the_record_stays() -> None:
+def test_no_other_byte_of_a_prompt_with_the_record_changes() -> None:
     said = (
         b' {"params":{"prompt" : [ {"type":"text","text":"\\ud800","n":1.0} ],"sessionId":"s"},'
         b'"id":2.0,"method":"session/prompt"}\r\n'
@@ -292,7 +292,7 @@ def test_every_other_byte_of_a_prompt_with_the_record_stays() -> None:
 
 
 @pytest.mark.parametrize("blocks", [[], None, "x", {}])
-def test_a_prompt_without_blocks_passes_or_has_the_record_alone(blocks: object) -> None:
+def test_an_empty_prompt_gets_the_record_and_an_invalid_one_passes(blocks: object) -> None:
     said = request(2, "session/prompt", {"sessionId": "s", "prompt": blocks})
     step = handed_over().client(said)
     told = json.loads(step.to_agent)["params"]
@@ -317,7 +317,7 @@ def test_a_second_load_of_the_same_session_is_handed_over_again() -> None:
     assert talk.agent(chunk("m", "a"), chunk("n", "late")).to_client == line(chunk("s", "a"), chunk("s", "late"))
 
 
-def test_a_record_of_what_was_deleted_meanwhile_is_given_to_nobody() -> None:
+def test_the_record_of_a_deleted_session_is_never_sent() -> None:
     talk = handed_over()
     talk.client(delete(2, "s"))
     assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
@@ -327,13 +327,13 @@ def test_a_record_of_what_was_deleted_meanwhile_is_given_to_nobody() -> None:
     assert talk.client(prompt(3, "s")).to_agent == line(prompt(3, "n"))
 
 
-def test_a_fork_of_a_session_that_was_handed_over_is_one_of_the_clients_session() -> None:
+def test_a_fork_of_a_handed_over_session_has_the_clients_session_as_parent() -> None:
     talk = handed_over()
     step = talk.client(request(2, "session/fork", {"sessionId": "s", "cwd": "/w"}))
     assert json.loads(step.to_agent)["params"]["sessionId"] == "n"
     step = talk.agent(result(2, {"sessionId": "f"}))
     assert step.to_client == line(result(2, {"sessionId": "f"}))
-    assert step.kept[0] == Begin("f", "/w", [], record.PARTIAL, parent="s")
+    assert step.kept[0] == BeginTranscript("f", "/w", [], record.PARTIAL, parent="s")
 
 
 # A restore that the agent refuses.
@@ -342,7 +342,7 @@ REFUSING = [RESUMES, LOADS]
 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
-def test_a_refused_restore_is_handed_over_where_asked_for(capabilities: Any) -> None:
+def test_a_refused_restore_is_handed_over_on_request(capabilities: Any) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=ALWAYS))
     talk.client(load(1, "s"))
     assert talk.agent(chunk("s", "told"), commands("s", "x"), chunk("s", "more")).to_client == b""
@@ -357,7 +357,7 @@ def test_a_refused_restore_is_handed_over_where_asked_for(capabilities: Any) -> 
 
 @pytest.mark.parametrize("capabilities", REFUSING)
 @pytest.mark.parametrize("handover", ["auto", ALWAYS, NEVER])
-def test_an_agent_that_wants_a_login_is_not_asked_for_another_session(capabilities: Any, handover: str) -> None:
+def test_a_login_error_passes_without_a_handover(capabilities: Any, handover: str) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
     talk.client(load(1, "s"))
     step = talk.agent(error(1, -32000, "login"))
@@ -366,7 +366,7 @@ def test_an_agent_that_wants_a_login_is_not_asked_for_another_session(capabiliti
 
 @pytest.mark.parametrize("capabilities", REFUSING)
 @pytest.mark.parametrize("handover", ["auto", NEVER])
-def test_a_refused_restore_is_the_agents_error_otherwise(capabilities: Any, handover: str) -> None:
+def test_otherwise_a_refused_restore_passes_the_agents_error(capabilities: Any, handover: str) -> None:
     talk = about_to_load(capabilities=capabilities, modes=Modes(handover=handover))
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
@@ -394,7 +394,7 @@ def test_a_session_that_the_agent_does_not_know_is_handed_over(capabilities: Any
 
 @pytest.mark.parametrize("refusal", PASSING)
 @pytest.mark.parametrize("capabilities", REFUSING)
-def test_what_may_pass_is_the_agents_error(capabilities: Any, refusal: Any) -> None:
+def test_a_temporary_error_passes(capabilities: Any, refusal: Any) -> None:
     talk = about_to_load(capabilities=capabilities)
     talk.client(load(1, "s"))
     step = talk.agent(refusal)
@@ -402,7 +402,7 @@ def test_what_may_pass_is_the_agents_error(capabilities: Any, refusal: Any) -> N
 
 
 @pytest.mark.parametrize("refusal", [*UNKNOWN, error(1, -32602, "s is none of mine")])
-def test_a_prompt_that_the_agent_refuses_since_it_does_not_know_the_session_goes_out_in_a_new_one(refusal: Any) -> None:
+def test_a_prompt_refused_for_an_unknown_session_is_sent_in_a_new_one(refusal: Any) -> None:
     talk = about_to_load(capabilities=RESUMES)
     talk.client(load(1, "s"))
     talk.agent(result(1, {}))
@@ -418,18 +418,18 @@ def test_a_prompt_that_the_agent_refuses_since_it_does_not_know_the_session_goes
     assert [each.get("id") for each in heard(step)] == [None]
     step = talk.agent(chunk("n", "a"), stopped(2))
     assert step.to_client == line(chunk("s", "a"), stopped(2))
-    assert KeepNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
-    asked = [each for each in talk.all.kept if isinstance(each, Keep) and each.peer is Peer.CLIENT]
-    assert asked == [Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert RecordNote("s", {"type": record.HANDOVER, "to": "n"}) in step.kept
+    asked = [each for each in talk.all.kept if isinstance(each, RecordLine) and each.peer is Peer.CLIENT]
+    assert asked == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
-def test_of_a_session_that_we_lack_the_refusal_is_the_agents() -> None:
-    talk = about_to_load(Stored(held=False), RESUMES, Modes(handover=ALWAYS))
+def test_the_refusal_of_an_unrecorded_session_passes() -> None:
+    talk = about_to_load(Stored(has_transcript=False), RESUMES, Modes(handover=ALWAYS))
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).to_client == line(error(1, -32603))
 
 
-def test_a_session_whose_turn_is_under_way_is_not_handed_over_by_a_refusal() -> None:
+def test_a_refusal_during_a_turn_causes_no_handover() -> None:
     talk = Talk(modes=Modes(handover=ALWAYS)).begins(RESUMES).opens("s")
     talk.client(prompt(5, "s"), load(1, "s"))
     talk.agent(chunk("s", "live"))
@@ -444,16 +444,16 @@ def test_a_cancelled_load_is_not_handed_over() -> None:
     assert (step.to_agent, step.to_client) == (b"", b"")
 
 
-def test_updates_of_a_load_under_way_do_not_wait_for_another_sessions_handover() -> None:
+def test_updates_of_one_load_do_not_wait_for_another_sessions_handover() -> None:
     talk = about_to_load(capabilities=RESUMES, modes=Modes(handover=ALWAYS))
-    talk.stored["t"] = Stored(held=False)
+    talk.stored["t"] = Stored(has_transcript=False)
     talk.client(load(1, "s"), load(2, "t"))
     talk.agent(error(1, -32603))
     talk.agent(update("t", "plan"), result(2, {}))
     assert talk.all.to_client.endswith(line(update("t", "plan"), result(2, {})))
 
 
-# What the agent says of the record.
+# What the agent sends of the record.
 
 
 def user_chunk(session: str, text: str) -> dict[str, Any]:
@@ -461,7 +461,7 @@ def user_chunk(session: str, text: str) -> dict[str, Any]:
 
 
 def prompted() -> Talk:
-    """The first prompt after the handover is with the agent, and the record with it."""
+    """The agent has the first prompt after the handover, with the record."""
     talk = replaying()
     talk.replay_ends(1, brief=BRIEF)
     talk.client(prompt(5, "s", "go on"))
@@ -477,20 +477,20 @@ def prompted() -> Talk:
         [BRIEF[:7], BRIEF[7:] + "\ngo on"],
     ],
 )
-def test_an_echo_of_the_record_is_neither_heard_nor_kept(echo: list[str]) -> None:
+def test_an_echo_of_the_record_is_neither_shown_nor_recorded(echo: list[str]) -> None:
     talk = prompted()
     step = talk.agent(*(user_chunk("n", text) for text in echo))
     assert step.to_client == line(user_chunk("s", "go on"))
-    assert step.kept == [Keep("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(user_chunk("s", "go on")))]
 
 
-def test_words_that_only_begin_like_the_record_are_heard() -> None:
+def test_text_that_only_begins_like_the_record_is_shown() -> None:
     talk = prompted()
     said = [user_chunk("n", "# what was"), user_chunk("n", " left?"), user_chunk("n", "# what was")]
     assert talk.agent(*said).to_client == line(user_chunk("s", "# what was left?"), user_chunk("s", "# what was"))
 
 
-def test_a_title_made_of_the_record_is_not_heard_and_others_are() -> None:
+def test_a_title_made_from_the_record_is_dropped_and_other_titles_pass() -> None:
     talk = prompted()
     assert talk.agent(update("n", "session_info_update", title="# what was said über…")).to_client == b""
     named = talk.agent(update("n", "session_info_update", title="Mend it"))

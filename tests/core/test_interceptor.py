@@ -1,4 +1,4 @@
-"""What passes, what is answered, and what the end of the agent leaves to answer."""
+"""What passes, what the proxy answers, and what it answers when the agent ends."""
 
 import json
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, Identify, Keep, ListSessions
-from acp_proxy.core.events import Lines
+from acp_proxy.core.effects import AmendList, DeleteSession, EndTurn, Forward, IdentifyAgent, ListSessions, RecordLine
+from acp_proxy.core.events import LinesRead
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
@@ -92,7 +92,7 @@ TALKS: dict[str, Callable[[], Talk]] = {
 
 @pytest.mark.parametrize("said", ODD_LINES, ids=lambda said: str(said)[:60])
 @pytest.mark.parametrize("begin", TALKS.values(), ids=TALKS)
-def test_a_line_passes_as_the_bytes_that_came(begin: Callable[[], Talk], said: bytes) -> None:
+def test_an_odd_line_passes_byte_for_byte(begin: Callable[[], Talk], said: bytes) -> None:
     talk = begin()
     assert talk.client(said).to_agent == said
     step = talk.agent(said)
@@ -101,7 +101,7 @@ def test_a_line_passes_as_the_bytes_that_came(begin: Callable[[], Talk], said: b
 
 @pytest.mark.parametrize("said", STRAY)
 @pytest.mark.parametrize("begin", TALKS.values(), ids=TALKS)
-def test_a_stray_line_of_the_agent_goes_to_stderr_and_one_of_the_client_passes(
+def test_a_stray_line_of_the_agent_goes_to_stderr_and_the_clients_passes(
     begin: Callable[[], Talk], said: bytes
 ) -> None:
     talk = begin()
@@ -110,39 +110,39 @@ def test_a_stray_line_of_the_agent_goes_to_stderr_and_one_of_the_client_passes(
     assert (step.to_client, step.stderr, step.kept) == (b"", said, [])
 
 
-def test_stray_lines_between_others_do_not_disturb_their_order() -> None:
+def test_stray_lines_do_not_disturb_the_order_of_others() -> None:
     step = serving().agent(chunk("s", "a"), b"42\n", result(9), b"log\n", chunk("s", "b"))
     assert step.to_client == line(chunk("s", "a"), result(9), chunk("s", "b"))
     assert step.stderr == b"42\nlog\n"
 
 
-def test_many_updates_of_one_read_leave_together() -> None:
+def test_updates_read_together_leave_together() -> None:
     talk = serving().opens("t")
     step = talk.agent(*(chunk("s", str(number)) for number in range(50)), chunk("t", "x"), chunk("t", "y"))
     assert [effect.first for effect in step.done if isinstance(effect, Forward)] == [True, True]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_an_update_at_the_very_end_passes_with_and_without_its_newline(end: bytes) -> None:
+def test_a_final_update_passes_with_or_without_a_newline(end: bytes) -> None:
     said = [line(chunk("s", "a")), line(chunk("s", "b")), raw(chunk("s", "c")) + end]
     talk = serving()
     step = talk.agent(*said)
     assert step.to_client == b"".join(said)
-    assert step.kept == [Keep("s", Peer.AGENT, raw(each)) for each in said]
+    assert step.kept == [RecordLine("s", Peer.AGENT, raw(each)) for each in said]
 
 
-def test_a_torn_update_at_the_very_end_goes_to_stderr() -> None:
+def test_a_truncated_final_update_goes_to_stderr() -> None:
     torn = raw(chunk("s", "b"))[:-3]
     step = serving().agent(chunk("s", "a"), torn)
     assert (step.to_client, step.stderr) == (line(chunk("s", "a")), torn)
 
 
-def test_another_torn_line_behind_an_update_goes_to_stderr() -> None:
+def test_a_truncated_line_after_an_update_goes_to_stderr() -> None:
     step = serving().agent(chunk("s", "a"), b"npm no")
     assert (step.to_client, step.stderr) == (line(chunk("s", "a")), b"npm no")
 
 
-def test_updates_leave_before_they_are_kept_and_everything_else_after() -> None:
+def test_updates_are_forwarded_before_they_are_recorded_and_other_lines_after() -> None:
     talk = serving()
     talk.client(prompt(1, "s"))
     said: list[Said] = [
@@ -159,16 +159,16 @@ def test_updates_leave_before_they_are_kept_and_everything_else_after() -> None:
     assert not any(effect.first for effect in talk.client(result(0)).done if isinstance(effect, Forward))
 
 
-def test_the_ids_of_both_sides_may_be_the_same() -> None:
+def test_both_sides_may_use_the_same_request_id() -> None:
     talk = serving()
     talk.client(prompt(0, "s"))
     talk.agent(permission(0, "s"))
     assert talk.client(result(0, {})).to_agent == line(result(0, {}))
-    assert talk.agent(stopped(0)).kept == [Keep("s", Peer.AGENT, raw(stopped(0)), "session/prompt"), EndTurn("s")]
+    assert talk.agent(stopped(0)).kept == [RecordLine("s", Peer.AGENT, raw(stopped(0)), "session/prompt"), EndTurn("s")]
 
 
 @pytest.mark.parametrize("other", [1.0, "1", True, None, "1.0"])
-def test_an_answer_counts_for_the_id_that_it_names_and_for_no_other(other: object) -> None:
+def test_an_answer_closes_only_the_request_with_exactly_its_id(other: object) -> None:
     talk = serving()
     talk.client(prompt(1, "s"))
     step = talk.agent(stopped(other))
@@ -176,7 +176,7 @@ def test_an_answer_counts_for_the_id_that_it_names_and_for_no_other(other: objec
     assert len(talk.agent(stopped(1)).kept) == 2
 
 
-def test_large_ids_are_told_apart_by_their_last_digit() -> None:
+def test_large_ids_are_compared_exactly() -> None:
     talk = serving()
     talk.client(prompt(2**70, "s"), prompt(2**70 + 1, "s"))
     talk.client(prompt(2**70 + 1, "s"))
@@ -197,10 +197,10 @@ def test_two_initializes_answered_out_of_order_are_both_amended() -> None:
     assert [one["id"] for one in told] == [3, 1, 2, 0]
     assert told[1]["result"] == told[3]["result"]
     assert told[1]["result"]["agentCapabilities"]["loadSession"] is True
-    assert [one for one in step.kept if isinstance(one, Identify)] == [Identify(None, None)]
+    assert [one for one in step.kept if isinstance(one, IdentifyAgent)] == [IdentifyAgent(None, None)]
 
 
-def test_an_initialize_that_the_agent_refuses_passes_and_nothing_is_served() -> None:
+def test_a_refused_initialize_passes_and_nothing_is_served() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     assert talk.agent(error(0, -32603)).to_client == line(error(0, -32603))
@@ -214,13 +214,13 @@ def test_nothing_is_served_before_the_agent_has_answered_initialize() -> None:
     assert (step.to_agent, step.asked) == (line(*asked), [])
 
 
-def test_what_the_client_says_of_itself_in_initialize_passes() -> None:
+def test_the_clients_initialize_passes_unchanged() -> None:
     said = request(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {"fs": {}}, "_meta": {"token": "x"}})
     assert Talk().client(spaced(said)).to_agent == spaced(said)
 
 
 @pytest.mark.parametrize("version", [2, 3, 0, "1", None, "2026-01-01"])
-def test_of_another_version_everything_passes_and_nothing_is_recorded_or_served(version: object) -> None:
+def test_with_another_protocol_version_everything_passes_and_nothing_is_recorded(version: object) -> None:
     talk = Talk()
     talk.stored["s"] = Stored()
     talk.client(request(0, "initialize"), new(1))
@@ -257,7 +257,7 @@ def test_of_another_version_everything_passes_and_nothing_is_recorded_or_served(
     assert (talk.all.kept, talk.all.asked) == ([], [])
 
 
-# What is served, and only where it was said.
+# Only what initialize advertises is served.
 
 
 @pytest.mark.parametrize("delete_is_native", [False, True])
@@ -265,7 +265,7 @@ def test_of_another_version_everything_passes_and_nothing_is_recorded_or_served(
 @pytest.mark.parametrize("load_is_native", [False, True])
 @pytest.mark.parametrize("resumes", [False, True])
 @pytest.mark.parametrize("how", [{}, {"serves": False}, {"records": False}], ids=str)
-def test_a_request_is_answered_here_only_where_initialize_says_so(
+def test_only_requests_advertised_in_initialize_are_answered_here(
     how: dict[str, Any], resumes: bool, load_is_native: bool, list_is_native: bool, delete_is_native: bool
 ) -> None:
     native = {"list": list_is_native, "delete": delete_is_native, "resume": resumes}
@@ -291,19 +291,19 @@ def test_a_list_needs_no_parameters(params: object) -> None:
     assert json.loads(step.to_client) == {"jsonrpc": "2.0", "id": 1, "result": {"sessions": []}}
 
 
-def test_a_list_without_any_params_is_answered_too() -> None:
+def test_a_list_without_a_params_key_is_answered() -> None:
     assert serving().client(b'{"id":"x","method":"session/list"}\n').asked == [
         ListSessions(requested("x"), None, None, False)
     ]
 
 
 @pytest.mark.parametrize("cwd", ["/w", "/", "C:\\w", "c:/w", "\\\\server\\share", "/w/../x/"])
-def test_a_list_passes_its_filter_and_its_cursor_on_to_the_store(cwd: str) -> None:
+def test_the_filter_and_the_cursor_of_a_list_reach_the_store(cwd: str) -> None:
     step = serving().client(request(1, "session/list", {"cwd": cwd, "cursor": "c"}))
     assert step.asked == [ListSessions(requested(1), cwd, "c", False)]
 
 
-def test_a_list_tells_additional_directories_where_the_agent_knows_them() -> None:
+def test_a_list_includes_additional_directories_if_the_agent_supports_them() -> None:
     talk = serving({"sessionCapabilities": {"additionalDirectories": {}}})
     assert talk.client(request(1, "session/list")).asked == [ListSessions(requested(1), None, None, True)]
 
@@ -333,13 +333,13 @@ def test_a_list_tells_additional_directories_where_the_agent_knows_them() -> Non
         ("session/load", "s"),
     ],
 )
-def test_a_wrong_type_in_what_we_answer_is_refused_as_invalid_parameters(method: str, params: object) -> None:
+def test_invalid_parameters_of_a_served_request_are_refused(method: str, params: object) -> None:
     step = serving().client(request(1, method, params))
     assert (step.refusals, step.to_agent, step.asked, step.kept) == ([(1, -32602)], b"", [], [])
 
 
 @pytest.mark.parametrize("params", [None, {}, {"sessionId": 5}, []])
-def test_a_wrong_type_in_what_the_agent_answers_is_the_agents(params: object) -> None:
+def test_invalid_parameters_of_a_native_request_pass(params: object) -> None:
     asked = request(1, "session/resume", params)
     assert serving().client(asked).to_agent == line(asked)
     asked = request(1, "session/load", params)
@@ -347,7 +347,7 @@ def test_a_wrong_type_in_what_the_agent_answers_is_the_agents(params: object) ->
 
 
 @pytest.mark.parametrize("id", [b"1.0", b"true", b"null", b'"\\u0031"', b"12345678901234567890123", b'"\\ud800"'])
-def test_an_answer_of_ours_repeats_the_id_whatever_it_is(id: bytes) -> None:
+def test_our_answer_repeats_the_request_id_exactly(id: bytes) -> None:
     told = serving().client(b'{"id":%s,"method":"session/list"}\n' % id).to_client
     assert json.dumps(json.loads(told)["id"]) == json.dumps(json.loads(id))
 
@@ -359,7 +359,7 @@ def test_a_notification_with_the_name_of_a_request_passes() -> None:
 
 
 @pytest.mark.parametrize("method", ["list", "delete", "session/List", "session/session/list", "_session/list", "load"])
-def test_a_method_that_is_only_like_ours_passes(method: str) -> None:
+def test_a_similar_method_name_passes(method: str) -> None:
     asked = request(1, method, {"sessionId": "s"})
     assert serving().client(asked).to_agent == line(asked)
 
@@ -377,7 +377,7 @@ def listing(id: object, *sessions: str) -> dict[str, Any]:
     return result(id, {"sessions": [{"sessionId": session} for session in sessions], "nextCursor": "c"})
 
 
-def test_the_agents_own_list_comes_without_what_was_deleted_here() -> None:
+def test_sessions_deleted_here_are_removed_from_the_agents_list() -> None:
     talk = serving({"sessionCapabilities": {"list": {}}})
     talk.stored["gone"] = Stored(deleted=True)
     asked = request(1, "session/list", {"cursor": "agent's", "cwd": "relative"})
@@ -388,7 +388,7 @@ def test_the_agents_own_list_comes_without_what_was_deleted_here() -> None:
 
 
 @pytest.mark.parametrize("answer", [error(1, -32603), error(1, -32601)])
-def test_a_list_that_the_agent_refuses_passes(answer: dict[str, Any]) -> None:
+def test_a_refused_list_passes(answer: dict[str, Any]) -> None:
     talk = serving({"sessionCapabilities": {"list": {}}})
     talk.client(request(1, "session/list"))
     step = talk.agent(answer)
@@ -396,7 +396,7 @@ def test_a_list_that_the_agent_refuses_passes(answer: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("how", [{"serves": False}, {"records": False}])
-def test_the_agents_own_list_is_left_alone_where_nothing_is_served(how: dict[str, Any]) -> None:
+def test_the_agents_list_passes_while_serving_or_recording_is_off(how: dict[str, Any]) -> None:
     talk = Talk(**how).begins({"sessionCapabilities": {"list": {}}})
     talk.client(request(1, "session/list"))
     step = talk.agent(listing(1, "a"))
@@ -406,7 +406,7 @@ def test_the_agents_own_list_is_left_alone_where_nothing_is_served(how: dict[str
 # Delete.
 
 
-def test_a_delete_is_the_stores() -> None:
+def test_a_served_delete_goes_only_to_the_store() -> None:
     step = serving().client(delete("d", "s"))
     assert step.asked == [DeleteSession("s", requested("d"))]
     assert step.to_agent == b""
@@ -420,7 +420,7 @@ def test_unknown_and_repeated_ids_are_deleted_alike() -> None:
 
 
 @pytest.mark.parametrize("how", [{}, {"serves": False}])
-def test_a_delete_of_the_agents_own_is_ours_too_once_it_succeeds(how: dict[str, Any]) -> None:
+def test_a_successful_native_delete_deletes_the_session_here_too(how: dict[str, Any]) -> None:
     talk = Talk(**how).begins({"sessionCapabilities": {"delete": {}}}).opens("s")
     assert talk.client(delete(1, "s"), delete(2, "s")).to_agent == line(delete(1, "s"), delete(2, "s"))
     step = talk.agent(error(1, -32603))
@@ -431,20 +431,20 @@ def test_a_delete_of_the_agents_own_is_ours_too_once_it_succeeds(how: dict[str, 
 
 
 @pytest.mark.parametrize("params", [None, {}, {"sessionId": 5}])
-def test_a_delete_of_no_session_is_the_agents_own(params: object) -> None:
+def test_a_native_delete_without_a_session_deletes_nothing_here(params: object) -> None:
     talk = serving({"sessionCapabilities": {"delete": {}}})
     talk.client(request(1, "session/delete", params))
     step = talk.agent(result(1, {}))
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
-def test_a_delete_of_the_agents_own_is_its_own_where_nothing_is_recorded() -> None:
+def test_a_native_delete_deletes_nothing_here_while_recording_is_off() -> None:
     talk = Talk(records=False).begins({"sessionCapabilities": {"delete": {}}})
     talk.client(delete(1, "s"))
     assert talk.agent(result(1, {})).asked == []
 
 
-def test_a_session_that_is_deleted_and_prompted_again_can_be_loaded_again() -> None:
+def test_a_deleted_session_can_be_loaded_again_after_a_new_prompt() -> None:
     talk = serving()
     talk.client(delete(1, "s"))
     assert talk.client(load(2, "s")).refusals == [(2, -32002)]
@@ -456,7 +456,7 @@ def test_a_session_that_is_deleted_and_prompted_again_can_be_loaded_again() -> N
 # The agent's end.
 
 
-def test_every_open_request_of_the_client_is_answered_once_at_the_agents_end() -> None:
+def test_every_open_client_request_is_answered_once_when_the_agent_ends() -> None:
     talk = serving()
     asked = [
         prompt(1, "s"),
@@ -479,14 +479,14 @@ def test_every_open_request_of_the_client_is_answered_once_at_the_agents_end() -
     assert step.to_agent == b""
 
 
-def test_how_the_agent_ended_is_told() -> None:
+def test_the_error_says_how_the_agent_ended() -> None:
     talk = serving()
     talk.client(prompt(1, "s"))
     told = json.loads(talk.agent_ends("ended by SIGKILL").to_client)
     assert told["error"]["message"] == "agent ended by SIGKILL"
 
 
-def test_an_end_with_nothing_open_says_nothing() -> None:
+def test_nothing_is_sent_when_the_agent_ends_without_open_requests() -> None:
     talk = serving()
     talk.client(prompt(1, "s"), notification("session/cancel", {"sessionId": "s"}))
     talk.agent(stopped(1))
@@ -494,17 +494,17 @@ def test_an_end_with_nothing_open_says_nothing() -> None:
     assert (step.done, step.kept) == ([], [])
 
 
-def test_requests_that_we_answer_are_not_open_at_the_agents_end() -> None:
+def test_requests_answered_here_are_not_open_when_the_agent_ends() -> None:
     talk = serving()
     talk.client(request(1, "session/list"), delete(2, "s"))
     assert talk.agent_ends().done == []
 
 
-# $/cancel_request of anything that is the agent's.
+# $/cancel_request of requests that pass.
 
 
 @pytest.mark.parametrize("params", [{"requestId": 1}, {"requestId": "x"}, {}, None, [1]])
-def test_a_cancel_passes_to_the_agent_and_the_answer_is_the_agents(params: object) -> None:
+def test_a_cancel_passes_to_the_agent_which_answers_the_request(params: object) -> None:
     talk = serving()
     talk.client(prompt(1, "s"))
     said = notification("$/cancel_request", params)
@@ -519,6 +519,6 @@ def test_a_cancel_passes_to_the_client() -> None:
     assert talk.agent(cancel(1)).to_client == line(cancel(1))
 
 
-def test_an_event_of_no_lines_has_no_effects() -> None:
+def test_an_event_without_lines_has_no_effects() -> None:
     core = Interceptor(Settings(records=True, serves=True, release=RELEASE))
-    assert core.handle(Lines(Peer.CLIENT, [])) == core.handle(Lines(Peer.AGENT, [])) == []
+    assert core.handle(LinesRead(Peer.CLIENT, [])) == core.handle(LinesRead(Peer.AGENT, [])) == []

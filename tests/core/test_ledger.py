@@ -24,7 +24,7 @@ def test_an_answer_closes_its_request() -> None:
     assert ledger.take(Peer.CLIENT, RequestId("1")) is None
 
 
-def test_both_peers_may_use_one_id() -> None:
+def test_both_peers_may_use_the_same_id() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked(0, "from/client"), None)
     ledger.add(Peer.AGENT, asked(0, "from/agent"), None)
@@ -55,7 +55,7 @@ def test_an_id_used_twice_at_once_is_answered_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("id", [None, RequestId("2"), RequestId('"1"')])
-def test_an_answer_that_nobody_asked_for_finds_nothing(id: RequestId | None) -> None:
+def test_an_answer_to_no_request_finds_nothing(id: RequestId | None) -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked(1), None)
     assert ledger.take(Peer.CLIENT, id) is None
@@ -63,7 +63,7 @@ def test_an_answer_that_nobody_asked_for_finds_nothing(id: RequestId | None) -> 
     assert [each.request for each in ledger.of(Peer.CLIENT)] == [asked(1)]
 
 
-def test_what_a_peer_waits_for_can_be_asked_by_method_and_session() -> None:
+def test_open_requests_can_be_found_by_method_and_session() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked(1, "session/load"), "s")
     assert ledger.is_open(Peer.CLIENT, "session/load")
@@ -79,7 +79,7 @@ def test_what_a_peer_waits_for_can_be_asked_by_method_and_session() -> None:
     assert not ledger.is_open(Peer.CLIENT, "session/load")
 
 
-def test_of_a_request_only_what_matters_for_its_answer_is_kept() -> None:
+def test_only_the_parts_of_a_request_that_its_answer_needs_are_kept() -> None:
     ledger = Ledger()
     for number, method in enumerate(("session/prompt", "session/new", "terminal/output")):
         ledger.add(Peer.CLIENT, Request(b"long", RequestId(str(number)), method, {"long": True}), "s")
@@ -91,7 +91,7 @@ def test_of_a_request_only_what_matters_for_its_answer_is_kept() -> None:
     assert kept[3] is load
 
 
-def test_of_a_flood_the_oldest_are_forgotten_and_of_nothing_else() -> None:
+def test_only_the_oldest_requests_of_a_flood_are_forgotten() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(100_000):
@@ -106,7 +106,7 @@ def test_of_a_flood_the_oldest_are_forgotten_and_of_nothing_else() -> None:
     assert not ledger.is_open(Peer.CLIENT, "session/prompt", session="s")
 
 
-def test_long_ids_count_as_much_as_many_short_ones() -> None:
+def test_long_ids_count_towards_the_limit_by_their_length() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked("honest", "session/prompt"), "s")
     for number in range(100):
@@ -115,7 +115,7 @@ def test_long_ids_count_as_much_as_many_short_ones() -> None:
     assert ledger.is_open(Peer.CLIENT, "session/prompt")
 
 
-def test_the_only_request_is_kept_however_large_it_is() -> None:
+def test_a_single_request_is_kept_whatever_its_size() -> None:
     ledger = Ledger()
     ledger.add(Peer.CLIENT, asked("x" * OPEN_LIMIT, "session/new"), None)
     assert ledger.is_open(Peer.CLIENT, "session/new")

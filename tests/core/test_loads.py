@@ -1,4 +1,4 @@
-"""Sessions that the client loads: what waits, what is compared, what is answered, what passes."""
+"""Loads: what waits, what is compared, what is answered and what passes."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from acp_proxy.core.capabilities import AGENT, NEVER, Modes
 from acp_proxy.core.effects import (
     FindSession,
-    KeepNote,
+    RecordNote,
     StartReplay,
 )
 from acp_proxy.history.verdict import Rule
@@ -59,10 +59,10 @@ from tests.core.loading import (
     shown,
 )
 
-# The usual course.
+# The usual order.
 
 
-def test_a_load_goes_to_the_agent_as_a_resume_is_replayed_and_then_answered() -> None:
+def test_a_load_is_sent_as_a_resume_then_replayed_then_answered() -> None:
     talk = about_to_load()
     step = talk.client(load(1, "s"))
     assert step.asked == [FindSession(ONE, "s")]
@@ -72,7 +72,7 @@ def test_a_load_goes_to_the_agent_as_a_resume_is_replayed_and_then_answered() ->
     assert step.asked == [StartReplay(ONE)]
     assert step.to_client == b""
     note = opened_note("session/load", modes={"currentModeId": "plan"})
-    assert step.kept == [KEPT_OPENING[0], KeepNote("s", note)]
+    assert step.kept == [KEPT_OPENING[0], RecordNote("s", note)]
     talk.tells(1, chunk("s", "told"))
     step = talk.replay_ends(1, commands("s", "x"))
     assert step.to_client == line(answer, commands("s", "x"))
@@ -107,14 +107,14 @@ def test_only_the_method_of_a_load_is_changed(asked: bytes, passed: bytes) -> No
     assert about_to_load().client(asked).to_agent == passed
 
 
-def test_the_answer_is_the_agents_byte_for_byte() -> None:
+def test_the_agents_answer_passes_byte_for_byte() -> None:
     talk = loading()
     answer = b' {"result":{"b":1.0,"a":{"x":12345678901234567890123}} , "id":1,"jsonrpc":"2.0"}\r\n'
     talk.agent(answer)
     assert talk.replay_ends(1).to_client == answer
 
 
-def test_a_result_of_null_becomes_an_object_and_every_other_byte_stays() -> None:
+def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     talk = loading()
     talk.agent(b'{ "result": null, "id":1,"big":12345678901234567890123 }\r\n')
     assert talk.replay_ends(1).to_client == b'{ "result": {}, "id":1,"big":12345678901234567890123 }\r\n'
@@ -139,7 +139,7 @@ def test_an_answer_with_neither_result_nor_error_is_passed_on() -> None:
 
 @pytest.mark.parametrize("spelling", [line, spaced])
 @pytest.mark.parametrize("kind", STATES)
-def test_how_things_stand_is_held_until_the_answer_is_out(kind: str, spelling: Any) -> None:
+def test_state_updates_are_held_until_the_answer_is_sent(kind: str, spelling: Any) -> None:
     talk = loading()
     said = spelling(update("s", kind, x=1))
     assert talk.agent(said).to_client == b""
@@ -153,7 +153,7 @@ def test_how_things_stand_is_held_until_the_answer_is_out(kind: str, spelling: A
 
 
 @pytest.mark.parametrize("spelling", [line, spaced])
-def test_of_what_the_agent_tells_before_its_answer_ours_is_shown_where_that_lacks_something(spelling: Any) -> None:
+def test_the_transcript_is_shown_if_the_agents_replay_lacks_something(spelling: Any) -> None:
     talk = loading(Stored(says=PAST))
     told = [spelling(said) for said in TURN_ONE]
     assert talk.agent(*told).to_client == b""
@@ -164,7 +164,7 @@ def test_of_what_the_agent_tells_before_its_answer_ours_is_shown_where_that_lack
     assert talk.all.kept[1:] == [*KEPT_OPENING, shown("transcript", Rule.LESS)]
 
 
-def test_of_what_the_agent_tells_before_its_answer_the_tail_goes_behind_ours() -> None:
+def test_the_tail_of_the_agents_replay_follows_the_transcript() -> None:
     talk = loading(Stored(says=PAST))
     talk.agent(*TURN_ONE, GREETING)
     talk.agent(result(1, {}))
@@ -173,7 +173,7 @@ def test_of_what_the_agent_tells_before_its_answer_the_tail_goes_behind_ours() -
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_where_what_the_agent_tells_before_its_answer_lacks_nothing_it_is_the_history(complete: bool) -> None:
+def test_an_agents_replay_that_lacks_nothing_is_shown(complete: bool) -> None:
     talk = loading(Stored(complete=complete, says=PAST))
     told = [*TURN_ONE, commands("s", "x"), *TURN_TWO]
     assert talk.agent(*told).to_client == b""
@@ -188,8 +188,8 @@ def test_where_what_the_agent_tells_before_its_answer_lacks_nothing_it_is_the_hi
 
 
 @pytest.mark.parametrize("kind", CONVERSATION)
-def test_what_the_agent_tells_of_a_session_that_we_lack_is_its_history(kind: str) -> None:
-    talk = loading(Stored(held=False))
+def test_the_agents_replay_of_an_unrecorded_session_is_shown(kind: str) -> None:
+    talk = loading(Stored(has_transcript=False))
     told = [update("s", kind, n=1), commands("s", "x"), update("s", kind, n=2)]
     assert talk.agent(*told).to_client == b""
     step = talk.agent(result(1, {}))
@@ -197,15 +197,15 @@ def test_what_the_agent_tells_of_a_session_that_we_lack_is_its_history(kind: str
     assert (step.asked, step.warnings) == ([], [])
 
 
-def test_ours_is_told_however_incomplete_where_the_agent_tells_nothing() -> None:
+def test_an_incomplete_transcript_is_shown_if_the_agent_replays_nothing() -> None:
     talk = loading(Stored(complete=False))
     talk.agent(commands("s", "x"))
     assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
     assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
 
 
-def test_a_session_that_nobody_has_a_word_of_opens_empty_and_that_is_said() -> None:
-    talk = loading(Stored(held=False))
+def test_a_session_without_any_history_opens_empty_with_a_warning() -> None:
+    talk = loading(Stored(has_transcript=False))
     step = talk.agent(result(1, None))
     assert step.to_client == line(result(1, {}))
     assert len(step.warnings) == 1
@@ -214,7 +214,7 @@ def test_a_session_that_nobody_has_a_word_of_opens_empty_and_that_is_said() -> N
     assert agent_kept("s", chunk("s", "live")) in talk.client(prompt(2, "s")).kept
 
 
-def test_other_sessions_flow_while_a_load_is_under_way() -> None:
+def test_updates_of_other_sessions_pass_during_a_load() -> None:
     talk = about_to_load().opens("t")
     talk.client(prompt(5, "t"), load(1, "s"))
     for answer in (None, result(1, {})):
@@ -227,8 +227,8 @@ def test_other_sessions_flow_while_a_load_is_under_way() -> None:
     assert talk.agent(stopped(5)).to_client == line(titled("t"), stopped(5))
 
 
-def test_a_question_before_the_agents_answer_is_passed_at_once() -> None:
-    """The agent may need the client's answer to be able to give its own."""
+def test_an_agents_request_before_its_answer_passes_at_once() -> None:
+    """The agent may need the client's answer before it can answer the load."""
     talk = loading()
     asked = request(0, "fs/read_text_file", {"sessionId": "s", "path": "/w/AGENTS.md"})
     assert talk.agent(commands("s", "x"), asked).to_client == line(commands("s", "x"), asked)
@@ -237,7 +237,7 @@ def test_a_question_before_the_agents_answer_is_passed_at_once() -> None:
     assert talk.replay_ends(1).to_client == line(result(1, {}))
 
 
-def test_a_question_makes_what_the_agent_told_before_it_the_agents_replay() -> None:
+def test_updates_before_an_agents_request_pass_as_its_replay() -> None:
     talk = loading(Stored(says=PAST))
     asked = request(0, "fs/read_text_file", {"sessionId": "s", "path": "/w/AGENTS.md"})
     assert talk.agent(*TURN_ONE, asked).to_client == line(*TURN_ONE, asked)
@@ -246,7 +246,7 @@ def test_a_question_makes_what_the_agent_told_before_it_the_agents_replay() -> N
     assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
-def test_a_question_behind_a_cancelled_load_waits_for_the_output_with_what_was_said_before_it() -> None:
+def test_after_a_cancelled_load_an_agents_request_waits_for_the_output_with_held_updates() -> None:
     talk = loading()
     talk.agent(chunk("s", "told"), commands("s", "x"))
     talk.output_is_busy = True
@@ -255,7 +255,7 @@ def test_a_question_behind_a_cancelled_load_waits_for_the_output_with_what_was_s
     assert talk.output_is_free().to_client.endswith(b"}}\n" + line(commands("s", "x"), permission(0, "s")))
 
 
-def test_an_extension_of_the_protocol_that_names_the_session_waits_and_leaves_in_order() -> None:
+def test_extension_messages_of_the_session_wait_and_leave_in_order() -> None:
     talk = replaying()
     said = [chunk("s", "one"), notification("_x", {"sessionId": "s"}), chunk("s", "two"), permission(0, "s")]
     assert talk.agent(*said).to_client == b""
@@ -264,12 +264,12 @@ def test_an_extension_of_the_protocol_that_names_the_session_waits_and_leaves_in
     assert talk.replay_ends(1).to_client == line(result(1, {}), *said, cancel(0))
 
 
-def test_a_batch_before_the_agents_answer_passes_and_the_past_in_it_is_not_recorded_again() -> None:
+def test_a_batch_before_the_agents_answer_passes_and_is_not_recorded() -> None:
     step = loading().agent([chunk("s", "told")])
     assert (step.to_client, step.kept) == (line([chunk("s", "told")]), [])
 
 
-def test_a_load_that_is_nested_too_deeply_to_be_renamed_is_refused() -> None:
+def test_a_load_nested_too_deeply_to_rewrite_is_refused() -> None:
     talk = about_to_load()
     deep = b"[" * DEEP + b"]" * DEEP
     said = b'{"id":1,"method":"session/load","params":{"sessionId":"s","_meta":%s}}\n' % deep
@@ -280,7 +280,7 @@ def test_a_load_that_is_nested_too_deeply_to_be_renamed_is_refused() -> None:
 # Refusals.
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
 def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Stored) -> None:
     talk = loading(stored)
     talk.agent(chunk("s", "told"))
@@ -291,7 +291,7 @@ def test_the_agents_error_is_passed_on_and_nothing_is_replayed(stored: Stored) -
     assert talk.agent(chunk("s", "later")).to_client == line(chunk("s", "later"))
 
 
-def test_how_things_stand_is_not_lost_with_the_agents_error() -> None:
+def test_state_updates_are_not_lost_with_the_agents_error() -> None:
     talk = loading()
     talk.agent(commands("s", "x"))
     assert talk.agent(error(1, -32603)).to_client == line(commands("s", "x"), error(1, -32603))
@@ -311,7 +311,7 @@ def test_a_deleted_session_is_not_found_and_the_agent_is_not_asked(ask: Any, cap
 
 
 @pytest.mark.parametrize("name", ["ENOENT", "EACCES", "EIO", "ETIMEDOUT"])
-def test_history_that_cannot_be_read_refuses_the_load_before_the_agent_is_asked(name: str) -> None:
+def test_unreadable_history_refuses_the_load_without_asking_the_agent(name: str) -> None:
     step = about_to_load(Stored(trouble=name)).client(load(1, "s"))
     assert step.to_agent == b""
     assert json.loads(step.to_client)["error"] == {
@@ -320,8 +320,8 @@ def test_history_that_cannot_be_read_refuses_the_load_before_the_agent_is_asked(
     }
 
 
-def test_a_resume_is_the_agents_whatever_the_state_of_our_history() -> None:
-    for stored in (Stored(), Stored(held=False), Stored(trouble="EIO"), Stored(complete=False)):
+def test_a_resume_passes_whatever_the_state_of_the_transcript() -> None:
+    for stored in (Stored(), Stored(has_transcript=False), Stored(trouble="EIO"), Stored(complete=False)):
         talk = about_to_load(stored)
         said = b'{"id":1, "method":"session/resume","params":{"sessionId":"s"}}'
         assert talk.client(said).to_agent == said
@@ -329,7 +329,7 @@ def test_a_resume_is_the_agents_whatever_the_state_of_our_history() -> None:
         assert talk.replays_left == []
 
 
-def test_an_id_that_is_in_use_for_a_load_is_refused_for_another() -> None:
+def test_a_load_with_the_id_of_an_open_load_is_refused() -> None:
     talk = loading()
     talk.stored["t"] = Stored()
     assert talk.client(load(1, "t")).refusals == [(1, -32600)]
@@ -338,7 +338,7 @@ def test_an_id_that_is_in_use_for_a_load_is_refused_for_another() -> None:
     assert talk.client(load(1, "t")).to_agent == line(resume(1, "t"))
 
 
-# Served only where we said so.
+# Loads that are not served.
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_an_id_that_is_in_use_for_a_load_is_refused_for_another() -> None:
         lambda: Talk(serves=False).begins(RESUMES),
     ],
 )
-def test_a_load_that_we_do_not_serve_is_the_agents(begin: Callable[[], Talk]) -> None:
+def test_a_load_that_is_not_served_passes(begin: Callable[[], Talk]) -> None:
     talk = begin()
     talk.stored["s"] = Stored()
     assert talk.client(load(1, "s")).to_agent == line(load(1, "s"))
@@ -358,11 +358,11 @@ def test_a_load_that_we_do_not_serve_is_the_agents(begin: Callable[[], Talk]) ->
     assert talk.replays_left == []
 
 
-def test_a_load_in_a_batch_is_the_agents() -> None:
+def test_a_load_in_a_batch_passes() -> None:
     assert about_to_load().client([load(1, "s")]).to_agent == line([load(1, "s")])
 
 
-def test_a_session_that_is_new_flows_while_another_is_loaded() -> None:
+def test_a_new_session_passes_while_another_is_loaded() -> None:
     talk = loading()
     talk.client(new(2))
     early = commands("n", "x")

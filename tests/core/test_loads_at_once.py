@@ -1,15 +1,15 @@
-"""What happens while the transcript is replayed: talk, other loads, a delete, the end, too much that waits."""
+"""During a replay: updates and prompts, other loads, deletes, the agent's end, too many held updates."""
 
 import json
 
 import pytest
 
 from acp_proxy.core.effects import (
+    CloseTranscript,
     DeleteSession,
-    ForgetReplay,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
@@ -49,10 +49,10 @@ from tests.core.loading import (
     shown,
 )
 
-# While we replay.
+# Messages during a replay.
 
 
-def test_what_a_resume_tells_waits_for_a_load_of_the_same_session_that_is_told_just_now() -> None:
+def test_updates_of_a_resume_wait_for_the_replay_of_the_same_session() -> None:
     talk = replaying(Stored(says=PAST))
     talk.client(resume(2, "s"))
     assert talk.agent(*TURN_ONE, commands("s", "x"), result(2, {})).to_client == line(result(2, {}))
@@ -62,7 +62,7 @@ def test_what_a_resume_tells_waits_for_a_load_of_the_same_session_that_is_told_j
 
 
 @pytest.mark.parametrize("method", ["session/set_mode", "session/resume", "_vendor/x"])
-def test_answers_that_belong_to_no_turn_do_not_wait_for_a_load(method: str) -> None:
+def test_answers_outside_a_turn_do_not_wait_for_a_load(method: str) -> None:
     talk = replaying()
     talk.client(request(2, method, {"sessionId": "s"}))
     talk.agent(chunk("s", "held"))
@@ -70,7 +70,7 @@ def test_answers_that_belong_to_no_turn_do_not_wait_for_a_load(method: str) -> N
     assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "held"))
 
 
-def test_what_comes_of_the_session_while_we_replay_follows_the_answer_in_order() -> None:
+def test_updates_during_a_replay_follow_the_answer_in_order() -> None:
     talk = replaying()
     said: list[Said] = [
         chunk("s", "one"),
@@ -83,7 +83,7 @@ def test_what_comes_of_the_session_while_we_replay_follows_the_answer_in_order()
     assert talk.replay_ends(1, commands("s", "stored")).to_client == line(result(1, {}), commands("s", "stored"), *said)
 
 
-def test_what_comes_while_we_replay_is_recorded_once_it_is_clear_that_it_is_new() -> None:
+def test_updates_during_a_replay_are_recorded_once_known_to_be_new() -> None:
     talk = replaying(Stored(says=PAST))
     told = [*TURN_ONE, chunk("s", "rewritten"), *TURN_TWO, GREETING]
     step = talk.agent(permission(0, "s"), *told, commands("s", "x"))
@@ -93,7 +93,7 @@ def test_what_comes_while_we_replay_is_recorded_once_it_is_clear_that_it_is_new(
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_prompt_behind_a_load_is_answered_behind_it(together: bool) -> None:
+def test_a_prompt_sent_after_a_load_is_answered_after_it(together: bool) -> None:
     talk = about_to_load()
     if together:
         step = talk.client(load(1, "s"), prompt(2, "s"))
@@ -109,7 +109,7 @@ def test_a_prompt_behind_a_load_is_answered_behind_it(together: bool) -> None:
     assert agent_kept("s", chunk("s", "one")) in talk.all.kept
 
 
-def test_what_the_agent_says_to_a_prompt_behind_a_load_is_not_dropped_if_it_comes_before_the_loads_answer() -> None:
+def test_updates_for_a_prompt_sent_after_a_load_survive_if_they_precede_the_loads_answer() -> None:
     talk = loading()
     talk.client(prompt(2, "s"))
     step = talk.agent(chunk("s", "one"), stopped(2))
@@ -118,14 +118,14 @@ def test_what_the_agent_says_to_a_prompt_behind_a_load_is_not_dropped_if_it_come
     assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "one"), stopped(2))
 
 
-def test_a_cancel_in_one_read_with_its_load_is_heard() -> None:
+def test_a_cancel_read_together_with_its_load_counts() -> None:
     talk = about_to_load()
     step = talk.client(load(1, "s"), cancel(1))
     assert step.to_agent == line(resume(1, "s"), cancel(1))
     assert step.refusals == [(1, -32800)]
 
 
-def test_a_whole_read_of_loads_and_prompts_keeps_its_order() -> None:
+def test_loads_and_prompts_read_together_keep_their_order() -> None:
     talk = about_to_load().opens("t")
     talk.stored["u"] = Stored(deleted=True)
     step = talk.client(prompt(1, "t"), load(2, "s"), prompt(3, "s"), load(4, "u"), load(5, "t"), prompt(6, "t"))
@@ -133,27 +133,27 @@ def test_a_whole_read_of_loads_and_prompts_keeps_its_order() -> None:
     assert step.refusals == [(4, -32002)]
 
 
-def test_what_stands_behind_a_load_that_we_refuse_goes_on_to_the_agent() -> None:
+def test_lines_after_a_refused_load_go_to_the_agent() -> None:
     step = about_to_load(Stored(trouble="EIO")).client(load(1, "s"), prompt(2, "s"))
     assert step.refusals == [(1, -32603)]
     assert step.to_agent == line(prompt(2, "s"))
 
 
-def test_other_sessions_flow_while_the_store_looks_one_up() -> None:
+def test_other_lines_pass_while_the_store_looks_a_session_up() -> None:
     talk = about_to_load(Stored(slow=True)).opens("t")
     others: list[Said] = [prompt(3, "t"), result(0, {}), request(4, "authenticate"), b"no JSON\n"]
     assert talk.client(load(1, "s"), *others).to_agent == line(*others)
     assert talk.finds(1).to_agent == line(resume(1, "s"))
 
 
-def test_an_id_that_is_being_looked_up_is_in_use() -> None:
+def test_the_id_of_a_load_being_looked_up_is_in_use() -> None:
     talk = about_to_load(Stored(slow=True))
     talk.client(load(1, "s"))
     assert talk.client(load(1, "s")).refusals == [(1, -32600)]
     assert talk.client(resume(1, "s")).to_agent == line(resume(1, "s"))
 
 
-def test_an_answer_of_the_store_that_comes_twice_counts_once() -> None:
+def test_a_repeated_answer_of_the_store_is_ignored() -> None:
     talk = about_to_load(Stored(slow=True))
     talk.client(load(1, "s"))
     assert talk.finds(1, Stored(trouble="ETIMEDOUT")).refusals == [(1, -32603)]
@@ -186,7 +186,7 @@ def test_a_second_load_of_a_session_waits_for_the_first_replay() -> None:
     assert talk.replays_left == []
 
 
-def test_three_loads_of_a_session_are_told_one_after_the_other() -> None:
+def test_three_loads_of_a_session_are_replayed_one_after_another() -> None:
     talk = about_to_load()
     talk.client(load(1, "s"), load(2, "s"), load(3, "s"))
     talk.agent(result(2, {}), result(1, {}), result(3, {}))
@@ -197,7 +197,7 @@ def test_three_loads_of_a_session_are_told_one_after_the_other() -> None:
     assert talk.all.to_client.endswith(line(result(2, {}), result(1, {}), result(3, {})))
 
 
-def test_a_second_load_that_has_nothing_to_replay_waits_for_the_first_all_the_same() -> None:
+def test_a_second_load_that_shows_the_agents_replay_waits_for_the_first() -> None:
     talk = replaying(Stored(complete=False))
     talk.agent(chunk("s", "one"))
     talk.client(load(2, "s"))
@@ -212,7 +212,7 @@ def test_a_second_load_that_has_nothing_to_replay_waits_for_the_first_all_the_sa
 
 
 @pytest.mark.parametrize("ending", ["cancelled", "refused"])
-def test_what_a_second_load_held_waits_for_the_first_when_the_second_comes_to_nothing(ending: str) -> None:
+def test_updates_held_by_a_failed_second_load_wait_for_the_first(ending: str) -> None:
     talk = replaying()
     talk.agent(chunk("s", "one"))
     talk.client(load(2, "s"))
@@ -221,7 +221,7 @@ def test_what_a_second_load_held_waits_for_the_first_when_the_second_comes_to_no
     assert [id for id, _ in step.refusals] == [2]
     assert commands("s", "two") not in map(json.loads, step.to_client.splitlines())
     assert talk.agent(chunk("s", "three"), commands("s", "four")).to_client == b""
-    three = [chunk("s", "three")] if ending == "refused" else []  # else it belongs to the load that was given up
+    three = [chunk("s", "three")] if ending == "refused" else []  # otherwise it belongs to the cancelled load
     assert talk.replay_ends(1).to_client == line(
         result(1, {}), chunk("s", "one"), commands("s", "two"), *three, commands("s", "four")
     )
@@ -231,7 +231,7 @@ def test_a_cancelled_replay_makes_way_for_the_next() -> None:
     talk = replaying()
     talk.client(load(2, "s"))
     talk.agent(result(2, {}))
-    assert talk.client(cancel(1)).asked == [StopReplay(ONE), ReleaseHeld(ONE), StartReplay(requested(2))]
+    assert talk.client(cancel(1)).asked == [StopReplay(ONE), TakeOutput(ONE), StartReplay(requested(2))]
     talk.replay_ends(1)
     assert talk.replay_ends(2).to_client == line(result(2, {}))
 
@@ -246,7 +246,7 @@ def test_a_load_that_waits_for_another_replay_can_be_cancelled() -> None:
     assert (step.to_client, step.asked) == (line(result(1, {})), [])
 
 
-def test_of_loads_that_wait_one_can_be_cancelled_and_the_rest_wait_on() -> None:
+def test_cancelling_one_waiting_load_leaves_the_others_waiting() -> None:
     talk = replaying()
     talk.client(load(2, "s"), load(3, "s"))
     talk.agent(result(2, {}), result(3, {}))
@@ -254,10 +254,10 @@ def test_of_loads_that_wait_one_can_be_cancelled_and_the_rest_wait_on() -> None:
     assert talk.replay_ends(1).asked == [StartReplay(requested(3))]
 
 
-# Deleted meanwhile.
+# Deletes during a replay.
 
 
-def test_a_delete_during_the_replay_ends_it_and_nothing_more_is_recorded() -> None:
+def test_a_delete_during_a_replay_ends_it_and_nothing_more_is_recorded() -> None:
     talk = replaying()
     step = talk.client(delete(2, "s"))
     assert step.asked == [StopReplay(ONE), DeleteSession("s", requested(2))]
@@ -266,7 +266,7 @@ def test_a_delete_during_the_replay_ends_it_and_nothing_more_is_recorded() -> No
     assert talk.replay_ends(1).to_client == line(result(1, {}), chunk("s", "live"))
 
 
-def test_a_delete_before_the_agents_answer_leaves_nothing_to_tell() -> None:
+def test_a_delete_before_the_agents_answer_leaves_nothing_to_replay() -> None:
     talk = loading()
     talk.client(delete(2, "s"))
     assert talk.agent(result(1, {})).kept == []
@@ -274,7 +274,7 @@ def test_a_delete_before_the_agents_answer_leaves_nothing_to_tell() -> None:
     assert talk.replay_ends(1).to_client == line(result(1, {}))
 
 
-def test_a_delete_by_the_agent_itself_ends_the_replay_too() -> None:
+def test_a_native_delete_ends_the_replay_too() -> None:
     talk = about_to_load(capabilities={"sessionCapabilities": {"resume": {}, "delete": {}}})
     talk.client(load(1, "s"))
     talk.agent(result(1, {}))
@@ -289,7 +289,7 @@ def test_a_delete_by_the_agent_itself_ends_the_replay_too() -> None:
 # The agent's end.
 
 
-def test_a_load_that_the_agent_never_answers_is_answered_at_its_end_with_what_was_held_before() -> None:
+def test_when_the_agent_ends_an_unanswered_load_fails_after_its_held_updates() -> None:
     talk = loading()
     talk.agent(commands("s", "x"))
     step = talk.agent_ends()
@@ -298,13 +298,13 @@ def test_a_load_that_the_agent_never_answers_is_answered_at_its_end_with_what_wa
     assert talk.replays_left == []
 
 
-def test_a_cancelled_load_is_not_answered_twice_at_the_agents_end() -> None:
+def test_when_the_agent_ends_a_cancelled_load_is_not_answered_again() -> None:
     talk = loading()
     talk.client(cancel(1))
     assert talk.agent_ends().to_client == b""
 
 
-def test_a_load_that_is_still_looked_up_is_answered_at_the_agents_end() -> None:
+def test_when_the_agent_ends_a_load_being_looked_up_is_answered() -> None:
     talk = about_to_load(Stored(slow=True))
     talk.client(load(1, "s"))
     assert talk.agent_ends().refusals == [(1, -32603)]
@@ -312,14 +312,14 @@ def test_a_load_that_is_still_looked_up_is_answered_at_the_agents_end() -> None:
     assert (step.to_client, step.to_agent) == (b"", b"")
 
 
-def test_ids_that_are_used_twice_are_answered_twice_at_the_agents_end() -> None:
+def test_when_the_agent_ends_two_requests_with_one_id_are_both_answered() -> None:
     talk = about_to_load()
     talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
     talk.client(cancel(1))
     assert talk.agent_ends().refusals == [(1, -32603)]
 
 
-# How much waits.
+# Limits on held updates.
 
 BIG = b"x" * (HELD_LIMIT // 8)
 
@@ -328,7 +328,7 @@ def big(kind: str) -> bytes:
     return line(update("s", kind, x="?")).replace(b"?", BIG)
 
 
-def test_too_much_held_while_we_replay_stops_the_reading_until_the_replay_ends() -> None:
+def test_too_many_held_updates_stop_reading_until_the_replay_ends() -> None:
     talk = replaying()
     said = big("agent_message_chunk")
     holds_too_much = []
@@ -342,7 +342,7 @@ def test_too_much_held_while_we_replay_stops_the_reading_until_the_replay_ends()
 
 
 @pytest.mark.parametrize("waits", ["queued", "cancelled"])
-def test_too_much_held_by_a_load_that_waits_counts_too(waits: str) -> None:
+def test_updates_held_by_a_waiting_load_count_too(waits: str) -> None:
     talk = replaying()
     talk.client(load(2, "s"))
     talk.agent(result(2, {}))
@@ -354,7 +354,7 @@ def test_too_much_held_by_a_load_that_waits_counts_too(waits: str) -> None:
         assert not talk.core.holds_too_much
 
 
-def test_too_much_before_the_agents_answer_is_let_go_and_is_the_agents_telling() -> None:
+def test_too_many_updates_before_the_agents_answer_pass_as_its_replay() -> None:
     talk = loading(Stored(complete=False))
     said = big("agent_message_chunk")
     talk.agent(commands("s", "x"))
@@ -364,4 +364,4 @@ def test_too_much_before_the_agents_answer_is_let_go_and_is_the_agents_telling()
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     assert not talk.core.holds_too_much
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [ForgetReplay(ONE)], [])
+    assert (step.to_client, step.asked, step.warnings) == (line(result(1, {})), [CloseTranscript(ONE)], [])

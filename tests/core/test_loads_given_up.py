@@ -7,9 +7,9 @@ import pytest
 from acp_proxy.core.effects import (
     BeginTurn,
     EndTurn,
-    ReleaseHeld,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.events import ReplayEnded
 from acp_proxy.history.verdict import Rule
@@ -42,10 +42,10 @@ from tests.core.loading import (
     replaying,
 )
 
-# Cancelled.
+# Cancelled loads.
 
 
-def test_a_load_cancelled_before_the_agents_answer_is_answered_at_once_and_the_late_answer_swallowed() -> None:
+def test_a_load_cancelled_before_the_agents_answer_is_answered_at_once_and_only_once() -> None:
     talk = loading()
     talk.agent(commands("s", "x"))
     step = talk.client(cancel(1))
@@ -59,14 +59,14 @@ def test_a_load_cancelled_before_the_agents_answer_is_answered_at_once_and_the_l
     assert talk.agent(chunk("s", "live")).to_client == line(chunk("s", "live"))
 
 
-def test_a_late_error_is_swallowed_too() -> None:
+def test_the_agents_late_error_is_dropped_too() -> None:
     talk = loading()
     talk.client(cancel(1))
     step = talk.agent(error(1, -32800))
     assert (step.to_client, step.kept, talk.replays_left) == (b"", [], [])
 
 
-def test_after_a_cancel_the_agents_telling_is_swallowed_and_how_things_stand_passes() -> None:
+def test_after_a_cancel_the_agents_replay_is_dropped_and_state_updates_pass() -> None:
     talk = loading(Stored(complete=False))
     talk.agent(chunk("s", "told"))
     talk.client(cancel(1))
@@ -74,12 +74,12 @@ def test_after_a_cancel_the_agents_telling_is_swallowed_and_how_things_stand_pas
     assert talk.agent(result(1, {})).kept == [*KEPT_OPENING, agent_kept("s", commands("s", "x"))]
 
 
-def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_nothing_more_is_told() -> None:
+def test_a_load_cancelled_during_the_replay_is_answered_at_once_and_the_replay_stops() -> None:
     talk = replaying()
     talk.tells(1, chunk("s", "told"))
     talk.agent(chunk("s", "live"))
     step = talk.client(cancel(1))
-    assert step.asked == [StopReplay(ONE), ReleaseHeld(ONE)]
+    assert step.asked == [StopReplay(ONE), TakeOutput(ONE)]
     assert step.refusals == [(1, -32800)]
     assert step.to_client.endswith(line(chunk("s", "live")))
     assert talk.tells(1, chunk("s", "more")).to_client == b""
@@ -95,7 +95,7 @@ def test_a_second_cancel_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("id", [2, "1", 1.0, True, None, [1], {"id": 1}])
-def test_a_cancel_of_something_else_only_passes(id: object) -> None:
+def test_a_cancel_of_another_request_only_passes(id: object) -> None:
     talk = loading()
     step = talk.client(cancel(id))
     assert (step.to_agent, step.to_client) == (line(cancel(id)), b"")
@@ -110,13 +110,13 @@ def test_a_notification_that_only_looks_like_a_cancel_passes() -> None:
 
 
 @pytest.mark.parametrize("params", [None, {}, [1], {"id": 1}, 1])
-def test_a_cancel_of_nothing_only_passes(params: object) -> None:
+def test_a_cancel_without_a_request_id_only_passes(params: object) -> None:
     step = loading().client(notification("$/cancel_request", params))
     assert (step.to_agent, step.to_client) == (line(notification("$/cancel_request", params)), b"")
 
 
 @pytest.mark.parametrize("id", ["1.0", "1e2", "12345678901234567890123", '"\\u0031"', "null", "true"])
-def test_a_load_of_any_id_can_be_cancelled(id: str) -> None:
+def test_a_load_with_any_id_can_be_cancelled(id: str) -> None:
     talk = about_to_load()
     talk.client(f'{{"id":{id},"method":"session/load","params":{{"sessionId":"s"}}}}\n'.encode())
     said = f'{{"method":"$/cancel_request","params":{{"requestId": {id} }}}}\n'.encode()
@@ -132,7 +132,7 @@ def test_an_id_can_be_used_again_after_a_cancelled_replay() -> None:
     assert talk.agent(result(1, {})).to_client == line(result(1, {}))
 
 
-def test_the_end_of_a_cancelled_replay_is_not_taken_for_that_of_a_load_with_the_same_id() -> None:
+def test_the_end_of_a_cancelled_replay_does_not_end_a_new_one_with_the_same_id() -> None:
     talk = replaying()
     talk.client(cancel(1))
     talk.client(load(1, "s"))
@@ -141,14 +141,14 @@ def test_the_end_of_a_cancelled_replay_is_not_taken_for_that_of_a_load_with_the_
     assert talk.replay_ends(1).to_client == line(result(1, {}))
 
 
-def test_a_load_and_another_request_of_one_id_are_answered_oldest_first() -> None:
+def test_a_load_and_another_request_with_one_id_are_answered_oldest_first() -> None:
     talk = about_to_load()
     talk.client(request(1, "session/set_mode", {"sessionId": "t"}), load(1, "s"))
     assert talk.agent(result(1, None)).to_client == line(result(1, None))
     assert talk.agent(result(1, {})).asked == [StartReplay(ONE)]
 
 
-def test_a_session_whose_load_was_cancelled_and_never_answered_can_still_be_talked_to() -> None:
+def test_a_session_can_be_prompted_after_a_cancelled_and_unanswered_load() -> None:
     talk = about_to_load().opens("s")
     talk.client(load(1, "s"))
     talk.client(cancel(1))
@@ -159,7 +159,7 @@ def test_a_session_whose_load_was_cancelled_and_never_answered_can_still_be_talk
     assert agent_kept("s", chunk("s", "a")) in step.kept
 
 
-# A session that is live.
+# Loads during a turn.
 
 
 def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
@@ -198,7 +198,7 @@ def test_a_load_during_a_turn_loses_nothing_of_the_turn() -> None:
     ]
 
 
-def test_a_question_of_a_running_turn_passes_before_the_agents_answer_since_it_may_wait_for_the_reply() -> None:
+def test_an_agents_request_in_a_turn_passes_before_the_load_is_answered() -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
     talk.client(load(1, "s"))
@@ -217,7 +217,7 @@ def test_a_turn_that_ends_before_the_agent_answers_the_load_loses_nothing() -> N
     assert agent_kept("s", chunk("s", "late")) in talk.client(prompt(6, "s")).kept
 
 
-def test_a_load_during_a_turn_that_is_cancelled_gives_the_turn_back_at_once() -> None:
+def test_cancelling_a_load_during_a_turn_releases_the_turn_at_once() -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
     talk.client(load(1, "s"))
@@ -230,7 +230,7 @@ def test_a_load_during_a_turn_that_is_cancelled_gives_the_turn_back_at_once() ->
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_what_comes_while_a_cancelled_load_waits_for_the_output_does_not_overtake_what_it_held(restored: bool) -> None:
+def test_updates_follow_what_a_cancelled_load_held_while_the_output_was_busy(restored: bool) -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
     talk.client(load(1, "s"))
@@ -248,7 +248,7 @@ def test_what_comes_while_a_cancelled_load_waits_for_the_output_does_not_overtak
 
 
 @pytest.mark.parametrize("answer", [result(1, {}), error(1, -32603)])
-def test_an_agent_that_answers_a_cancelled_load_before_the_output_is_free_brings_what_it_held(answer: Said) -> None:
+def test_the_agents_answer_releases_a_cancelled_load_before_the_output_is_free(answer: Said) -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
     talk.client(load(1, "s"))
@@ -261,7 +261,7 @@ def test_an_agent_that_answers_a_cancelled_load_before_the_output_is_free_brings
     assert talk.output_is_free().to_client == b""
 
 
-def test_the_end_of_a_cancelled_replay_brings_what_it_held_where_it_has_the_output_first() -> None:
+def test_the_end_of_a_cancelled_replay_releases_what_it_held() -> None:
     talk = replaying()
     talk.agent(chunk("s", "one"))
     talk.output_is_busy = True
@@ -272,7 +272,7 @@ def test_the_end_of_a_cancelled_replay_brings_what_it_held_where_it_has_the_outp
     assert talk.output_is_free().to_client == b""
 
 
-def test_of_two_loads_the_cancelled_one_keeps_its_place_until_the_output_is_free() -> None:
+def test_a_cancelled_load_keeps_its_place_until_the_output_is_free() -> None:
     talk = replaying()
     talk.agent(chunk("s", "one"))
     talk.client(load(2, "s"))
@@ -286,7 +286,7 @@ def test_of_two_loads_the_cancelled_one_keeps_its_place_until_the_output_is_free
     )
 
 
-def test_a_load_during_a_turn_that_the_agent_refuses_gives_the_turn_back() -> None:
+def test_a_refused_load_during_a_turn_releases_the_turn() -> None:
     talk = about_to_load().opens("s")
     talk.client(prompt(5, "s"))
     talk.client(load(1, "s"))
@@ -296,7 +296,7 @@ def test_a_load_during_a_turn_that_the_agent_refuses_gives_the_turn_back() -> No
     )
 
 
-def test_a_close_followed_at_once_by_a_load_keeps_its_answer_and_nothing_comes_twice() -> None:
+def test_a_close_just_before_a_load_keeps_its_answer_and_nothing_is_sent_twice() -> None:
     talk = about_to_load().opens("s")
     close = request(4, "session/close", {"sessionId": "s"})
     talk.client(close, load(1, "s"))

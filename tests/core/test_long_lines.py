@@ -1,11 +1,11 @@
-"""Lines that pass in pieces: only those of which nothing has to be known but how they begin."""
+"""Long lines pass in pieces if their beginning is all that has to be known."""
 
 from typing import Any
 
 import pytest
 
-from acp_proxy.core.effects import BeginTurn, Effect, Forward, KeepPiece
-from acp_proxy.core.events import AgentEnded, Piece
+from acp_proxy.core.effects import BeginTurn, Effect, Forward, RecordPiece
+from acp_proxy.core.events import AgentEnded, PieceRead
 from acp_proxy.wire.jsonrpc import Peer
 from tests.conversation import (
     RESUMES,
@@ -40,28 +40,28 @@ def opened(talk: Talk, peer: Peer, said: bytes) -> list[Effect]:
     return effects
 
 
-def test_an_update_that_nothing_depends_on_passes_and_is_kept_piece_by_piece() -> None:
+def test_a_long_update_passes_and_is_recorded_in_pieces() -> None:
     talk = talking()
     begins = opened(talk, Peer.AGENT, UPDATE)
     assert begins == [
-        KeepPiece("s", Peer.AGENT, UPDATE[:-5], first=True, last=False),
+        RecordPiece("s", Peer.AGENT, UPDATE[:-5], first=True, last=False),
         Forward(Peer.CLIENT, UPDATE[:-5], first=True, ends=False),
     ]
-    assert talk.core.handle(Piece(Peer.AGENT, UPDATE[-5:], last=True)) == [
-        KeepPiece("s", Peer.AGENT, UPDATE[-5:], first=False, last=True),
+    assert talk.core.handle(PieceRead(Peer.AGENT, UPDATE[-5:], last=True)) == [
+        RecordPiece("s", Peer.AGENT, UPDATE[-5:], first=False, last=True),
         Forward(Peer.CLIENT, UPDATE[-5:], first=True, begins=False),
     ]
     assert talk.agent(chunk("s", "another")).to_client == line(chunk("s", "another"))
 
 
-def test_a_prompt_begins_a_turn_and_is_kept_before_it_is_passed_on() -> None:
+def test_a_long_prompt_begins_a_turn_and_is_recorded_before_it_is_forwarded() -> None:
     talk = talking()
     assert opened(talk, Peer.CLIENT, PROMPT) == [
         BeginTurn("s"),
-        KeepPiece("s", Peer.CLIENT, PROMPT[:-5], first=True, last=False),
+        RecordPiece("s", Peer.CLIENT, PROMPT[:-5], first=True, last=False),
         Forward(Peer.AGENT, PROMPT[:-5], ends=False),
     ]
-    talk.core.handle(Piece(Peer.CLIENT, PROMPT[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, PROMPT[-5:], last=True))
     assert "EndTurn" in [type(kept).__name__ for kept in talk.agent(stopped("id")).kept]
 
 
@@ -71,29 +71,29 @@ def test_a_prompt_begins_a_turn_and_is_kept_before_it_is_passed_on() -> None:
         ([TEXT, IMAGE], "Mend it"),
         ([COMMAND, TEXT, IMAGE], "Mend it"),
         ([LINK, TEXT, IMAGE], "Mend it"),
-        ([COMMAND, IMAGE], None),  # what is still to come may be better
+        ([COMMAND, IMAGE], None),  # a later block may be better
         ([LINK, IMAGE], None),
         ([IMAGE, {"type": "text", "text": "too late"}], None),
         ([{"type": "text", "text": "Mend it" * 9}], None),
         ([{"type": "text", "text": "\ud800"}, TEXT, IMAGE], "Mend it"),
     ],
 )
-def test_a_session_is_named_after_the_blocks_of_a_long_prompt_that_stand_whole_in_its_beginning(
+def test_the_title_comes_from_blocks_that_are_whole_in_the_beginning_of_a_long_prompt(
     blocks: list[Any], title: str | None
 ) -> None:
     talk = talking()
     said = line(request("id", "session/prompt", {"sessionId": "s", "prompt": blocks}))
     assert opened(talk, Peer.CLIENT, said)
-    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, said[-5:], last=True))
     announced = line(titled("s", title)) if title is not None else b""
     assert talk.agent(stopped("id")).to_client == announced + line(stopped("id"))
 
 
-def test_a_long_prompt_with_its_blocks_elsewhere_names_nothing() -> None:
+def test_a_long_prompt_with_blocks_elsewhere_makes_no_title() -> None:
     talk = talking()
     said = line(request("id", "session/prompt", {"sessionId": "s", "_meta": {}, "prompt": [TEXT, IMAGE]}))
     opened(talk, Peer.CLIENT, said)
-    talk.core.handle(Piece(Peer.CLIENT, said[-5:], last=True))
+    talk.core.handle(PieceRead(Peer.CLIENT, said[-5:], last=True))
     assert talk.agent(stopped("id")).to_client == line(stopped("id"))
 
 
@@ -105,7 +105,7 @@ def test_a_long_prompt_with_its_blocks_elsewhere_names_nothing() -> None:
         b'{"jsonrpc":"2.0","id":"\xc3\xa4","method":"session/prompt","params":{"sessionId":"\xc3\xa4","prompt":[]}}\n',
     ],
 )
-def test_prompts_are_known_by_the_beginnings_that_official_sdks_write(said: bytes) -> None:
+def test_prompts_as_official_sdks_write_them_are_recognised(said: bytes) -> None:
     assert talking().core.opens_long_line(Peer.CLIENT, said) is not None
 
 
@@ -128,29 +128,29 @@ def test_prompts_are_known_by_the_beginnings_that_official_sdks_write(said: byte
         (Peer.CLIENT, b" " + PROMPT),
     ],
 )
-def test_all_others_are_waited_for(peer: Peer, said: bytes) -> None:
+def test_other_long_lines_are_read_whole(peer: Peer, said: bytes) -> None:
     assert talking().core.opens_long_line(peer, said) is None
 
 
-def test_an_update_that_has_to_be_held_is_waited_for() -> None:
+def test_a_long_update_that_must_be_held_is_read_whole() -> None:
     talk = talking()
     talk.stored["s"] = Stored()
     talk.client(load(7, "s"))
     assert talk.core.opens_long_line(Peer.AGENT, UPDATE) is None
 
 
-def test_where_nothing_is_recorded_they_pass_all_the_same() -> None:
+def test_long_lines_pass_in_pieces_while_recording_is_off() -> None:
     talk = talking(records=False)
     assert opened(talk, Peer.AGENT, UPDATE) == [Forward(Peer.CLIENT, UPDATE[:-5], first=True, ends=False)]
     assert opened(talk, Peer.CLIENT, PROMPT) == [Forward(Peer.AGENT, PROMPT[:-5], ends=False)]
 
 
-def test_an_agent_that_ends_within_a_long_line_ends_the_line() -> None:
+def test_the_end_of_the_agent_ends_a_long_line() -> None:
     talk = talking()
     opened(talk, Peer.AGENT, UPDATE)
     ended = talk.core.handle(AgentEnded("exited with status 1"))
     assert ended[:2] == [
-        KeepPiece("s", Peer.AGENT, b"", first=False, last=True),
+        RecordPiece("s", Peer.AGENT, b"", first=False, last=True),
         Forward(Peer.CLIENT, b"", first=True, begins=False),
     ]
-    assert talk.core.handle(Piece(Peer.AGENT, b"late\n", last=True)) == []
+    assert talk.core.handle(PieceRead(Peer.AGENT, b"late\n", last=True)) == []

@@ -1,4 +1,4 @@
-"""Loads that the agent serves itself: compared, imported, left to the transcript on request, or passed."""
+"""Native loads: compared, imported, replaced by the transcript on request, or passed."""
 
 import json
 from dataclasses import replace
@@ -8,16 +8,16 @@ import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
+    CloseTranscript,
     EndTurn,
     FindSession,
-    ForgetReplay,
-    Keep,
-    KeepNote,
-    ReleaseHeld,
+    RecordLine,
+    RecordNote,
     StartReplay,
     StopReplay,
+    TakeOutput,
 )
 from acp_proxy.core.under_way import HELD_LIMIT
 from acp_proxy.history.verdict import Rule
@@ -80,10 +80,10 @@ def loading(stored: Stored | None = None, modes: Modes = AS_USUAL, capabilities:
     return talk
 
 
-# Compared.
+# Comparison.
 
 
-def test_what_the_agent_tells_is_held_and_compared_once_it_has_answered() -> None:
+def test_the_agents_replay_is_held_and_compared_after_its_answer() -> None:
     talk = Talk().begins(LOADS)
     talk.stored["s"] = Stored()
     step = talk.client(spaced(load(1, "s")))
@@ -97,7 +97,7 @@ def test_what_the_agent_tells_is_held_and_compared_once_it_has_answered() -> Non
     assert step.kept == [*KEPT_OPENING, agent_kept("s", TOLD[2])]
 
 
-def test_a_replay_that_lacks_nothing_is_sent_as_it_came_with_states_and_what_follows_behind_the_answer() -> None:
+def test_a_replay_that_lacks_nothing_passes_with_states_and_later_updates_after_the_answer() -> None:
     talk = loading()
     told = [*map(spaced, TURN_ONE), commands("s", "x"), *TURN_TWO]
     talk.agent(*told, result(1, {"x": 1.0}), chunk("s", "live"))
@@ -107,7 +107,7 @@ def test_a_replay_that_lacks_nothing_is_sent_as_it_came_with_states_and_what_fol
     assert talk.replays_left == []
 
 
-def test_where_ours_is_shown_its_tail_the_answer_and_the_states_follow_it() -> None:
+def test_the_tail_the_answer_and_the_states_follow_the_transcript() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, commands("s", "x"), GREETING, result(1, {"x": 1.0}), chunk("s", "live"))
     talk.tells(1, *PAST)
@@ -118,23 +118,23 @@ def test_where_ours_is_shown_its_tail_the_answer_and_the_states_follow_it() -> N
     assert step.kept == [shown("transcript", Rule.LESS)]
 
 
-def test_an_agent_that_tells_nothing_before_its_answer_has_lost_everything() -> None:
+def test_an_empty_replay_counts_as_lost_history() -> None:
     talk = loading()
     assert talk.agent(result(1, {})).asked == [StartReplay(ONE, compares=True)]
     assert talk.replay_ends(1).kept == [shown("transcript", Rule.LESS)]
 
 
-def test_what_the_agent_tells_behind_its_answer_is_shown_where_it_is_new_and_recorded_once() -> None:
+def test_updates_after_the_answer_are_shown_if_new_and_recorded_once() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, result(1, {}))
     talk.tells(1, *PAST)
     talk.replay_ends(1)
-    assert talk.agent(*TURN_TWO).to_client == b"", "it is with the client already"
+    assert talk.agent(*TURN_TWO).to_client == b"", "the client already has it"
     assert talk.agent(GREETING).to_client == line(GREETING)
     assert kept_lines(talk.client(prompt(2, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(2, "s"))]
 
 
-def test_a_turn_that_was_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
+def test_a_turn_made_elsewhere_is_recorded_with_the_next_prompt() -> None:
     talk = loading()
     elsewhere = [chunk("s", "and commit it", "user_message_chunk"), chunk("s", "It is committed.")]
     told = [*TURN_ONE, *TURN_TWO, *elsewhere]
@@ -150,7 +150,7 @@ def test_a_turn_that_was_made_elsewhere_is_recorded_with_the_next_prompt() -> No
 
 
 @pytest.mark.parametrize("ending", ["close", "load", "end"])
-def test_what_is_new_is_recorded_with_a_close_another_load_or_the_end_too(ending: str) -> None:
+def test_new_updates_are_recorded_by_a_close_another_load_or_the_agents_end(ending: str) -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     talk.replay_ends(1)
@@ -162,7 +162,7 @@ def test_what_is_new_is_recorded_with_a_close_another_load_or_the_end_too(ending
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
 
-def test_what_is_new_is_recorded_where_the_agent_ends_before_the_replay_does() -> None:
+def test_new_updates_are_recorded_if_the_agent_ends_before_the_replay() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert kept_lines(talk.agent_ends()) == []
@@ -171,7 +171,7 @@ def test_what_is_new_is_recorded_where_the_agent_ends_before_the_replay_does() -
     assert kept_lines(step) == [agent_kept("s", GREETING)]
 
 
-def test_a_replay_that_is_still_running_when_the_client_prompts_is_not_recorded() -> None:
+def test_a_replay_that_runs_into_a_turn_is_not_recorded() -> None:
     talk = loading()
     talk.agent(TURN_ONE[0], result(1, {}))
     talk.tells(1, *PAST)
@@ -184,13 +184,13 @@ def test_a_replay_that_is_still_running_when_the_client_prompts_is_not_recorded(
     assert kept_lines(step) == [*(agent_kept("s", said) for said in new), agent_kept("s", stopped(2), "session/prompt")]
 
 
-def test_the_answer_of_a_native_load_is_an_object_and_every_other_byte_stays() -> None:
+def test_a_null_result_becomes_an_object_and_other_bytes_stay() -> None:
     talk = loading()
     talk.agent(b' {"result":null,"id":1 ,"n":1.0}\r\n')
     assert talk.replay_ends(1).to_client == b' {"result":{},"id":1 ,"n":1.0}\r\n'
 
 
-def test_an_error_follows_what_was_held() -> None:
+def test_the_agents_error_follows_the_held_updates() -> None:
     talk = loading()
     talk.agent(*TOLD)
     step = talk.agent(error(1, -32603))
@@ -198,7 +198,7 @@ def test_an_error_follows_what_was_held() -> None:
     assert talk.replays_left == []
 
 
-def test_what_was_held_is_not_lost_with_the_agent() -> None:
+def test_held_updates_are_not_lost_when_the_agent_ends() -> None:
     talk = loading()
     talk.agent(*TOLD)
     step = talk.agent_ends()
@@ -209,7 +209,7 @@ def test_what_was_held_is_not_lost_with_the_agent() -> None:
     assert talk.replays_left == []
 
 
-def test_too_much_is_let_go_and_is_the_agents_replay() -> None:
+def test_too_many_held_updates_pass_as_the_agents_replay() -> None:
     talk = loading()
     big = line(update("s", "plan", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 4))
     for each in (commands("s", "x"), big, big, big):
@@ -217,11 +217,11 @@ def test_too_much_is_let_go_and_is_the_agents_replay() -> None:
     assert talk.agent(big).to_client == big * 4 + line(commands("s", "x"))
     assert talk.agent(chunk("s", "more"), commands("s", "y")).to_client == line(chunk("s", "more"), commands("s", "y"))
     step = talk.agent(result(1, {}))
-    assert (step.to_client, step.asked) == (line(result(1, {})), [ForgetReplay(ONE)])
+    assert (step.to_client, step.asked) == (line(result(1, {})), [CloseTranscript(ONE)])
     assert kept_lines(talk.client(prompt(2, "s"))) == [client_kept(prompt(2, "s"))]
 
 
-def test_where_ours_cannot_be_read_the_load_passes() -> None:
+def test_a_load_passes_if_the_transcript_cannot_be_read() -> None:
     talk = loading(Stored(trouble="EIO"))
     assert talk.all.to_agent.endswith(line(load(1, "s")))
     assert talk.agent(*TOLD).to_client == line(*TOLD)
@@ -238,7 +238,7 @@ def test_a_load_during_a_turn_passes_at_once() -> None:
     assert talk.replays_left == []
 
 
-def test_a_cancelled_prompt_that_is_never_answered_does_not_keep_a_load_from_being_compared() -> None:
+def test_an_unanswered_cancelled_prompt_does_not_prevent_the_comparison() -> None:
     talk = Talk().begins(LOADS).opens("s")
     talk.stored["s"] = Stored(says=PAST)
     talk.client(prompt(5, "s"), notification("session/cancel", {"sessionId": "s"}), load(1, "s"))
@@ -248,7 +248,7 @@ def test_a_cancelled_prompt_that_is_never_answered_does_not_keep_a_load_from_bei
     assert kept_lines(talk.client(prompt(6, "s"))) == [client_kept(prompt(6, "s"))]
 
 
-def test_a_cancel_is_answered_at_once_and_the_rest_is_swallowed() -> None:
+def test_a_cancel_is_answered_at_once_and_the_rest_of_the_replay_is_dropped() -> None:
     talk = loading()
     talk.agent(chunk("s", "a"))
     assert talk.client(cancel(1)).refusals == [(1, -32800)]
@@ -256,11 +256,11 @@ def test_a_cancel_is_answered_at_once_and_the_rest_is_swallowed() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
     step = talk.client(cancel(1))
-    assert (step.asked, step.refusals) == ([StopReplay(ONE), ReleaseHeld(ONE)], [(1, -32800)])
+    assert (step.asked, step.refusals) == ([StopReplay(ONE), TakeOutput(ONE)], [(1, -32800)])
     assert talk.replay_ends(1).to_client == b""
 
 
-def test_what_is_new_behind_a_load_that_is_cancelled_while_it_is_told_is_recorded() -> None:
+def test_new_updates_after_a_load_cancelled_during_its_replay_are_recorded() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     assert talk.client(cancel(1)).to_client.endswith(line(GREETING))
@@ -268,7 +268,7 @@ def test_what_is_new_behind_a_load_that_is_cancelled_while_it_is_told_is_recorde
 
 
 @pytest.mark.parametrize("ending", ["told", "cancelled"])
-def test_what_is_new_behind_a_load_is_recorded_although_the_client_prompts_before_it_is_told(ending: str) -> None:
+def test_new_updates_are_recorded_if_the_client_prompts_before_the_replay_ends(ending: str) -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client(prompt(2, "s"))
@@ -279,7 +279,7 @@ def test_what_is_new_behind_a_load_is_recorded_although_the_client_prompts_befor
     assert kept_lines(talk.agent(*steered)) == [agent_kept("s", said) for said in steered]
 
 
-def test_what_a_cancelled_load_was_told_is_not_the_next_ones() -> None:
+def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     talk = loading()
     talk.client(cancel(1), load(2, "s"))
     assert talk.agent(*TURN_ONE).to_client == b""
@@ -289,7 +289,7 @@ def test_what_a_cancelled_load_was_told_is_not_the_next_ones() -> None:
     assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
-def test_of_two_loads_at_once_each_gets_one_replay() -> None:
+def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     talk = loading()
     talk.client(load(2, "s"))
     told = [*TURN_ONE, *TURN_TWO]
@@ -299,7 +299,7 @@ def test_of_two_loads_at_once_each_gets_one_replay() -> None:
     assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
-def test_what_is_new_behind_one_load_is_recorded_although_the_next_is_asked_for_before_it_is_told() -> None:
+def test_new_updates_are_recorded_if_the_next_load_comes_before_the_replay_ends() -> None:
     talk = loading()
     talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}), GREETING)
     talk.client(load(2, "s"))
@@ -312,7 +312,7 @@ def test_what_is_new_behind_one_load_is_recorded_although_the_next_is_asked_for_
     assert kept_lines(talk.all) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
 
 
-def test_loading_again_and_again_records_nothing_twice() -> None:
+def test_repeated_loads_record_nothing_twice() -> None:
     talk = Talk().begins(LOADS).opens("s")
     talk.stored["s"] = Stored(says=PAST)
     for id in (1, 2, 3):
@@ -329,17 +329,17 @@ def test_a_load_without_a_session_passes() -> None:
     assert talk.client(said).to_agent == line(said)
 
 
-def test_a_deleted_session_is_not_asked_for() -> None:
+def test_a_load_of_a_deleted_session_does_not_reach_the_agent() -> None:
     talk = Talk().begins(LOADS)
     talk.client(delete(2, "s"))
     step = talk.client(load(1, "s"))
     assert (step.to_agent, step.refusals) == (b"", [(1, -32002)])
 
 
-# Forked.
+# Forks.
 
 
-def test_what_a_fork_tells_of_its_parent_is_not_recorded_again() -> None:
+def test_a_forks_replay_of_its_parent_is_not_recorded() -> None:
     talk = Talk().begins(LOADS).opens("s")
     talk.stored["s"] = Stored(says=PAST)
     talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w"}))
@@ -348,17 +348,17 @@ def test_what_a_fork_tells_of_its_parent_is_not_recorded_again() -> None:
     step = talk.agent(result(1, {"sessionId": "f"}), *told[2:])
     assert step.to_client == line(result(1, {"sessionId": "f"}), *told[2:])
     step = talk.client(prompt(2, "f"))
-    assert kept_lines(step) == [Keep("f", Peer.CLIENT, raw(prompt(2, "f")))]
+    assert kept_lines(step) == [RecordLine("f", Peer.CLIENT, raw(prompt(2, "f")))]
 
 
-# Imported.
+# Imports.
 
 
 def importing() -> Talk:
-    return loading(Stored(held=False))
+    return loading(Stored(has_transcript=False))
 
 
-def test_the_telling_of_a_session_that_we_lack_passes_at_once_and_begins_its_transcript() -> None:
+def test_the_replay_of_an_unrecorded_session_passes_and_begins_its_transcript() -> None:
     talk = importing()
     for said in TOLD:
         step = talk.agent(said)
@@ -366,12 +366,12 @@ def test_the_telling_of_a_session_that_we_lack_passes_at_once_and_begins_its_tra
     step = talk.agent(result(1, None))
     assert (step.to_client, step.warnings) == (line(result(1, None)), [])
     assert step.kept == [
-        Begin("s", "/w", [], record.IMPORTED),
+        BeginTranscript("s", "/w", [], record.IMPORTED),
         *(agent_kept("s", said) for said in (TOLD[0], TOLD[1], TOLD[3], TOLD[2])),
-        KeepNote("s", opened_note("session/load")),
+        RecordNote("s", opened_note("session/load")),
         EndTurn("s"),
     ]
-    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), Keep("s", Peer.CLIENT, raw(prompt(2, "s")))]
+    assert talk.client(prompt(2, "s")).kept == [BeginTurn("s"), RecordLine("s", Peer.CLIENT, raw(prompt(2, "s")))]
 
 
 def test_a_session_is_imported_once() -> None:
@@ -387,7 +387,7 @@ def test_a_session_is_imported_once() -> None:
     assert kept_lines(Step(kept=talk.all.kept[before:])) == [agent_kept("s", TOLD[2]), client_kept(prompt(3, "s"))]
 
 
-def test_what_follows_the_answer_belongs_to_what_is_imported() -> None:
+def test_updates_after_the_answer_are_imported_too() -> None:
     talk = importing()
     late = [chunk("s", "hm", "agent_thought_chunk"), chunk("s", "b"), *TURN_ONE]
     talk.agent(TOLD[0], result(1, {}), *late)
@@ -398,9 +398,9 @@ def test_what_follows_the_answer_belongs_to_what_is_imported() -> None:
 
 @pytest.mark.parametrize("capabilities", [RESUMES, LOADS])
 @pytest.mark.parametrize("told", [[GREETING, *TURN_ONE], [*TURN_ONE, GREETING], [TURN_ONE[1], *TURN_TWO]])
-def test_a_whole_replay_begins_a_transcript_wherever_the_answer_stands_in_it(capabilities: Any, told: Any) -> None:
+def test_a_replay_begins_a_transcript_wherever_the_answer_comes(capabilities: Any, told: Any) -> None:
     for number in range(len(told) + 1):
-        talk = loading(Stored(held=False), capabilities=capabilities)
+        talk = loading(Stored(has_transcript=False), capabilities=capabilities)
         talk.agent(*told[:number], result(1, {}))
         before = tuple(json.loads(each.raw) for each in kept_lines(talk.all))
         talk.stored["s"] = Stored(complete=False, says=before)
@@ -416,19 +416,19 @@ def test_an_error_imports_nothing() -> None:
     assert (step.to_client, talk.all.kept[1:]) == (line(error(1, -32603)), [])
 
 
-def test_a_turn_behind_a_load_is_not_put_before_what_is_imported() -> None:
+def test_nothing_is_imported_once_a_turn_has_begun() -> None:
     talk = importing()
     talk.agent(TOLD[0])
     talk.client(prompt(2, "s"))
     talk.agent(chunk("s", "live"), result(1, {}))
-    kept = [each for each in talk.all.kept if isinstance(each, Keep)]
-    assert kept == [Keep("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
+    kept = [each for each in talk.all.kept if isinstance(each, RecordLine)]
+    assert kept == [RecordLine("s", Peer.CLIENT, raw(prompt(2, "s"))), agent_kept("s", chunk("s", "live"))]
 
 
-# The store's, on request.
+# Served from the store on request.
 
 
-def test_of_a_native_load_only_what_is_new_passes_where_ours_is_wanted() -> None:
+def test_on_request_only_new_updates_of_a_native_load_pass() -> None:
     talk = loading(modes=Modes(load=STORE))
     told = [*TURN_ONE, *TURN_TWO]
     assert talk.agent(*told, commands("s", "x"), GREETING).to_client == b""
@@ -437,7 +437,7 @@ def test_of_a_native_load_only_what_is_new_passes_where_ours_is_wanted() -> None
     assert talk.replay_ends(1).to_client == line(GREETING, result(1, {}), commands("s", "x"))
 
 
-def test_of_what_is_not_shown_nothing_is_too_much() -> None:
+def test_updates_that_are_not_shown_have_no_limit() -> None:
     talk = loading(modes=Modes(load=STORE))
     big = line(update("s", "agent_message_chunk", x="?")).replace(b"?", b"x" * (HELD_LIMIT // 8))
     for _ in range(9):
@@ -447,19 +447,19 @@ def test_of_what_is_not_shown_nothing_is_too_much() -> None:
     assert asked.rule is Rule.ASKED_FOR
 
 
-def test_where_ours_is_wanted_a_resume_is_preferred() -> None:
+def test_on_request_a_load_is_sent_as_a_resume_if_possible() -> None:
     both = LOADS | RESUMES
     assert loading(modes=Modes(load=STORE), capabilities=both).all.to_agent.endswith(line(resume(1, "s")))
 
 
-@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(held=False)])
-def test_a_resume_on_top_of_a_load_tells_nothing(stored: Stored) -> None:
+@pytest.mark.parametrize("stored", [Stored(), Stored(complete=False), Stored(has_transcript=False)])
+def test_a_resume_served_by_a_native_load_shows_nothing(stored: Stored) -> None:
     talk = Talk(modes=Modes(resume=STORE)).begins(LOADS)
     talk.stored["s"] = replace(stored, says=tuple(TOLD))
     assert talk.client(resume(1, "s")).to_agent == line(load(1, "s"))
     assert talk.agent(*TOLD).to_client == b""
     step = talk.agent(result(1, None))
-    if stored.held:
+    if stored.has_transcript:
         conversation = heard(TOLD[0], TOLD[1], TOLD[3])
         assert step.asked == [StartReplay(ONE, conversation, compares=True, rule=Rule.ASKED_FOR, shows=False)]
         step = talk.replay_ends(1)
@@ -467,7 +467,7 @@ def test_a_resume_on_top_of_a_load_tells_nothing(stored: Stored) -> None:
     assert (step.warnings, talk.replays_left) == ([], [])
 
 
-def test_list_and_delete_of_an_agent_that_has_both_are_the_stores_on_request() -> None:
+def test_on_request_native_list_and_delete_are_served_from_the_store() -> None:
     capabilities: dict[str, Any] = {"sessionCapabilities": {"list": {}, "delete": {}}}
     talk = Talk(modes=Modes(list=STORE, delete=STORE)).begins(capabilities)
     for asked in (request(1, "session/list"), delete(2, "s")):
@@ -479,7 +479,7 @@ def test_list_and_delete_of_an_agent_that_has_both_are_the_stores_on_request() -
 # Ids that change.
 
 
-def test_a_session_that_is_restored_under_another_id_keeps_the_one_that_the_client_knows() -> None:
+def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.client(load(1, "s"))

@@ -1,4 +1,4 @@
-"""What is written down of a talk, and what is not."""
+"""What is recorded of a conversation, and what is not."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import AGENT, Modes
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, Identify, Keep, KeepNote, Recording
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, EndTurn, IdentifyAgent, Recording, RecordLine, RecordNote
 from acp_proxy.core.notebook import WAITING_LIMIT
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
@@ -57,16 +57,16 @@ KINDS = [
 SPELLINGS = [pytest.param(line, id="as SDKs write"), pytest.param(spaced, id="spaced")]
 
 
-def client_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.CLIENT, raw(said), of)
+def client_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.CLIENT, raw(said), of)
 
 
-def agent_kept(session: str, said: Said, of: str | None = None) -> Keep:
-    return Keep(session, Peer.AGENT, raw(said), of)
+def agent_kept(session: str, said: Said, of: str | None = None) -> RecordLine:
+    return RecordLine(session, Peer.AGENT, raw(said), of)
 
 
-def begun(session: str, origin: str = record.RECORDED, cwd: str | None = "/w") -> Begin:
-    return Begin(session, cwd, [], origin)
+def begun(session: str, origin: str = record.RECORDED, cwd: str | None = "/w") -> BeginTranscript:
+    return BeginTranscript(session, cwd, [], origin)
 
 
 def in_a_session(**how: Any) -> Talk:
@@ -85,7 +85,7 @@ def test_a_turn_is_kept_from_the_prompt_to_its_answer() -> None:
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_of_every_kind_are_kept_as_they_came(kind: str, spelling: Any) -> None:
+def test_updates_of_every_kind_are_kept_unchanged(kind: str, spelling: Any) -> None:
     said = spelling(update("s", kind, content={"type": "text", "text": "x"}))
     step = in_a_session().agent(said)
     assert step.kept == [agent_kept("s", said)]
@@ -108,7 +108,7 @@ def test_an_update_in_any_spelling_is_kept_byte_for_byte(said: bytes) -> None:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_a_title_is_worth_a_place_in_the_index(spelling: Any) -> None:
+def test_a_title_updates_the_index(spelling: Any) -> None:
     said = spelling(update("s", "session_info_update", title="Mend it"))
     assert in_a_session().agent(said).kept == [agent_kept("s", said), EndTurn("s")]
 
@@ -132,20 +132,20 @@ def test_a_prompt_that_fails_is_kept_with_its_answer(answer: dict[str, Any]) -> 
     assert step.to_client == line(titled("s"), answer)
 
 
-def test_a_prompt_that_the_agent_never_answers_is_kept_with_the_agents_end() -> None:
+def test_an_unanswered_prompt_is_kept_with_the_agents_end() -> None:
     talk = in_a_session()
     talk.client(prompt(1, "s"))
     note = {"type": record.FAILED, "method": "session/prompt", "message": "agent exited with status 17"}
-    assert talk.agent_ends().kept == [KeepNote("s", note), EndTurn("s")]
+    assert talk.agent_ends().kept == [RecordNote("s", note), EndTurn("s")]
 
 
-def test_of_what_is_open_at_the_agents_end_only_prompts_are_kept() -> None:
+def test_only_open_prompts_are_kept_at_the_agents_end() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/set_mode", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
     assert talk.agent_ends().kept == []
 
 
-def test_a_prompt_in_a_session_that_nobody_opened_here_begins_a_partial_transcript() -> None:
+def test_a_prompt_in_an_unopened_session_begins_a_partial_transcript() -> None:
     talk = Talk().begins()
     assert talk.client(prompt(1, "s")).kept == [
         begun("s", record.PARTIAL, cwd=None),
@@ -167,7 +167,7 @@ def test_two_sessions_with_turns_at_once_are_kept_apart() -> None:
     ]
 
 
-# Everything else that is kept, and that is not.
+# Other messages: kept and not kept.
 
 
 def test_a_permission_is_kept_with_its_answer() -> None:
@@ -177,7 +177,7 @@ def test_a_permission_is_kept_with_its_answer() -> None:
     assert talk.client(answer).kept == [client_kept("s", answer, "session/request_permission")]
 
 
-def test_a_permission_and_a_prompt_of_one_id_are_answered_apart() -> None:
+def test_a_permission_and_a_prompt_with_one_id_are_answered_separately() -> None:
     talk = in_a_session()
     talk.client(prompt(0, "s"))
     talk.agent(permission(0, "s"))
@@ -248,7 +248,7 @@ def test_nothing_else_is_kept(asker: Peer, method: str, params: object, answer: 
         {"method": 5, "params": {"sessionId": "s"}},
     ],
 )
-def test_messages_of_no_session_and_of_no_kind_are_not_kept(said: dict[str, Any]) -> None:
+def test_messages_without_a_session_or_of_unknown_kind_are_not_kept(said: dict[str, Any]) -> None:
     talk = in_a_session()
     step = talk.agent(said)
     assert (step.kept, step.to_client) == ([], line(said))
@@ -256,11 +256,11 @@ def test_messages_of_no_session_and_of_no_kind_are_not_kept(said: dict[str, Any]
     assert (step.kept, step.to_agent) == ([], line(said))
 
 
-def test_an_update_that_the_client_sends_is_not_the_agents() -> None:
+def test_an_update_sent_by_the_client_is_not_kept() -> None:
     assert in_a_session().client(chunk("s", "x")).kept == []
 
 
-def test_a_prompt_that_the_agent_sends_begins_no_turn() -> None:
+def test_a_prompt_sent_by_the_agent_begins_no_turn() -> None:
     assert BeginTurn("s") not in in_a_session().agent(prompt(1, "s")).kept
 
 
@@ -268,10 +268,10 @@ def test_initialize_is_not_kept() -> None:
     talk = Talk()
     secret = {"protocolVersion": 1, "_meta": {"token": SECRET}}
     assert talk.client(request(0, "initialize", secret)).kept == []
-    assert talk.agent(result(0, secret)).kept == [Identify(None, None)]
+    assert talk.agent(result(0, secret)).kept == [IdentifyAgent(None, None)]
 
 
-def test_batches_are_looked_into() -> None:
+def test_messages_in_a_batch_are_kept() -> None:
     talk = in_a_session()
     batch = [prompt(1, "s"), request(2, "_x"), notification("session/cancel", {"sessionId": "s"})]
     step = talk.client(batch)
@@ -288,7 +288,7 @@ def test_batches_are_looked_into() -> None:
     assert step.to_client == line(told)
 
 
-def test_where_nothing_is_recorded_nothing_is_kept() -> None:
+def test_nothing_is_kept_while_recording_is_off() -> None:
     talk = in_a_session(records=False)
     talk.client(prompt(1, "s"))
     talk.agent(chunk("s", "a"), spaced(chunk("s", "b")), update("s", "session_info_update"), permission(1, "s"))
@@ -296,13 +296,13 @@ def test_where_nothing_is_recorded_nothing_is_kept() -> None:
     talk.agent(stopped(1))
     talk.client(prompt(2, "s"))
     talk.agent_ends()
-    assert [each for each in talk.all.kept if not isinstance(each, Identify)] == []
+    assert [each for each in talk.all.kept if not isinstance(each, IdentifyAgent)] == []
 
 
-# Sessions that are opened.
+# Opening sessions.
 
 
-def test_a_new_session_begins_with_its_header_and_what_was_settled() -> None:
+def test_a_new_session_begins_with_a_header_and_its_settings() -> None:
     talk = Talk().begins()
     talk.client(new(1, additionalDirectories=["/x"], mcpServers=[{"name": "one"}, {"name": "two", "url": "u"}]))
     modes, options = {"currentModeId": "plan", "availableModes": []}, [{"id": "model"}]
@@ -311,47 +311,47 @@ def test_a_new_session_begins_with_its_header_and_what_was_settled() -> None:
     note = opened_note(
         "session/new", servers=["one", "two"], additionalDirectories=["/x"], modes=modes, configOptions=options
     )
-    assert step.kept == [Begin("s", "/w", ["/x"], record.RECORDED), KeepNote("s", note)]
+    assert step.kept == [BeginTranscript("s", "/w", ["/x"], record.RECORDED), RecordNote("s", note)]
     assert step.to_client == line(answer)
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
-def test_a_session_that_the_agent_restores_begins_where_it_is_seen_first(method: str) -> None:
+def test_a_restored_session_begins_a_partial_transcript(method: str) -> None:
     talk = Talk(serves=False).begins()
     talk.client(request(1, method, {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
-    assert talk.agent(result(1, None)).kept == [begun("s", record.PARTIAL), KeepNote("s", opened_note(method))]
+    assert talk.agent(result(1, None)).kept == [begun("s", record.PARTIAL), RecordNote("s", opened_note(method))]
 
 
-def test_a_fork_begins_under_the_id_that_the_agent_gives_it() -> None:
+def test_a_fork_begins_under_the_agents_id() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/fork", {"sessionId": "s", "cwd": "/w", "mcpServers": []}))
     assert talk.agent(result(1, {"sessionId": "f"})).kept == [
-        Begin("f", "/w", [], record.PARTIAL, parent="s"),
-        KeepNote("f", opened_note("session/fork")),
+        BeginTranscript("f", "/w", [], record.PARTIAL, parent="s"),
+        RecordNote("f", opened_note("session/fork")),
     ]
 
 
 @pytest.mark.parametrize("answer", [error(1, -32603), result(1, None), result(1, {}), result(1, {"sessionId": 5})])
-def test_a_session_that_the_agent_does_not_open_begins_nothing(answer: dict[str, Any]) -> None:
+def test_a_session_that_the_agent_does_not_open_begins_no_transcript(answer: dict[str, Any]) -> None:
     talk = Talk().begins()
     talk.client(new(1))
     step = talk.agent(answer)
     assert (step.kept, step.to_client) == ([], line(answer))
 
 
-def test_a_load_that_the_agent_refuses_begins_nothing() -> None:
+def test_a_refused_load_begins_no_transcript() -> None:
     talk = Talk().begins({"loadSession": True})
     talk.client(load(1, "s"))
     assert talk.agent(error(1, -32603)).kept == []
 
 
 @pytest.mark.parametrize("params", [None, [], {"cwd": 5, "mcpServers": 7, "additionalDirectories": [1, "/x", None]}])
-def test_whatever_the_client_asked_for_the_session_is_kept(params: object) -> None:
+def test_a_session_with_invalid_parameters_is_kept(params: object) -> None:
     talk = Talk().begins()
     talk.client(request(1, "session/new", params))
     [begin, note] = talk.agent(result(1, {"sessionId": "s"})).kept
-    assert begin == Begin("s", None, ["/x"] if isinstance(params, dict) else [], record.RECORDED)
-    assert isinstance(note, KeepNote)
+    assert begin == BeginTranscript("s", None, ["/x"] if isinstance(params, dict) else [], record.RECORDED)
+    assert isinstance(note, RecordNote)
     assert note.note["mcpServers"] == []
 
 
@@ -359,11 +359,11 @@ def test_a_close_is_noted_when_the_agent_agrees() -> None:
     talk = in_a_session()
     talk.client(request(1, "session/close", {"sessionId": "s"}), request(2, "session/close", {"sessionId": "s"}))
     assert talk.agent(error(1, -32603)).kept == []
-    assert talk.agent(result(2, {})).kept == [KeepNote("s", {"type": record.CLOSED, "method": "session/close"})]
+    assert talk.agent(result(2, {})).kept == [RecordNote("s", {"type": record.CLOSED, "method": "session/close"})]
 
 
 @pytest.mark.parametrize("session", ["deleted", "unknown"])
-def test_a_close_of_what_is_not_recorded_is_not_noted(session: str) -> None:
+def test_a_close_of_an_unrecorded_session_is_not_noted(session: str) -> None:
     talk = Talk().begins().opens("deleted")
     talk.client(delete(1, "deleted"), request(2, "session/close", {"sessionId": session}))
     assert talk.agent(result(2, {})).kept == []
@@ -388,7 +388,7 @@ servers = st.lists(
 
 
 @given(servers | st.just(SECRET) | st.just({"env": SECRET}), st.sampled_from(["new", "load", "resume", "fork"]))
-def test_of_mcp_servers_the_names_alone_are_kept(told: Any, verb: str) -> None:
+def test_only_the_names_of_mcp_servers_are_kept(told: Any, verb: str) -> None:
     talk = in_a_session()
     asked = request(1, f"session/{verb}", {"sessionId": "s", "cwd": "/w", "mcpServers": told, "_meta": {"x": SECRET}})
     talk.client(asked)
@@ -399,7 +399,7 @@ def test_of_mcp_servers_the_names_alone_are_kept(told: Any, verb: str) -> None:
     assert "mcpServers" in repr(talk.all.kept)
 
 
-# Updates that come before anybody knows whose they are.
+# Updates that come before their session is known.
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -411,7 +411,7 @@ def test_updates_before_the_answer_to_new_follow_the_header(spelling: Any) -> No
     assert (step.kept, step.to_client) == ([], b"".join(early))
     assert talk.agent(result(1, {"sessionId": "s"})).kept == [
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         *(agent_kept("s", each) for each in early),
     ]
 
@@ -422,25 +422,25 @@ def test_two_new_sessions_answered_out_of_order_get_their_own_updates() -> None:
     talk.agent(commands("b", "b"), commands("a", "a"))
     assert talk.agent(result(2, {"sessionId": "b"})).kept == [
         begun("b", cwd="/two"),
-        KeepNote("b", opened_note("session/new", "/two")),
+        RecordNote("b", opened_note("session/new", "/two")),
         agent_kept("b", commands("b", "b")),
     ]
     assert talk.agent(result(1, {"sessionId": "a"})).kept == [
         begun("a", cwd="/one"),
-        KeepNote("a", opened_note("session/new", "/one")),
+        RecordNote("a", opened_note("session/new", "/one")),
         agent_kept("a", commands("a", "a")),
     ]
 
 
 @pytest.mark.parametrize("answer", [error(1, -32603), result(1, {"sessionId": "other"})])
-def test_updates_that_no_answer_claims_begin_a_transcript_of_their_own(answer: dict[str, Any]) -> None:
+def test_unclaimed_updates_begin_their_own_transcript(answer: dict[str, Any]) -> None:
     talk = Talk().begins()
     talk.client(new(1))
     talk.agent(chunk("s", "a"))
     assert talk.agent(answer).kept[-2:] == [begun("s", record.PARTIAL, cwd=None), agent_kept("s", chunk("s", "a"))]
 
 
-def test_what_waits_for_an_answer_is_kept_when_the_last_one_has_come_whichever_it_is() -> None:
+def test_waiting_updates_are_kept_after_the_last_open_answer() -> None:
     talk = Talk().begins(RESUMES)
     talk.stored["old"] = talk.stored["older"] = Stored()
     talk.client(new(1), load(2, "old"), load(3, "older"))
@@ -452,14 +452,14 @@ def test_what_waits_for_an_answer_is_kept_when_the_last_one_has_come_whichever_i
     ]
 
 
-def test_what_waits_for_an_answer_is_kept_when_the_agent_ends_without_one() -> None:
+def test_waiting_updates_are_kept_when_the_agent_ends() -> None:
     talk = Talk().begins(RESUMES)
     talk.client(new(1))
     talk.agent(chunk("s", "a"))
     assert talk.agent_ends().kept == [begun("s", record.PARTIAL, cwd=None), agent_kept("s", chunk("s", "a"))]
 
 
-def test_a_prompt_ends_the_waiting_of_its_session() -> None:
+def test_a_prompt_ends_the_wait_of_its_session() -> None:
     talk = Talk().begins()
     talk.client(new(1))
     talk.agent(chunk("s", "a"))
@@ -471,7 +471,7 @@ def test_a_prompt_ends_the_waiting_of_its_session() -> None:
     ]
 
 
-def test_no_more_than_the_limit_waits() -> None:
+def test_updates_beyond_the_limit_end_the_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1))
     big = chunk("s", "x" * (WAITING_LIMIT // 2))
@@ -485,7 +485,7 @@ def test_no_more_than_the_limit_waits() -> None:
     ]
 
 
-def test_exactly_as_much_as_the_limit_waits() -> None:
+def test_updates_up_to_the_limit_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1))
     most = chunk("s", "x" * (WAITING_LIMIT - len(raw(chunk("s", "")))))
@@ -493,7 +493,7 @@ def test_exactly_as_much_as_the_limit_waits() -> None:
     assert talk.agent(chunk("s", "")).kept != []
 
 
-def test_the_limit_is_for_all_that_waits_and_ends_with_the_waiting() -> None:
+def test_the_limit_counts_all_waiting_updates_and_only_while_they_wait() -> None:
     talk = Talk().begins()
     talk.client(new(1), new(2))
     big = "x" * (WAITING_LIMIT * 2 // 3)
@@ -510,7 +510,7 @@ def test_updates_of_known_sessions_do_not_wait() -> None:
     assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
 
 
-def test_updates_of_a_session_that_nobody_opened_begin_a_partial_transcript() -> None:
+def test_updates_of_an_unopened_session_begin_a_partial_transcript() -> None:
     talk = in_a_session()
     talk.client(prompt(1, "s"))
     assert talk.agent(chunk("colleague", "a"), chunk("colleague", "b")).kept == [
@@ -527,9 +527,7 @@ def test_updates_of_a_session_that_nobody_opened_begin_a_partial_transcript() ->
 
 @pytest.mark.parametrize(("capabilities", "ask"), [({"loadSession": True}, load), (RESUMES, resume)])
 @pytest.mark.parametrize("spelling", SPELLINGS)
-def test_the_agents_own_replay_is_not_recorded_again_and_what_follows_is(
-    capabilities: Any, ask: Any, spelling: Any
-) -> None:
+def test_the_agents_replay_is_not_recorded_and_later_updates_are(capabilities: Any, ask: Any, spelling: Any) -> None:
     talk = Talk().begins(capabilities)
     talk.client(ask(1, "s"))
     told = [spelling(each) for each in (chunk("s", "u", "user_message_chunk"), chunk("s", "a"), update("s", "plan"))]
@@ -546,24 +544,24 @@ def test_the_agents_own_replay_is_not_recorded_again_and_what_follows_is(
     ]
 
 
-def test_how_things_stand_is_recorded_during_the_agents_own_replay() -> None:
+def test_state_updates_are_recorded_during_the_agents_replay() -> None:
     talk = Talk(modes=Modes(load=AGENT)).begins(LOADS)
     talk.client(load(1, "s"))
     talk.agent(chunk("s", "a"), commands("s", "x"))
     assert talk.agent(result(1, {})).kept == [
         begun("s", record.PARTIAL),
-        KeepNote("s", opened_note("session/load")),
+        RecordNote("s", opened_note("session/load")),
         agent_kept("s", commands("s", "x")),
     ]
 
 
-def test_a_turn_that_is_live_is_recorded_during_the_agents_own_replay() -> None:
+def test_a_running_turn_is_recorded_during_the_agents_replay() -> None:
     talk = Talk().begins({"loadSession": True}).opens("s")
     talk.client(prompt(1, "s"), load(2, "s"))
     assert talk.agent(chunk("s", "a")).kept == [agent_kept("s", chunk("s", "a"))]
 
 
-def test_a_turn_that_has_ended_makes_no_replay_live() -> None:
+def test_a_replay_after_a_turn_is_not_recorded() -> None:
     talk = Talk().begins({"loadSession": True}).opens("s")
     talk.client(prompt(1, "s"))
     talk.agent(stopped(1))
@@ -571,7 +569,7 @@ def test_a_turn_that_has_ended_makes_no_replay_live() -> None:
     assert talk.agent(chunk("s", "told again")).kept == []
 
 
-def test_another_session_is_recorded_during_the_agents_own_replay() -> None:
+def test_another_session_is_recorded_during_the_agents_replay() -> None:
     talk = Talk().begins({"loadSession": True}).opens("t")
     talk.client(load(1, "s"))
     assert talk.agent(chunk("t", "a")).kept == [agent_kept("t", chunk("t", "a"))]
@@ -605,9 +603,9 @@ class TerminalTalk(Talk):
 TURN_ENDS = [agent_kept("s", stopped("turn"), "session/prompt"), EndTurn("s")]
 
 
-def terminal_note(output: str | None, status: object, *, truncated: bool = False) -> KeepNote:
+def terminal_note(output: str | None, status: object, *, truncated: bool = False) -> RecordNote:
     note = {"type": record.TERMINAL, "terminalId": "t1", "output": output}
-    return KeepNote("s", note | {"truncated": truncated, "exitStatus": status})
+    return RecordNote("s", note | {"truncated": truncated, "exitStatus": status})
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -652,13 +650,13 @@ def test_a_terminal_that_no_tool_call_shows_is_not_noted() -> None:
     assert talk.ends_turn() == TURN_ENDS
 
 
-def test_a_terminal_whose_output_nobody_asked_for_is_noted_without() -> None:
+def test_a_terminal_whose_output_was_never_requested_is_noted_without_output() -> None:
     talk = TerminalTalk()
     talk.shows()
     assert talk.ends_turn() == [terminal_note(None, None), *TURN_ENDS]
 
 
-def test_a_failed_question_leaves_what_is_known_of_a_terminal() -> None:
+def test_a_failed_request_keeps_the_known_state_of_a_terminal() -> None:
     talk = TerminalTalk()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": True, "exitStatus": {"exitCode": 1}})
@@ -667,14 +665,14 @@ def test_a_failed_question_leaves_what_is_known_of_a_terminal() -> None:
     assert talk.asks("release", {}, {}) == [terminal_note("x", {"exitCode": 1}, truncated=True)]
 
 
-def test_a_terminal_is_noted_when_the_agent_ends_in_the_turn() -> None:
+def test_a_terminal_is_noted_when_the_agent_ends_during_the_turn() -> None:
     talk = TerminalTalk()
     talk.shows()
     talk.asks("output", {}, {"output": "x", "truncated": False})
     assert talk.agent_ends().kept[0] == terminal_note("x", None)
 
 
-def test_terminals_of_the_client_and_of_other_sessions_are_their_own() -> None:
+def test_terminal_requests_of_the_client_or_of_other_sessions_are_ignored() -> None:
     talk = TerminalTalk().opens("other")
     talk.client(request("release", "terminal/release", {"sessionId": "other", "terminalId": "t1"}))
     talk.asks("output", {"sessionId": "other"}, {"output": "wrong", "truncated": False})
@@ -683,7 +681,7 @@ def test_terminals_of_the_client_and_of_other_sessions_are_their_own() -> None:
 
 
 @given(values, values, values)
-def test_terminals_of_any_shape_do_no_harm(created: Any, output: Any, status: Any) -> None:
+def test_terminal_messages_of_any_shape_do_not_break_the_turn(created: Any, output: Any, status: Any) -> None:
     talk = TerminalTalk()
     talk.agent(request("c", "terminal/create", {"sessionId": "s"}))
     talk.client(result("c", created))
@@ -698,7 +696,7 @@ def test_terminals_of_any_shape_do_no_harm(created: Any, output: Any, status: An
 # Deleted sessions.
 
 
-def test_nothing_of_a_deleted_session_is_kept_until_it_is_prompted_again() -> None:
+def test_a_deleted_session_is_not_kept_until_it_is_prompted_again() -> None:
     talk = in_a_session()
     talk.client(prompt(1, "s"))
     talk.client(delete(2, "s"))
@@ -716,7 +714,7 @@ def test_nothing_of_a_deleted_session_is_kept_until_it_is_prompted_again() -> No
     assert talk.agent(chunk("s", "c")).kept == [agent_kept("s", chunk("s", "c"))]
 
 
-def test_a_deleted_session_that_was_not_open_here_is_kept_again_from_its_next_prompt_on() -> None:
+def test_a_deleted_session_that_was_not_open_is_kept_again_from_its_next_prompt() -> None:
     talk = Talk().begins()
     talk.client(delete(1, "s"))
     assert talk.agent(chunk("s", "a")).kept == []
@@ -727,7 +725,7 @@ def test_a_deleted_session_that_was_not_open_here_is_kept_again_from_its_next_pr
     ]
 
 
-def test_what_waits_of_a_deleted_session_is_not_kept() -> None:
+def test_waiting_updates_of_a_deleted_session_are_not_kept() -> None:
     talk = Talk().begins()
     talk.client(new(1))
     talk.agent(chunk("s", "a"))
@@ -736,7 +734,7 @@ def test_what_waits_of_a_deleted_session_is_not_kept() -> None:
     assert agent_kept("s", chunk("s", "a")) not in talk.client(prompt(3, "s")).kept
 
 
-def test_a_session_that_the_agent_deleted_is_not_found_and_kept_from_its_next_prompt_on() -> None:
+def test_a_natively_deleted_session_is_not_found_and_kept_again_from_its_next_prompt() -> None:
     talk = Talk().begins({"sessionCapabilities": {"delete": {}, "resume": {}}})
     talk.client(delete(1, "s"))
     talk.agent(result(1, {}))
@@ -750,49 +748,49 @@ def test_a_session_that_the_agent_deleted_is_not_found_and_kept_from_its_next_pr
 
 
 @pytest.mark.parametrize("verb", ["new", "fork"])
-def test_a_session_that_gets_a_deleted_ones_id_is_kept(verb: str) -> None:
+def test_a_new_session_with_a_deleted_sessions_id_is_kept(verb: str) -> None:
     talk = in_a_session()
     talk.client(delete(1, "s"), request(2, f"session/{verb}", {"cwd": "/w", "mcpServers": [], "sessionId": "parent"}))
     step = talk.agent(result(2, {"sessionId": "s"}))
-    begin = begun("s") if verb == "new" else Begin("s", "/w", [], record.PARTIAL, parent="parent")
-    assert step.kept == [begin, KeepNote("s", opened_note(f"session/{verb}"))]
+    begin = begun("s") if verb == "new" else BeginTranscript("s", "/w", [], record.PARTIAL, parent="parent")
+    assert step.kept == [begin, RecordNote("s", opened_note(f"session/{verb}"))]
     talk.agent(chunk("s", "a"))
     assert talk.client(prompt(3, "s")).kept[-2:] == [BeginTurn("s"), client_kept("s", prompt(3, "s"))]
     assert agent_kept("s", chunk("s", "a")) in talk.all.kept
 
 
-def test_an_id_that_the_agent_gives_twice_begins_anew() -> None:
+def test_a_new_session_with_a_known_id_begins_a_new_transcript() -> None:
     talk = in_a_session()
     talk.client(new(1))
-    assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), KeepNote("s", opened_note("session/new"))]
+    assert talk.agent(result(1, {"sessionId": "s"})).kept == [begun("s"), RecordNote("s", opened_note("session/new"))]
 
 
 # Where transcripts go.
 
 
-def test_what_comes_before_the_agent_has_said_its_name_waits_for_it() -> None:
+def test_entries_wait_for_the_agents_name() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"), new(1))
     assert talk.agent(commands("s", "x"), result(1, {"sessionId": "s"}), chunk("s", "a")).kept == []
     assert talk.agent(initialized(0, agentInfo={"name": "agent", "version": "2"})).kept == [
-        Identify("agent", "2"),
+        IdentifyAgent("agent", "2"),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         agent_kept("s", commands("s", "x")),
         agent_kept("s", chunk("s", "a")),
     ]
 
 
-def test_the_name_comes_first_also_when_all_of_it_comes_in_one_read() -> None:
+def test_the_agents_name_comes_first_within_one_read_too() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"), new(1))
     step = talk.agent(
         result(1, {"sessionId": "s"}), chunk("s", "a"), initialized(0, agentInfo={"name": "agent"}), chunk("s", "b")
     )
     assert step.kept == [
-        Identify("agent", None),
+        IdentifyAgent("agent", None),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         agent_kept("s", chunk("s", "a")),
         agent_kept("s", chunk("s", "b")),
     ]
@@ -803,45 +801,49 @@ def test_a_prompt_does_not_wait_for_the_agents_name() -> None:
     talk.client(request(0, "initialize"), new(1))
     talk.agent(result(1, {"sessionId": "s"}))
     assert talk.client(prompt(2, "s")).kept == [
-        Identify(None, None),
+        IdentifyAgent(None, None),
         begun("s"),
-        KeepNote("s", opened_note("session/new")),
+        RecordNote("s", opened_note("session/new")),
         BeginTurn("s"),
         client_kept("s", prompt(2, "s")),
     ]
     assert talk.agent(initialized(0, agentInfo={"name": "agent"})).kept == []
 
 
-def test_too_much_does_not_wait_for_the_agents_name() -> None:
+def test_entries_beyond_the_limit_do_not_wait_for_the_agents_name() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     big = chunk("s", "x" * WAITING_LIMIT)
-    assert talk.agent(big).kept == [Identify(None, None), begun("s", record.PARTIAL, cwd=None), agent_kept("s", big)]
+    assert talk.agent(big).kept == [
+        IdentifyAgent(None, None),
+        begun("s", record.PARTIAL, cwd=None),
+        agent_kept("s", big),
+    ]
 
 
-def test_a_refused_initialize_names_nobody() -> None:
+def test_a_refused_initialize_names_no_agent() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"))
     assert talk.agent(error(0, -32603)).kept == []
     talk.client(request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [Identify("agent", None)]
+    assert talk.agent(initialized(1, agentInfo={"name": "agent"})).kept == [IdentifyAgent("agent", None)]
     assert talk.client(prompt(2, "s")).kept[1:] == [BeginTurn("s"), client_kept("s", prompt(2, "s"))]
 
 
-def test_of_two_initializes_the_first_answer_names_the_agent() -> None:
+def test_the_first_answer_of_two_initializes_names_the_agent() -> None:
     talk = Talk()
     talk.client(request(0, "initialize"), request(1, "initialize"))
-    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [Identify("one", None)]
+    assert talk.agent(initialized(1, agentInfo={"name": "one"})).kept == [IdentifyAgent("one", None)]
     assert talk.agent(initialized(0, agentInfo={"name": "two"})).kept == []
 
 
 @given(texts, texts)
 @example("session_info_update", "")
-def test_any_text_can_be_a_sessions_id(session: str, other: str) -> None:
+def test_a_session_id_may_be_any_text(session: str, other: str) -> None:
     talk = Talk().begins(RESUMES)
     talk.client(new(1), new(2))
     talk.agent(commands(session, "x"), result(1, {"sessionId": session}), result(2, {"sessionId": other}))
     talk.client(prompt(3, session))
     kept = talk.agent(chunk(session, "a")).kept
-    # One that is called like an update of the title has the index looked at once more, which does no harm.
+    # An id that looks like a title update causes one more look at the index, which is harmless.
     assert [one for one in kept if one != EndTurn(session)] == [agent_kept(session, chunk(session, "a"))]

@@ -1,6 +1,6 @@
-"""Lines that pass without being decided on one by one: only where a decision would let them pass.
+"""The fast paths: lines pass without a decision only if a decision would let them pass.
 
-``Talk`` holds all that is said anywhere in these tests against what a decision does about it.
+``Talk`` checks this for every line of every test that uses it.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ SAID = line(chunk("s", "one"), chunk("s", "two"))
 
 
 def talking(*, records: bool = True) -> Talk:
-    """A session, of which an update has passed."""
+    """A session whose first update has passed."""
     talk = Talk(records=records).begins(RESUMES)
     talk.stored["s"] = Stored()
     talk.opens("s")
@@ -40,7 +40,7 @@ def talking(*, records: bool = True) -> Talk:
     return talk
 
 
-def test_updates_of_the_session_that_was_updated_last_pass() -> None:
+def test_updates_of_the_last_updated_session_pass() -> None:
     talk = talking()
     assert talk.core.passes(SAID) == "s"
     talk.client(notification("session/cancel", {"sessionId": "s"}))
@@ -62,7 +62,7 @@ def test_updates_of_the_session_that_was_updated_last_pass() -> None:
         b"\n",
     ],
 )
-def test_other_lines_do_not(lines: bytes) -> None:
+def test_other_lines_do_not_pass(lines: bytes) -> None:
     assert talking().core.passes(lines) is None
 
 
@@ -74,7 +74,7 @@ def test_other_lines_do_not(lines: bytes) -> None:
         | st.text(max_size=3).map(lambda text: chunk("s", text))
     )
 )
-def test_of_lines_said_at_once_each_has_to_be_such_an_update(lines: list[Said]) -> None:
+def test_lines_read_together_pass_only_if_each_passes(lines: list[Said]) -> None:
     talk = talking()
     alone = [talk.core.passes(line(said)) for said in lines]
     assert talk.core.passes(line(*lines)) == ("s" if alone and None not in alone else None)
@@ -111,13 +111,13 @@ def says(*said: Said) -> Callable[[Talk], object]:
         lambda talk: talk.agent(chunk("t", "another session's")),
     ],
 )
-def test_what_they_could_depend_on_has_them_decided_on_again(happens: Callable[[Talk], object]) -> None:
+def test_a_change_that_updates_may_depend_on_ends_the_fast_path(happens: Callable[[Talk], object]) -> None:
     talk = talking()
     happens(talk)
     assert talk.core.passes(SAID) is None
 
 
-def test_nothing_passes_before_there_is_a_transcript_to_keep_it() -> None:
+def test_nothing_passes_without_a_transcript() -> None:
     unnamed = Talk()
     unnamed.agent(chunk("s", "one"), chunk("s", "two"))
     assert unnamed.core.passes(SAID) is None
@@ -133,7 +133,7 @@ NOTHING: list[Said] = [
 
 
 @pytest.mark.parametrize("said", [*([each] for each in NOTHING), NOTHING])
-def test_what_of_the_clients_means_nothing_here_passes(said: list[Said]) -> None:
+def test_client_lines_without_a_meaning_here_pass(said: list[Said]) -> None:
     talk = talking()
     talk.agent(request(5, "fs/read_text_file", {"sessionId": "s", "path": "/w/a"}))
     assert talk.core.means_nothing(line(*said))
@@ -153,14 +153,14 @@ def test_what_of_the_clients_means_nothing_here_passes(said: list[Said]) -> None
         b"5\n",
     ],
 )
-def test_other_lines_of_the_clients_are_decided_on(said: Said) -> None:
+def test_other_client_lines_are_decided_on(said: Said) -> None:
     means_nothing = talking().core.means_nothing
     assert not means_nothing(line(said))
     assert not means_nothing(line(NOTHING[0], said))
 
 
 @pytest.mark.parametrize("method", ["session/request_permission", "terminal/create"])
-def test_an_answer_that_is_remembered_is_decided_on(method: str) -> None:
+def test_an_answer_to_a_remembered_request_is_decided_on(method: str) -> None:
     talk = talking()
     talk.agent(request(5, method, {"sessionId": "s"}))
     assert not talk.core.means_nothing(line(result(5, {})))

@@ -3,30 +3,30 @@
 import pytest
 
 from acp_proxy.core.capabilities import LOAD, RESUME, Modes
-from acp_proxy.core.events import Found
-from acp_proxy.core.planning import Plan, Refused, plan
+from acp_proxy.core.events import SessionFound
+from acp_proxy.core.planning import OpeningPlan, Refusal, plan
 from acp_proxy.history.verdict import Rule
 from acp_proxy.wire import acp
 from tests.conversation import AS_USUAL, requested
 
 ONE = requested(1)
-COMPLETE = Found(ONE, held=True, complete=True)
-LOSSY = Found(ONE, held=True)
-UNKNOWN = Found(ONE)
-UNREADABLE = Found(ONE, trouble="EIO")
+COMPLETE = SessionFound(ONE, has_transcript=True, complete=True)
+LOSSY = SessionFound(ONE, has_transcript=True)
+UNKNOWN = SessionFound(ONE)
+UNREADABLE = SessionFound(ONE, trouble="EIO")
 NOTHING: tuple[str, ...] = ()
 LOADS, RESUMES, BOTH = (LOAD,), (RESUME,), (LOAD, RESUME)
 EVERY_OFFER = [NOTHING, LOADS, RESUMES, BOTH]
 
-NEW = Plan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
-COMPARED, HISTORY = Plan(acp.LOAD, hands_over="auto"), Plan(acp.RESUME, hands_over="auto")
-PASSED, IMPORTED = Plan(acp.LOAD, passes=True), Plan(acp.LOAD, passes=True, imports=True)
-OURS = Plan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
+NEW = OpeningPlan(acp.NEW, rule=Rule.HANDED_OVER, hands_over="always")
+COMPARED, HISTORY = OpeningPlan(acp.LOAD, hands_over="auto"), OpeningPlan(acp.RESUME, hands_over="auto")
+PASSED, IMPORTED = OpeningPlan(acp.LOAD, passes=True), OpeningPlan(acp.LOAD, passes=True, imports=True)
+OURS = OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, hands_over="auto")
 
 
 def planned(
-    native: tuple[str, ...], found: Found, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
-) -> Plan | Refused | None:
+    native: tuple[str, ...], found: SessionFound, modes: Modes = AS_USUAL, method: str = acp.LOAD, *, live: bool = False
+) -> OpeningPlan | Refusal | None:
     return plan(method, found, frozenset(native), modes, live=live)
 
 
@@ -41,14 +41,14 @@ def planned(
         (LOADS, UNREADABLE, PASSED),
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
-        (RESUMES, UNKNOWN, Plan(acp.RESUME)),
+        (RESUMES, UNKNOWN, OpeningPlan(acp.RESUME)),
         (NOTHING, COMPLETE, NEW),
         (NOTHING, LOSSY, NEW),
-        (NOTHING, UNKNOWN, Refused.NOT_FOUND),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
     ],
 )
-def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_over(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused
+def test_by_default_the_agents_replay_is_compared_or_the_session_is_handed_over(
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found) == expected
 
@@ -56,7 +56,7 @@ def test_by_default_what_the_agent_tells_is_compared_or_the_session_is_handed_ov
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, COMPLETE.but(moved=True), UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", EVERY_OFFER)
-def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Found, handover: str) -> None:
+def test_a_load_left_to_the_agent_passes(native: tuple[str, ...], found: SessionFound, handover: str) -> None:
     assert planned(native, found, Modes(load="agent", handover=handover)) == PASSED
 
 
@@ -72,11 +72,11 @@ def test_what_is_the_agents_passes_as_it_came(native: tuple[str, ...], found: Fo
         (RESUMES, COMPLETE, HISTORY),
         (RESUMES, LOSSY, HISTORY),
         (NOTHING, COMPLETE, NEW),
-        (NOTHING, UNKNOWN, Refused.NOT_FOUND),
+        (NOTHING, UNKNOWN, Refusal.NOT_FOUND),
     ],
 )
-def test_ours_is_told_on_request_where_it_is_complete(
-    native: tuple[str, ...], found: Found, expected: Plan | Refused
+def test_a_complete_transcript_is_shown_on_request(
+    native: tuple[str, ...], found: SessionFound, expected: OpeningPlan | Refusal
 ) -> None:
     assert planned(native, found, Modes(load="store")) == expected
 
@@ -85,29 +85,29 @@ def test_ours_is_told_on_request_where_it_is_complete(
 @pytest.mark.parametrize("found", [COMPLETE, LOSSY, UNKNOWN, UNREADABLE])
 @pytest.mark.parametrize("native", [LOADS, BOTH])
 def test_during_a_turn_a_native_load_passes_and_begins_no_transcript(
-    native: tuple[str, ...], found: Found, load: str
+    native: tuple[str, ...], found: SessionFound, load: str
 ) -> None:
     assert planned(native, found, Modes(load=load), live=True) == PASSED
 
 
 @pytest.mark.parametrize("handover", ["auto", "always", "never"])
 @pytest.mark.parametrize("native", [LOADS, RESUMES, BOTH])
-def test_what_the_agent_refuses_is_handed_over_as_the_user_wishes_where_we_have_something(
+def test_the_handover_mode_applies_to_refused_loads_of_recorded_sessions(
     native: tuple[str, ...], handover: str
 ) -> None:
     for found, expected in ((COMPLETE, handover), (LOSSY, handover), (UNKNOWN, "never"), (UNREADABLE, "never")):
         made = planned(native, found, Modes(handover=handover))
-        assert isinstance(made, Plan)
+        assert isinstance(made, OpeningPlan)
         assert made.hands_over == expected
 
 
-def test_an_agent_that_can_restore_nothing_is_left_alone_where_nothing_is_handed_over() -> None:
+def test_without_a_handover_there_is_no_plan_for_an_agent_that_cannot_restore() -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(NOTHING, found, Modes(handover="never")) is None
 
 
 @pytest.mark.parametrize("stored", [COMPLETE, LOSSY])
-def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
+def test_the_transcript_is_shown_after_an_earlier_handover(stored: SessionFound) -> None:
     moved = stored.but(moved=True)
     assert planned(LOADS, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
     assert planned(BOTH, moved) == COMPARED.but(rule=Rule.HANDED_OVER)
@@ -118,16 +118,16 @@ def test_of_what_was_handed_over_before_ours_is_shown(stored: Found) -> None:
 @pytest.mark.parametrize(
     ("native", "resume", "expected"),
     [
-        (LOADS, "store", Plan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
-        (LOADS, "auto", Plan(acp.RESUME, passes=True)),
-        (LOADS, "agent", Plan(acp.RESUME, passes=True)),
-        (BOTH, "store", Plan(acp.RESUME, passes=True)),
-        (RESUMES, "store", Plan(acp.RESUME, passes=True)),
-        (RESUMES, "auto", Plan(acp.RESUME, passes=True)),
+        (LOADS, "store", OpeningPlan(acp.LOAD, rule=Rule.ASKED_FOR, shows=False)),
+        (LOADS, "auto", OpeningPlan(acp.RESUME, passes=True)),
+        (LOADS, "agent", OpeningPlan(acp.RESUME, passes=True)),
+        (BOTH, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "store", OpeningPlan(acp.RESUME, passes=True)),
+        (RESUMES, "auto", OpeningPlan(acp.RESUME, passes=True)),
     ],
 )
-def test_a_resume_passes_or_is_on_request_a_load_that_shows_nothing(
-    native: tuple[str, ...], resume: str, expected: Plan
+def test_a_resume_passes_or_becomes_on_request_a_load_that_shows_nothing(
+    native: tuple[str, ...], resume: str, expected: OpeningPlan
 ) -> None:
     for found in (COMPLETE, LOSSY, UNKNOWN):
         assert planned(native, found, Modes(resume=resume), acp.RESUME) == expected

@@ -1,4 +1,4 @@
-"""The title that prompts make: when the client hears of it."""
+"""When the client gets a title made from a prompt."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.effects import (
-    Keep,
+    RecordLine,
 )
 from tests.conversation import (
     Talk,
@@ -29,14 +29,14 @@ def test_a_title_is_announced_once_before_the_first_answer_and_not_recorded() ->
     talk.agent(chunk("s", "a"))
     step = talk.agent(stopped(1))
     assert step.to_client == line(titled("s", "/go"), stopped(1))
-    assert not any(isinstance(each, Keep) and b"session_info_update" in each.raw for each in step.kept)
+    assert not any(isinstance(each, RecordLine) and b"session_info_update" in each.raw for each in step.kept)
     talk.client(prompt(2, "s", "and that"))
     assert talk.agent(stopped(2)).to_client == line(stopped(2))
 
 
 @pytest.mark.parametrize("spelling", [line, spaced])
 @pytest.mark.parametrize("when", ["before the answer to new", "before the prompt", "in the turn"])
-def test_a_title_of_the_agents_own_is_not_talked_over(when: str, spelling: Any) -> None:
+def test_the_agents_title_is_not_overridden(when: str, spelling: Any) -> None:
     own = spelling(update("s", "session_info_update", title="Its own"))
     talk = Talk().begins()
     talk.client(new(0))
@@ -55,7 +55,7 @@ def test_a_title_of_the_agents_own_is_not_talked_over(when: str, spelling: Any) 
     assert talk.agent(stopped(1)).to_client == line(stopped(1))
 
 
-def test_an_update_without_a_title_does_not_keep_ours_back() -> None:
+def test_an_update_without_a_title_does_not_suppress_ours() -> None:
     talk = Talk().begins().opens("s")
     talk.client(prompt(1, "s"))
     talk.agent(update("s", "session_info_update", title=None), update("s", "session_info_update", updatedAt="x"))
@@ -71,19 +71,19 @@ def test_an_update_without_a_title_does_not_keep_ours_back() -> None:
         lambda: Talk(modes=Modes(list="agent")).begins(),
     ],
 )
-def test_no_title_is_announced_where_the_list_is_not_ours(talk: Any) -> None:
+def test_no_title_is_announced_unless_the_list_is_served(talk: Any) -> None:
     begun = talk().opens("s")
     begun.client(prompt(1, "s"))
     assert begun.agent(stopped(1)).to_client == line(stopped(1))
 
 
-def test_a_native_list_that_is_the_stores_on_request_has_our_titles() -> None:
+def test_a_native_list_served_on_request_has_our_titles() -> None:
     talk = Talk(modes=Modes(list=STORE)).begins({"sessionCapabilities": {"list": {}}}).opens("s")
     talk.client(prompt(1, "s"))
     assert talk.agent(stopped(1)).to_client == line(titled("s"), stopped(1))
 
 
-def test_a_session_that_is_not_new_or_without_words_is_not_named() -> None:
+def test_an_unopened_session_or_an_empty_prompt_gets_no_title() -> None:
     talk = Talk().begins().opens("t")
     talk.client(prompt(1, "s"), request(2, "session/prompt", {"sessionId": "t", "prompt": []}))
     assert talk.agent(stopped(1), stopped(2)).to_client == line(stopped(1), stopped(2))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.demo.client import Client, RequestFailed
-from acp_proxy.demo.telling import tell
+from acp_proxy.demo.display import tell
 
 Start = Callable[[], Client]
 

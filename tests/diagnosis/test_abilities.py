@@ -30,7 +30,7 @@ def test_abilities_follow_the_decision_of_the_core_and_have_reasons(native: froz
 
 
 def test_each_reason_names_the_deciding_fact() -> None:
-    assert "cannot restore a session" in told(set())["load"].why
+    assert "can neither load nor resume" in told(set())["load"].why
     assert "can resume" in told({"resume"})["load"].why
     assert "leaves something out" in told({"load"})["load"].why
     assert "--load store" in told({"load"}, Modes(load="store"))["load"].why

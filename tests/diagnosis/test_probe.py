@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from acp_proxy.diagnosis.probe import NoAnswer, Probe
-from acp_proxy.shell.agent import alive
+from acp_proxy.shell.agent_process import alive
 from acp_proxy.wire.jsonrpc import Response
 from tests.agents import asked, offering, python, scripted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.editors import command_line
-from acp_proxy.editors.configured import Agent, Configuration, Way, configurations, file_for
+from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way, configurations, file_for
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Name
 
@@ -55,35 +55,35 @@ def test_the_agents_of_a_settings_file_are_classified(home: Path) -> None:
     found = only(linux(home))
     assert (found.path, found.editor.name, found.is_proxied) == (path, Name.ZED, True)
     assert found.agents == (
-        Agent("kept", Way.PROXIED, "/opt/bin/acp-proxy"),
-        Agent("uvx", Way.PROXIED, "uvx"),
-        Agent("python", Way.PROXIED, "python3"),
-        Agent("windows", Way.PROXIED, r"C:\bin\acp-proxy.exe"),
-        Agent("direct", Way.DIRECT),
-        Agent("registry", Way.REGISTRY),
-        Agent("odd", Way.REGISTRY),
+        ConfiguredAgent("kept", Way.PROXIED, "/opt/bin/acp-proxy"),
+        ConfiguredAgent("uvx", Way.PROXIED, "uvx"),
+        ConfiguredAgent("python", Way.PROXIED, "python3"),
+        ConfiguredAgent("windows", Way.PROXIED, r"C:\bin\acp-proxy.exe"),
+        ConfiguredAgent("direct", Way.DIRECT),
+        ConfiguredAgent("registry", Way.REGISTRY),
+        ConfiguredAgent("odd", Way.REGISTRY),
     )
 
 
-ENTRIES: dict[str, tuple[dict[str, object], Agent]] = {
-    "run forgotten": ({"args": ["foo"]}, Agent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
-    "no arguments": ({}, Agent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
+    "run forgotten": ({"args": ["foo"]}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
+    "no arguments": ({}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
     "a wrong variable": (
         {"args": ["run", "foo"], "env": {"ACP_PROXY_LIST": "mine"}},
-        Agent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
+        ConfiguredAgent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
     ),
-    "a store": ({"args": ["run", "--store", "/x", "foo"]}, Agent("x", Way.PROXIED, "acp-proxy", None, "/x")),
+    "a store": ({"args": ["run", "--store", "/x", "foo"]}, ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x")),
     "a store by its variable": (
         {"args": ["run", "foo"], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
-        Agent("x", Way.PROXIED, "acp-proxy", None, "/x"),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x"),
     ),
     "not recorded": (
         {"args": ["run", "--no-record", "foo"]},
-        Agent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
     ),
     "not recorded, by its variable": (
         {"args": ["run", "foo"], "env": {"ACP_PROXY_NO_RECORD": "1"}},
-        Agent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
+        ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
     ),
 }
 

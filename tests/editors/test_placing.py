@@ -8,7 +8,7 @@ import pytest
 
 from acp_proxy.editors import commented
 from acp_proxy.editors.placing import Placed, placed
-from acp_proxy.editors.snippets import Snippet, Wanted, snippet
+from acp_proxy.editors.snippets import EditorEntry, Snippet, snippet
 from acp_proxy.editors.table import EDITORS, Name
 
 PATH = Path("/home/user/settings")
@@ -21,7 +21,7 @@ REPLACED = "REPLACED"
 
 
 def made(editor: Name) -> Snippet:
-    return snippet(editor, Wanted(COMMAND, {"KEY": "v"}, "opencode"))
+    return snippet(editor, EditorEntry(COMMAND, {"KEY": "v"}, "opencode"))
 
 
 def place(editor: Name, there: str | OSError | None, *, whole: bool = False) -> Placed:

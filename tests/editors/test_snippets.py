@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.editors.snippets import Wanted, snippet
+from acp_proxy.editors.snippets import EditorEntry, snippet
 from acp_proxy.editors.table import EDITORS, Name
 
 PROXY = "/home/user/.local/bin/acp-proxy"
@@ -20,7 +20,7 @@ PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def made(editor: Name, agent: str = "some-agent", variables: dict[str, str] = VARIABLES) -> str:
-    return snippet(editor, Wanted(WORDS, variables, agent)).whole
+    return snippet(editor, EditorEntry(WORDS, variables, agent)).whole
 
 
 def strings(text: str) -> list[str]:
@@ -46,7 +46,7 @@ def is_within(words: list[str], text: str) -> bool:
 def test_every_editor_has_a_snippet() -> None:
     assert list(EDITORS) == list(Name)
     for editor in Name:
-        found = snippet(editor, Wanted(WORDS, VARIABLES, "some-agent"))
+        found = snippet(editor, EditorEntry(WORDS, VARIABLES, "some-agent"))
         assert all((found.whole, found.title, found.then)), editor
 
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.wire import acp
-from tests.client import TIMEOUT, Client, Line, first_option
+from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
@@ -62,7 +62,7 @@ Updates = list[dict[str, Any]]
 class Loaded:
     """The lines that a load brought before its answer, and the answer."""
 
-    told: list[Line]
+    told: list[ReceivedLine]
     answer: dict[str, Any]
 
     @property
@@ -126,7 +126,7 @@ class Editor(Client):
         """The params of a load or resume."""
         return {"sessionId": session, "cwd": str(self.project), "mcpServers": []}
 
-    def update_lines(self, session: str, since: int = 0, until: int | None = None) -> list[Line]:
+    def update_lines(self, session: str, since: int = 0, until: int | None = None) -> list[ReceivedLine]:
         """The lines with updates of a session, from `since` up to `until`."""
         return [line for line in self.lines[since:until] if is_update_of(line.message, session)]
 
@@ -280,7 +280,7 @@ def texts(updates: Updates, kind: str = "agent_message_chunk") -> list[str]:
     return [content["text"] for content in of_kind if content["type"] == "text"]
 
 
-def kept(turn: Updates) -> list[Told]:
+def kept(turn: Updates) -> list[ShownItem]:
     """What a replay has of a turn: everything shown live, but only the last plan."""
     told = tell(turn)
     *replaced, _ = [at for at, one in enumerate(told) if one.kind == "plan"] or [-1]

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.conversation import Turn
+from acp_proxy.conversation import ConversationTurn
 from acp_proxy.views import document, html
 from acp_proxy.views.document import Choices, Head
 from scripts import browser as browsers
@@ -98,7 +98,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("wide") / "page.html", head, turns)
 
 
-def written(path: Path, head: Head, turns: list[Turn]) -> Path:
+def written(path: Path, head: Head, turns: list[ConversationTurn]) -> Path:
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
     path.write_text("".join(html.page(head, contents, turns, Choices())), encoding="utf-8")
     return path
@@ -211,7 +211,7 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with these texts in every place that others control."""
-    turns: list[Turn] = []
+    turns: list[ConversationTurn] = []
     for evil in [*EVIL, "<img src=x onerror=\"document.title='ran'\">", 'https://example.org/"onclick="alert(1)']:
         turns += everywhere(evil)[1]
     for number, each in enumerate(turns, 1):

@@ -1,4 +1,4 @@
-"""Sessions that the agent cannot restore: shown whole, and continued in a new session of the agent."""
+"""Sessions that the agent can neither load nor resume: shown whole, and continued in a new session of the agent."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.replay.brief import END, INTRODUCTION
 from tests.end_to_end.proxied import (
     ASK,
@@ -87,7 +87,7 @@ def test_a_handover_shows_the_complete_session_and_a_notice(proxied: Proxied) ->
     session, seen = recorded(proxied, "mend it", "and the other?")
     with proxied.started(agent=NOTHING) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert texts(loaded.updates)[-1] == CLOSING
         assert is_handed_over(loaded)
         assert "sessionId" not in loaded.answer["result"]
@@ -161,8 +161,8 @@ def test_a_login_and_a_crash_before_the_delivery_of_the_record_lose_nothing(prox
     assert notes(proxied.transcript(session), "handover") == []
     with proxied.started(ANSWERS, agent=NOTHING) as editor:
         loaded = editor.load(session)
-        unanswered = [Told("user", "log me in"), Told("user", "once more")]
-        assert tell(loaded.updates) == [*tell(seen), *unanswered, Told("agent", CLOSING)]
+        unanswered = [ShownItem("user", "log me in"), ShownItem("user", "once more")]
+        assert tell(loaded.updates) == [*tell(seen), *unanswered, ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert editor.end() == 0
     delivered = given(proxied, session)[-1]
@@ -218,7 +218,7 @@ def test_a_handed_over_session_is_one_session_for_later_processes(proxied: Proxi
         [found] = editor.sessions()
         assert (found["sessionId"], found["title"]) == (session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -235,7 +235,7 @@ def test_a_handed_over_session_can_be_loaded_again_in_the_same_process(proxied: 
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "and on")
         assert editor.end() == 0
     assert user_words(proxied.transcript(session)) == ["mend it", "go on", "and on"]
@@ -246,7 +246,7 @@ def test_a_session_begun_in_this_process_can_be_handed_over(proxied: Proxied) ->
         session = editor.new_session()
         live = editor.prompt(session, "mend it")
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live), ShownItem("agent", CLOSING)]
 
 
 def test_an_unknown_session_is_not_found_and_not_handed_over(proxied: Proxied) -> None:
@@ -318,7 +318,7 @@ def test_a_cancelled_handover_is_answered_at_once_and_its_new_session_is_hidden(
         assert editor.answer_of(pending)["error"]["code"] == CANCELLED
         permission.grant()
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         editor.prompt(session, "go on")
         assert len(editor.answers_to(pending)) == 1
         assert {line.message["params"]["sessionId"] for line in editor.lines if is_update(line.message)} == {session}
@@ -355,7 +355,7 @@ def test_always_hands_over_a_session_that_the_agent_refuses(proxied: Proxied, ca
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}"), agent=agent, options=["--handover", "always"]) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         editor.prompt(session, "go on")
         assert editor.end() == 0
@@ -413,7 +413,7 @@ def test_a_session_unknown_to_the_agent_is_handed_over(proxied: Proxied, can: st
     session, seen = recorded(proxied, "mend it", agent=agent)
     with proxied.started(refusing(f"session/{can}", error), agent=agent) as editor:
         loaded = editor.load(session)
-        assert tell(loaded.updates) == [*tell(seen), Told("agent", CLOSING)]
+        assert tell(loaded.updates) == [*tell(seen), ShownItem("agent", CLOSING)]
         assert is_handed_over(loaded)
         seen += [{"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "go on"}}]
         seen += editor.prompt(session, "go on")

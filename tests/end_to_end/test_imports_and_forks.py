@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, told
 from tests.end_to_end.proxied import (
@@ -147,7 +147,7 @@ def test_an_imported_session_is_replayed_with_its_later_turns(
     for _ in range(2):  # the agent replays only what it replayed first
         again = loaded_anew(proxied, session).updates
         assert shown(again[: len(TOLD)]) == TOLD
-        assert tell(again)[len(TOLD) :] == [Told("user", "go on"), *kept(live)]
+        assert tell(again)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
 def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxied: Proxied) -> None:
@@ -158,7 +158,7 @@ def test_an_imported_session_is_replayed_if_the_agent_can_now_only_resume(proxie
         assert editor.end() == 0
     told = loaded_anew(proxied, session, script=None, agent=())
     assert shown(told.updates[: len(TOLD)]) == TOLD
-    assert tell(told.updates)[len(TOLD) :] == [Told("user", "go on"), *kept(live)]
+    assert tell(told.updates)[len(TOLD) :] == [ShownItem("user", "go on"), *kept(live)]
 
 
 def test_a_session_whose_transcript_was_lost_is_imported_again(proxied: Proxied) -> None:
@@ -227,7 +227,8 @@ def test_a_fork_and_its_parent_continue_separately(proxied: Proxied, forked: tup
             assert users(of_parent.updates) == ["one", "of the parent"]
             shared, own = tell(of_child.updates), tell(of_parent.updates)
             assert (
-                shared[: shared.index(Told("user", "of the child"))] == own[: own.index(Told("user", "of the parent"))]
+                shared[: shared.index(ShownItem("user", "of the child"))]
+                == own[: own.index(ShownItem("user", "of the parent"))]
             )
             assert parent.encode() not in b"".join(line.raw for line in of_child.told)
             assert editor.end() == 0
@@ -272,7 +273,7 @@ def test_a_fork_without_a_prompt_is_replayed_with_its_parents_past(proxied: Prox
         live = editor.prompt(parent, "one")
         child = fork(editor, parent)
         assert editor.end() == 0
-    assert tell(loaded_anew(proxied, child, None, FORKS).updates) == [Told("user", "one"), *kept(live)]
+    assert tell(loaded_anew(proxied, child, None, FORKS).updates) == [ShownItem("user", "one"), *kept(live)]
 
 
 def test_a_fork_of_an_unknown_session_is_partial(proxied: Proxied) -> None:

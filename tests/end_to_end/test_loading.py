@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -376,7 +376,7 @@ def test_a_session_closed_and_loaded_at_once_is_replayed_once(proxied: Proxied) 
     loaded = editor.loaded(session, 71, since)
     assert (editor.result_of(70), loaded.answer["result"]) == ({}, {})
     assert len(editor.answers_to(70)) == len(editor.answers_to(71)) == 1
-    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
 
 
 def test_a_second_load_with_a_pending_id_is_refused(proxied: Proxied) -> None:

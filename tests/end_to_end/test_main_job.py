@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import Editor, Proxied, Updates, conversation, entries, kept, kinds, texts
 
@@ -130,7 +130,7 @@ def test_a_loaded_session_continues_in_the_agent_and_in_the_transcript(proxied: 
     with proxied.editor("conversation") as editor:
         editor.initialize()
         told = tell(editor.load(session).updates)
-    assert told == [Told("user", FIRST), *kept(turns[0]), Told("user", THIRD), *kept(live)]
+    assert told == [ShownItem("user", FIRST), *kept(turns[0]), ShownItem("user", THIRD), *kept(live)]
 
 
 def test_a_delete_removes_the_file_and_the_list_entry(proxied: Proxied) -> None:
@@ -193,7 +193,7 @@ def test_a_complete_agent_passes_unchanged(proxied: Proxied) -> None:
     live = editor.prompt(session, FIRST)
     assert editor.request("session/list", {})["sessions"][0]["title"] == FIRST
     # The agent's replay is shorter, so ours is shown, unless an option prevents it.
-    assert tell(editor.load(session).updates) == [Told("user", FIRST), *kept(live)]
+    assert tell(editor.load(session).updates) == [ShownItem("user", FIRST), *kept(live)]
     editor = proxied.started("conversation", agent=everything, options=["--load", "agent"])
     assert kinds(editor.load(session).updates) == ["user_message_chunk", "agent_message_chunk"]
 

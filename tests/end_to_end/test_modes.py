@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import (
     INTERNAL_ERROR,
@@ -120,7 +120,7 @@ def test_load_store_prefers_the_agents_resume(proxied: Proxied) -> None:
     session, live = recorded(proxied, "load,resume")
     editor = with_options(proxied, "--load", "store", can="load,resume", script=BOTH)
     loaded = editor.load(session)
-    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
     assert loaded.answer["result"] == {"x": 2.0}
     assert editor.end() == 0
     assert f"heard resume of {session} in {proxied.project}" in editor.stderr()
@@ -132,7 +132,7 @@ def test_load_store_swallows_the_replay_of_an_agent_that_can_only_load(proxied: 
     before = proxied.transcript(session).read_bytes()
     editor = with_options(proxied, "--load", "store", can="load", script=BOTH)
     loaded = editor.load(session)
-    assert tell(loaded.updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(loaded.updates) == [ShownItem("user", "mend it"), *tell(live)]
     assert loaded.answer["result"] == {"x": 1.0}
     editor.sessions()
     behind = editor.updates(session)[len(loaded.told) :]

@@ -24,7 +24,7 @@ from acp import schema
 from acp.connection import StreamDirection, StreamEvent
 from pydantic import BaseModel
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import TIMEOUT
 from tests.end_to_end.proxied import PROXY, Proxied, Updates, conversation, kept, texts
 
@@ -60,7 +60,7 @@ def assert_main_job_was_done(report: dict[str, Any], proxied: Proxied) -> None:
     assert listed["title"] == PROMPTS[0]
     assert listed["_meta"]["messageCount"] == 2 * len(PROMPTS)
     turns = zip(PROMPTS, report["live"], strict=True)
-    live = [told for text, turn in turns for told in [Told("user", text), *kept(turn)]]
+    live = [told for text, turn in turns for told in [ShownItem("user", text), *kept(turn)]]
     assert tell(report["loaded"]) == live
     assert {told.kind for told in live} == {"user", "thought", "plan", "agent", "tool call", "image", "resource_link"}
     assert f"I remember 3 earlier prompts; the first was: {PROMPTS[0]}" in texts(report["further"])
@@ -82,7 +82,7 @@ def assert_recorded_session_was_played(report: dict[str, Any], recorded: str) ->
     told = tell(report["loaded"])
     assert [one.text for one in told if one.kind == "user"] == list(PROMPTS)
     second = [one.text for one in told].index(PROMPTS[1])
-    assert [Told("user", PROMPTS[0]), *kept(report["live"])] == told[:second]
+    assert [ShownItem("user", PROMPTS[0]), *kept(report["live"])] == told[:second]
     continued, live = (conversation(report[which]) for which in ("continued", "live"))
     assert continued == live  # state updates follow the answer to a load, and may arrive with the next prompt
     assert report["session"] != recorded

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.cli.sessions import Sessions
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.cli.sessions import SessionsGroup
+from acp_proxy.transcripts.lives.compressing import Terms
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, without_writing
 from tests.stored import Both, chunk, store_session
 
@@ -111,7 +111,7 @@ def files(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def test_every_command_on_sessions_is_tested_here() -> None:
-    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(Sessions.table)
+    assert {words[1] for words in [*READING, VERIFY, *CHANGING] if words[0] == "sessions"} == set(SessionsGroup.table)
 
 
 @every_way
@@ -151,8 +151,8 @@ def test_verify_says_what_it_skips(store: Both, protect: Protect) -> None:
     assert (status, out.splitlines()) == (
         0,
         [
-            "index.sqlite3: not looked at: is not used while nothing can be written",
-            "search: not looked at: is not used while nothing can be written",
+            "index.sqlite3: not looked at: is not used while the store cannot be written",
+            "search: not looked at: is not used while the store cannot be written",
             "No damage found.",
         ],
     )
@@ -164,7 +164,7 @@ def test_changing_commands_report_the_reason_and_change_nothing(store: Both, pro
     shutil.copy(next(store.root.glob("transcripts/*/plain*.jsonl")), store.root.with_name("exported.jsonl"))
     before_us = protect(store.root)
     before = files(store.root)
-    advice = "read-only. Mount that writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
+    advice = "read-only. Mount it writable" if protect is by_its_file_system else f"Run: chmod 700 {store.root}\n"
     for words, (status, out, err) in run(store, CHANGING, before_us).items():
         assert (words, status, out) == (words, 1, "")
         assert err.startswith(f"acp-proxy: {store.root} cannot be written to")

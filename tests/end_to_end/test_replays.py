@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.client import NO_ANSWER, RequestFailed
 from tests.end_to_end.proxied import ASK, PROXY, Loaded, Proxied, Updates, conversation, kept, say, texts
 
@@ -259,6 +259,6 @@ def test_a_compact_replay_equals_the_live_turns(proxied: Proxied) -> None:
     live = [
         told
         for text, turn in zip(("one", "two", "three"), turns, strict=True)
-        for told in [Told("user", text), *kept(turn)]
+        for told in [ShownItem("user", text), *kept(turn)]
     ]
     assert tell(load_anew(proxied, session).updates) == live

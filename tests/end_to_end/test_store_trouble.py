@@ -154,7 +154,7 @@ def test_the_warning_names_a_read_only_file_system(proxied: Proxied) -> None:
     editor = Editor([*without_writing(proxied.store), *proxied.command("echo")])
     editor.project = proxied.project
     warning = check_passes_without_recording(proxied, editor)
-    assert "its file system is read-only. Mount that writable" in warning
+    assert "its file system is read-only. Mount it writable" in warning
     assert "chmod" not in warning
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acp_proxy.cli.app import app
-from acp_proxy.demo.telling import Told, tell
+from acp_proxy.demo.display import ShownItem, tell
 from tests.end_to_end.proxied import (
     ASK,
     CANCELLED,
@@ -259,7 +259,7 @@ def test_a_live_turn_is_replayed_by_a_load_in_the_same_process(proxied: Proxied)
     editor = proxied.started(telling([]), agent=LOADS)
     session = editor.new_session()
     live = editor.prompt(session, "mend it")
-    assert tell(editor.load(session).updates) == [Told("user", "mend it"), *tell(live)]
+    assert tell(editor.load(session).updates) == [ShownItem("user", "mend it"), *tell(live)]
 
 
 def test_a_load_during_a_turn_is_left_to_the_agent(proxied: Proxied) -> None:

@@ -1,4 +1,4 @@
-"""Transcripts and what an agent tells of them, in a few words each.
+"""Short forms for transcripts and for an agent's replays of them.
 
 past = laid("> mend it", "It is mended.", "> thanks", "You are welcome.")
 rule = verdict(told(past, "> mend it", "It is mended."))
@@ -34,7 +34,7 @@ def chunk(kind: str, text: str, **more: object) -> Update:
 
 
 def call(id: str, title: str | None = None, status: str | None = "completed", kind: str = "tool_call") -> Update:
-    """A tool call, or what became of it."""
+    """A tool call, or an update of one."""
     update = {"sessionUpdate": kind, "toolCallId": id, "title": title, "status": status}
     return {key: value for key, value in update.items() if value is not None}
 
@@ -44,7 +44,7 @@ def line(update: Update) -> bytes:
 
 
 def told_by(said: str | Update) -> Update:
-    """What an agent tells for short: ``> x`` is a message of the user's, ``~ x`` a thought, the rest the agent's."""
+    """The update of a short form: ``> x`` is a user message, ``~ x`` a thought, any other text an agent message."""
     if not isinstance(said, str):
         return said
     if said.startswith("> "):
@@ -53,7 +53,7 @@ def told_by(said: str | Update) -> Update:
 
 
 def laid(*said: str | Update, answered: bool = True) -> Past:
-    """The transcript of a talk: ``> x`` is a prompt, and the answer to it stands before the next one."""
+    """A transcript from short forms: ``> x`` is a prompt, and its answer comes before the next prompt."""
     laying, prompts = Laying(), 0
     for each in said:
         if isinstance(each, str) and each.startswith("> "):
@@ -91,7 +91,7 @@ def _entry(peer: Peer, message: dict[str, Any], of: str | None = None) -> Entry:
 
 
 def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> Comparison:
-    """``late``: what comes behind the answer to the request."""
+    """The comparison of a replay with the past; ``late``: updates after the answer to the load."""
     comparison = Comparison(past)
     for is_late, all_said in ((False, said), (True, late)):
         for each in all_said:
@@ -102,7 +102,7 @@ def told(past: Past, *said: str | Update, late: Iterable[str | Update] = ()) -> 
 
 
 def new(comparison: Comparison) -> list[Update]:
-    """What of it is to be recorded."""
+    """The updates that have to be recorded."""
     return updates(comparison.new())
 
 

@@ -1,4 +1,4 @@
-"""What an agent tells, compared with a transcript: what is known, what is new."""
+"""An agent's replay compared with the transcript: what is known and what is new."""
 
 import random
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.history import search
+from acp_proxy.history import letters
 from acp_proxy.history.comparison import TAIL_LIMIT, Comparison
 from acp_proxy.history.messages import merged
 from acp_proxy.history.verdict import Rule, verdict
@@ -18,7 +18,7 @@ from tests.strategies import values
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 GREETING = agent("Welcome back! There is a new release.")
 REPETITIVE = 30_000
-"""Chunks of the same few letters, as a progress bar tells them."""
+"""The number of chunks of the same few letters, as a progress bar sends them."""
 
 
 def tail(comparison: Comparison) -> list[Update]:
@@ -26,7 +26,7 @@ def tail(comparison: Comparison) -> list[Update]:
 
 
 def tail_lines(comparison: Comparison) -> list[bytes]:
-    """What nobody has yet, and what waits behind that."""
+    """The new lines, and after them those that wait."""
     new, waiting = comparison.tail_lines()
     return [*new, *waiting]
 
@@ -44,61 +44,61 @@ def tail_lines(comparison: Comparison) -> list[bytes]:
         ["> mend it\n\nthanks", "It is mended, all of it.", "You are welcome, any time."],
     ],
 )
-def test_words_are_known_however_they_are_joined_split_or_cut(said: list[str | Update]) -> None:
+def test_text_is_known_however_it_is_joined_split_or_cut(said: list[str | Update]) -> None:
     comparison = told(laid(*TALK), *said)
     assert tail(comparison) == []
     assert comparison.covered == [(0, len(comparison.past.words))]
     assert not comparison.lacks
 
 
-def test_equal_words_are_known_in_order() -> None:
+def test_repeated_words_are_matched_in_order() -> None:
     past = laid("> a", "ok", "> b", "done", "> c", "ok")
     for said, covered in (["ok"], [(0, 2)]), (["ok", "> b", "done"], [(0, 6)]), (["> c", "ok"], [(6, 8)]):
         assert told(past, *said).covered == covered
     assert tail(told(past, "> a", "ok", "> b", "done", "> c", "ok", "> d", "ok")) == [user("d"), agent("ok")]
 
 
-def test_a_short_word_is_not_known_by_a_chance_place_within_another() -> None:
+def test_a_short_word_is_not_matched_by_chance_within_another() -> None:
     past = laid("> a", "It is broken, I think.")
     comparison = told(past, "> b", "ok")
     assert tail(comparison) == [user("b"), agent("ok")]
 
 
-def test_what_stands_behind_a_known_message_without_an_id_is_known_apart_from_it() -> None:
+def test_text_after_a_known_message_without_an_id_is_compared_separately() -> None:
     for pieces in (TALK[3:], ["You are ", "welcome, any time."]):
         comparison = told(laid(*TALK), *TALK[:3], *pieces, GREETING)
         assert tail(comparison) == [GREETING]
         assert verdict(comparison) is Rule.SAME
 
 
-def test_a_message_that_was_told_in_part_is_known_in_part() -> None:
+def test_a_part_of_a_message_covers_that_part() -> None:
     comparison = told(laid(*TALK), *TALK[:3], "You are welcome")
     assert tail(comparison) == []
     assert comparison.covered == [(0, len(comparison.past.words) - len(",anytime."))]
 
 
-# What is unknown.
+# Unknown updates.
 
 
-def test_only_what_follows_the_last_known_message_can_be_new() -> None:
+def test_only_updates_after_the_last_known_message_can_be_new() -> None:
     comparison = told(laid(*TALK), "> mend it", "It was rewritten.", *TALK[2:], GREETING)
     assert tail(comparison) == [GREETING]
     assert comparison.lacks
 
 
-def test_an_answer_that_is_told_in_other_words_is_not_new() -> None:
+def test_a_reworded_answer_is_not_new() -> None:
     comparison = told(laid(*TALK), *TALK[:3], "In other words.")
     assert tail(comparison) == []
     assert comparison.lacks
 
 
-def test_a_greeting_before_the_first_message_of_the_users_is_new_and_no_rewriting() -> None:
+def test_a_greeting_before_the_first_user_message_is_new_and_not_a_rewording() -> None:
     comparison = told(laid(*TALK), GREETING, *TALK)
     assert tail(comparison) == [GREETING]
     assert not comparison.lacks
 
 
-def test_a_kind_that_nobody_knows_is_known_only_if_it_is_equal() -> None:
+def test_an_update_of_an_unknown_kind_is_known_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "compaction_update", "n": 1}
     past = laid(*TALK, odd)
     assert not told(past, *TALK, odd).is_odd
@@ -114,7 +114,7 @@ def test_a_kind_that_nobody_knows_is_known_only_if_it_is_equal() -> None:
     "said",
     ["[Request interrupted by user]", "<context>look</context>\n\nmend it, please, will you", "mend itthanks", "x"],
 )
-def test_what_the_agent_makes_of_the_users_words_is_neutral(said: str) -> None:
+def test_the_agents_version_of_a_user_message_is_neutral(said: str) -> None:
     comparison = told(laid(*TALK), user(said), *TALK[1:])
     assert not comparison.lacks
     assert tail(comparison) == []
@@ -132,14 +132,14 @@ def test_known_thoughts_at_the_end_are_neither_shown_nor_recorded_again() -> Non
         assert new(told(past, *said, "> c", "~ hm", "d")) == [user("c"), thought("hm"), agent("d")]
 
 
-def test_a_message_of_the_users_says_where_in_the_transcript_the_agent_is() -> None:
+def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     past = laid("> a", "The same answer.", "> b", "The same answer.")
     comparison = told(past, "> b", "The same answer.")
     assert comparison.covered == [past.span(2)]
 
 
 @pytest.mark.parametrize("begin", [0, 2])
-def test_a_history_that_is_told_twice_is_recognized(begin: int) -> None:
+def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
     comparison = told(laid(*TALK), *TALK[begin:], *TALK[begin:])
     assert comparison.repeats
     assert (comparison.lacks, tail(comparison)) == (False, [])
@@ -148,7 +148,7 @@ def test_a_history_that_is_told_twice_is_recognized(begin: int) -> None:
 # Tool calls.
 
 
-def test_a_call_is_known_by_its_id_or_as_the_next_one_of_its_title() -> None:
+def test_a_call_is_known_by_its_id_or_by_its_title_in_order() -> None:
     past = laid("> a", call("1", "look"), call("2", "look"), call("3", "mend"), "Done with it.")
     for ids in ("123", "xyz"):
         calls = [call(id, title) for id, title in zip(ids, ("look", "look", "mend"), strict=True)]
@@ -157,7 +157,7 @@ def test_a_call_is_known_by_its_id_or_as_the_next_one_of_its_title() -> None:
         assert (comparison.lacks, tail(comparison)) == (False, [])
 
 
-def test_calls_are_counted_anew_in_each_turn_by_some_agents() -> None:
+def test_some_agents_repeat_call_ids_in_each_turn() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     for update in (call("1", "look"), image):
         said = ["> a", update, "> b", update]
@@ -176,7 +176,7 @@ def test_a_call_that_the_transcript_lacks_is_unknown() -> None:
     assert tail(comparison) == [call("2", "look")]
 
 
-def test_the_end_of_a_call_that_the_transcript_left_unfinished_is_new() -> None:
+def test_the_end_of_a_call_unfinished_in_the_transcript_is_new() -> None:
     past = laid("> a", call("1", "look", "in_progress"), answered=False)
     end = call("1", status="completed", kind="tool_call_update")
     comparison = told(past, "> a", call("1", "look", "in_progress"), end, "Done with it.")
@@ -185,109 +185,109 @@ def test_the_end_of_a_call_that_the_transcript_left_unfinished_is_new() -> None:
     assert comparison.continues
 
 
-def test_a_call_that_ended_is_not_new_again() -> None:
+def test_a_finished_call_is_not_new_again() -> None:
     past = laid("> a", call("1", "look", "failed"), "b")
     assert tail(told(past, "> a", call("1", "look"), "b")) == []
 
 
-# What is recorded.
+# Updates that are recorded.
 
 
-def test_a_turn_that_was_made_elsewhere_is_recorded_from_its_message_on() -> None:
+def test_a_turn_made_elsewhere_is_recorded_from_its_user_message_on() -> None:
     elsewhere: list[str | Update] = ["> and commit it", "~ hm", call("9", "commit"), "It is committed."]
     for comparison in (told(laid(*TALK), *TALK, *elsewhere), told(laid(*TALK), *TALK, late=elsewhere)):
         assert new(comparison) == list(map(told_by, elsewhere))
         assert comparison.went_on_elsewhere
 
 
-def test_a_message_of_the_users_that_nobody_answered_is_no_turn() -> None:
+def test_an_unanswered_user_message_is_not_a_turn() -> None:
     assert new(told(laid(*TALK), *TALK, "> and commit it", "~ hm")) == []
 
 
-def test_else_only_what_came_behind_the_answer_and_stands_nowhere_is_recorded() -> None:
+def test_otherwise_only_unknown_updates_after_the_answer_are_recorded() -> None:
     assert new(told(laid(*TALK), *TALK, GREETING)) == []
     assert new(told(laid(*TALK), *TALK, late=[GREETING])) == [GREETING]
     assert new(told(laid(*TALK), *TALK, late=[agent(TALK[1])])) == []
     assert new(told(laid(*TALK), *TALK, late=["~ hm", {"sessionUpdate": "plan"}])) == []
 
 
-def test_the_answer_of_a_turn_that_the_transcript_left_without_one_is_recorded() -> None:
+def test_the_answer_of_a_turn_unanswered_in_the_transcript_is_recorded() -> None:
     past = laid(*TALK, "> and test it", answered=False)
     comparison = told(past, *TALK, "> and test it", "~ hm", "All tests pass.")
     assert new(comparison) == [thought("hm"), agent("All tests pass.")]
 
 
-def test_the_whole_replay_begins_a_transcript_that_says_nothing() -> None:
+def test_an_empty_transcript_gets_the_whole_replay() -> None:
     said: list[str | Update] = [GREETING, *TALK]
     assert new(told(laid(), *said)) == list(map(told_by, said))
 
 
-def test_nothing_is_recorded_twice_by_telling_it_again() -> None:
+def test_a_repeated_replay_records_nothing_twice() -> None:
     elsewhere = ["> and commit it", "It is committed."]
     past = laid(*TALK, *map(told_by, elsewhere))
     assert new(told(past, *TALK, *elsewhere)) == []
     assert new(told(past, late=[*TALK, *elsewhere])) == []
 
 
-def test_of_a_tail_so_much_is_kept() -> None:
+def test_a_tail_is_kept_up_to_a_limit() -> None:
     piece = "x" * (TAIL_LIMIT // 4)
     comparison = told(laid(*TALK), *TALK, "> more", *(agent(piece, messageId=str(n)) for n in range(8)))
     assert sum(map(len, tail_lines(comparison))) <= TAIL_LIMIT
     assert len(tail_lines(comparison)) == 4
 
 
-def test_of_a_tail_what_nobody_answered_waits_for_what_the_agent_says_next() -> None:
+def test_the_unanswered_end_of_a_tail_waits_for_the_agents_next_words() -> None:
     comparison = told(laid(*TALK), *TALK, GREETING, "> and more", "~ hm")
     assert list(map(updates, comparison.tail_lines())) == [[GREETING], [user("and more"), thought("hm")]]
     comparison.add(line(agent("Yes.")), agent("Yes."), late=True)
     assert len(tail_lines(comparison)) == len(comparison.tail_lines()[0]) == 4
 
 
-# How much is searched.
+# Limits on searching.
 
 
 def spent(comparison: Comparison) -> int:
-    """Letters that were searched."""
-    return search._BUDGET - comparison._search._budget
+    """The number of letters that were searched."""
+    return letters._BUDGET - comparison._search._budget
 
 
 @pytest.mark.parametrize("piece", ["ab ", ".", "abababababababababab "])
 @pytest.mark.parametrize("cut", [lambda text: text, lambda text: text + "x"])
-def test_repetitive_chunks_are_compared_with_a_bounded_number_of_searched_letters(
+def test_repetitive_chunks_are_compared_with_a_limited_number_of_searched_letters(
     piece: str, cut: Callable[[str], str]
 ) -> None:
     past = laid("> a", *[piece] * REPETITIVE)
     pieces = [agent(cut(piece), messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *pieces)
     longest = len(past.words) + len(piece) + 1
-    assert spent(comparison) <= search._BUDGET + longest
+    assert spent(comparison) <= letters._BUDGET + longest
     assert verdict(comparison) in (Rule.SAME, Rule.MORE, Rule.UNDECIDED)
 
 
-def test_the_same_repetitive_chunks_are_found_where_they_are_expected() -> None:
+def test_repetitive_chunks_in_order_are_found_without_searching() -> None:
     past = laid("> a", *["ab "] * REPETITIVE)
     comparison = told(past, "> a", *["ab "] * REPETITIVE)
     assert spent(comparison) == 0
     assert verdict(comparison) is Rule.SAME
 
 
-def test_thoughts_are_compared_with_a_bounded_number_of_searched_letters_of_their_own() -> None:
+def test_thoughts_have_a_search_limit_of_their_own() -> None:
     past = laid("> a", *["~ hm "] * REPETITIVE, "The answer to it.")
     said = [thought("no", messageId=str(number)) for number in range(REPETITIVE)]
     comparison = told(past, "> a", *said, "The answer to it.")
-    assert search._BUDGET - comparison._search._thought_budget <= search._BUDGET + len(past.thoughts) + 2
+    assert letters._BUDGET - comparison._search._thought_budget <= letters._BUDGET + len(past.thoughts) + 2
     assert spent(comparison) == 0
     assert verdict(comparison) is Rule.SAME
 
 
-def test_what_takes_too_long_is_not_decided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_BUDGET", 10)
+def test_a_comparison_over_its_search_limit_is_undecided_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(letters, "_BUDGET", 10)
     comparison = told(laid(*TALK), "> x", "y" * 20, "> z", "w" * 20)
     assert verdict(comparison) is Rule.UNDECIDED
     assert new(comparison) == []
 
 
-# Any talk.
+# Any conversation.
 
 TEXTS = st.text("ab .", min_size=1, max_size=30).filter(str.strip)
 SAID = st.one_of(
@@ -300,7 +300,7 @@ TALKS = st.lists(SAID, max_size=12).map(lambda said: ["> begin", *said])
 
 
 def whole(said: list[str | Update]) -> list[Update]:
-    """One chunk for each message, as agents tell a history."""
+    """One chunk for each message, as agents replay a history."""
     out: list[Update] = []
     for update in map(told_by, said):
         if out and "content" in update and out[-1]["sessionUpdate"] == update["sessionUpdate"]:
@@ -312,7 +312,7 @@ def whole(said: list[str | Update]) -> list[Update]:
 
 
 @given(TALKS, st.booleans())
-def test_a_transcript_is_the_same_as_its_own_telling(said: list[str | Update], answered: bool) -> None:
+def test_a_transcript_equals_its_own_replay(said: list[str | Update], answered: bool) -> None:
     updates = [told_by(each) | {"messageId": str(number)} for number, each in enumerate(said)]
     comparison = told(laid(*said, answered=answered), *updates)
     assert (tail(comparison), comparison.lacks) == ([], False)
@@ -321,7 +321,7 @@ def test_a_transcript_is_the_same_as_its_own_telling(said: list[str | Update], a
 
 
 @given(TALKS, st.randoms(use_true_random=False))
-def test_how_messages_are_cut_never_changes_the_verdict(said: list[str | Update], random: random.Random) -> None:
+def test_how_messages_are_cut_does_not_change_the_verdict(said: list[str | Update], random: random.Random) -> None:
     past = laid(*said)
     kept = [each for each in whole(said) if random.random() < 0.8]
     cut: list[Update] = []
@@ -343,7 +343,7 @@ def test_spans_are_merged_in_order_without_losing_or_adding_a_letter(spans: list
 
 
 @given(TALKS, st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId", "title"]), values)))
-def test_nothing_that_an_agent_can_tell_is_too_much(said: list[str | Update], odd: list[Update]) -> None:
+def test_updates_of_any_shape_can_be_compared(said: list[str | Update], odd: list[Update]) -> None:
     comparison = Comparison(laid(*said))
     for update in odd:
         comparison.add(b"{}\n", update, late=True)

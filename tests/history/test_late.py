@@ -1,4 +1,4 @@
-"""What the agent tells of the past behind its answer, and in the turn behind that."""
+"""Parts of a replay that come after the agent's answer, or in the turn after it."""
 
 import json
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ GREETING = "Welcome back! There is a new release."
 
 
 class Late:
-    """A sieve, and the comparison that it shares."""
+    """A sieve and its comparison."""
 
     def __init__(self, past: Past, *before: str | Update, ours: bool) -> None:
         self.comparison: Comparison = told(past, *before)
         self.sieve = Sieve(self.comparison, ours=ours)
 
     def told(self, *said: str | Update) -> list[Update]:
-        """What goes to the client meanwhile."""
+        """What passes to the client at once."""
         return updates(out for update in map(told_by, said) for out in self.sieve.add(line(update), update))
 
     def rest(self) -> list[Update]:
@@ -36,31 +36,31 @@ def expected(said: Iterable[str | Update]) -> list[Update]:
     return list(map(told_by, said))
 
 
-# Between the answer and the next prompt, where the client has seen the transcript.
+# Between the answer and the next prompt, when the transcript was shown.
 
 
 @pytest.mark.parametrize("before", [[], ONE[:1], ONE, [*ONE, "> thanks"]])
-def test_what_the_client_has_seen_is_dropped(before: list[str | Update]) -> None:
+def test_updates_that_the_client_has_seen_are_dropped(before: list[str | Update]) -> None:
     late = Late(laid(*TALK), *before, ours=True)
     assert late.told(*TALK[len(before) :]) == []
     assert late.rest() == []
     assert new(late.comparison) == []
 
 
-def test_what_is_new_goes_out_at_once_and_is_recorded() -> None:
+def test_new_updates_pass_at_once_and_are_recorded() -> None:
     late = Late(laid(*TALK), *TALK, ours=True)
     assert late.told(GREETING) == expected([GREETING])
     assert (late.rest(), new(late.comparison)) == ([], expected([GREETING]))
 
 
-def test_a_greeting_right_behind_a_known_message_without_an_id_goes_out_alone() -> None:
+def test_a_greeting_right_after_a_known_message_without_an_id_passes_alone() -> None:
     late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
     assert late.told("You are ", "welcome, any time.") == []
     assert late.told(GREETING) == expected([GREETING])
     assert new(late.comparison) == expected([GREETING])
 
 
-def test_an_agents_text_waits_only_while_it_equals_ours() -> None:
+def test_the_agents_text_waits_only_while_it_equals_the_transcripts() -> None:
     late = Late(laid(*TALK), *ONE, "> thanks", ours=True)
     assert late.told("You are ") == []
     pieces = ["not ", "alone."]
@@ -68,8 +68,28 @@ def test_an_agents_text_waits_only_while_it_equals_ours() -> None:
     assert late.told(pieces[1]) == expected(["alone."])
 
 
+@pytest.mark.parametrize("before", [[], ONE])
+def test_an_answer_in_other_words_is_dropped(before: list[str]) -> None:
+    late = Late(laid(*TALK), *before, ours=True)
+    asked, answer, *rest = TALK[len(before) :]
+    assert late.told(asked, "~ hm", f"[Thought: true]{answer}") == []
+    assert late.told(*rest) == []
+    assert late.rest() == []
+    assert new(late.comparison) == []
+
+
+def test_unknown_words_behind_an_earlier_message_of_the_users_wait_for_what_is_known() -> None:
+    late = Late(laid(*TALK), ours=True)
+    assert late.told("> mend it", "I have mended it.") == []
+    assert late.told("> thanks", "You are welcome, any time.") == []
+    assert late.told(GREETING) == expected([GREETING])
+    late = Late(laid(*TALK), "> mend it", ours=True)
+    assert late.told(GREETING) == []
+    assert late.rest() == expected([GREETING])
+
+
 @pytest.mark.parametrize("answer", ["known", "new"])
-def test_a_message_of_the_users_shares_the_fate_of_what_the_agent_says_next(answer: str) -> None:
+def test_a_user_message_passes_or_not_with_the_agents_next_words(answer: str) -> None:
     late = Late(laid(*TALK), *ONE, ours=True)
     if answer == "known":
         assert late.told(*TWO) == []
@@ -80,19 +100,19 @@ def test_a_message_of_the_users_shares_the_fate_of_what_the_agent_says_next(answ
         assert new(late.comparison) == expected(["> and test it", "~ hm", "All the tests pass."])
 
 
-def test_a_message_of_the_users_that_nobody_answers_goes_out_only_where_the_agents_replay_is_shown() -> None:
+def test_an_unanswered_user_message_passes_only_if_the_agents_replay_is_shown() -> None:
     for ours, out in ((True, []), (False, expected(["> and test it"]))):
         late = Late(laid(*TALK), *TALK, ours=ours)
         assert late.told("> and test it") == []
         assert (late.rest(), new(late.comparison)) == (out, [])
 
 
-def test_what_waited_at_the_answer_goes_out_with_what_the_agent_says_next() -> None:
+def test_updates_that_waited_at_the_answer_pass_with_the_agents_next_words() -> None:
     late = Late(laid(*TALK), *TALK, "> and test it", ours=True)
     assert late.told("All the tests pass.") == expected(["> and test it", "All the tests pass."])
 
 
-def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_is_not() -> None:
+def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_passes() -> None:
     past = laid("> a", call("1", "look"), call("2", "mend", "pending"), answered=False)
     late = Late(past, "> a", ours=True)
     assert late.told(call("1", "look"), call("2", "mend", "pending")) == []
@@ -101,17 +121,17 @@ def test_a_call_that_the_client_has_seen_is_dropped_and_its_end_is_not() -> None
     assert new(late.comparison) == [end]
 
 
-def test_another_kind_is_dropped_only_if_it_is_equal() -> None:
+def test_an_update_of_another_kind_is_dropped_only_if_it_is_equal() -> None:
     odd = {"sessionUpdate": "odd", "n": 1}
     late = Late(laid(*TALK, odd), *TALK, ours=True)
     assert late.told(odd) == []
     assert late.told(odd | {"n": 2}) == [odd | {"n": 2}]
 
 
-# Where the client has seen what the agent told.
+# Between the answer and the next prompt, when the agent's replay was shown.
 
 
-def test_what_the_agent_goes_on_to_tell_is_shown_once() -> None:
+def test_the_rest_of_the_agents_replay_is_shown_once() -> None:
     late = Late(laid(*TALK), *ONE, ours=False)
     assert [*late.told(*TWO), *late.rest()] == expected(TWO)
     assert late.told(*TALK) == []
@@ -119,7 +139,7 @@ def test_what_the_agent_goes_on_to_tell_is_shown_once() -> None:
     assert new(late.comparison) == []
 
 
-def test_too_much_that_waits_goes_out() -> None:
+def test_waiting_text_over_the_limit_passes() -> None:
     text = "word " * (WAITING_LIMIT // 16)
     late = Late(laid("> a", text * 5), "> a", ours=True)
     out = late.told(*[agent(text)] * 5)
@@ -127,18 +147,18 @@ def test_too_much_that_waits_goes_out() -> None:
     assert len(out) < 5
 
 
-# In the turn behind it.
+# In the turn after the answer.
 
 
 class Turn:
-    """A turn behind a request, with what the agent had told until the prompt."""
+    """A turn after a load; ``before``: what the agent had replayed before the prompt."""
 
     def __init__(self, past: Past, *before: str | Update, prompts: Iterable[str] = ("go on",)) -> None:
         self.prompts = [letters(prompt) for prompt in prompts]
         self.turn = InTurn(told(past, *before), ours=True)
 
     def told(self, *said: str | Update) -> tuple[list[Update], list[Update]]:
-        """What is new, and what is told again."""
+        """The new updates, and the repeated ones."""
         updates = map(told_by, said)
         return _parted(out for update in updates for out in self.turn.add(line(update), update, self.prompts))
 
@@ -154,7 +174,7 @@ def _parted(told: Iterable[tuple[bytes, bool]]) -> tuple[list[Update], list[Upda
 
 
 @pytest.mark.parametrize("before", [[], TALK])
-def test_in_a_turn_all_is_new(before: list[str | Update]) -> None:
+def test_everything_in_a_turn_is_new(before: list[str | Update]) -> None:
     said: list[str | Update] = [
         "> go on",
         "~ hm",
@@ -168,7 +188,7 @@ def test_in_a_turn_all_is_new(before: list[str | Update]) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_replay_that_is_still_running_is_told_again_and_the_turn_behind_it_is_new(number: int) -> None:
+def test_a_replay_that_runs_into_a_turn_is_separated_from_the_turn(number: int) -> None:
     turn = Turn(laid(*TALK), *TALK[:number])
     again = turn.told(*TALK[number:])
     said = ["> go on", "As you like."]
@@ -178,7 +198,7 @@ def test_a_replay_that_is_still_running_is_told_again_and_the_turn_behind_it_is_
 
 
 @pytest.mark.parametrize("before", [[], TALK])
-def test_a_replay_that_begins_in_the_turn_with_the_first_prompt_is_told_again(before: list[str | Update]) -> None:
+def test_a_replay_that_begins_in_a_turn_is_separated_from_the_turn(before: list[str | Update]) -> None:
     turn = Turn(laid(*TALK), *before)
     again, then = turn.told(*TALK), turn.told("> go on", "As you like.")
     rest = turn.rest()
@@ -186,7 +206,7 @@ def test_a_replay_that_begins_in_the_turn_with_the_first_prompt_is_told_again(be
     assert [*again[1], *then[1], *rest[1]] == expected(TALK)
 
 
-def test_an_echo_that_equals_the_first_prompt_begins_no_replay() -> None:
+def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
     turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
     assert turn.told("> mend it", "It is mended, all of it.") == (expected(ONE), [])
     assert turn.prompts == []
@@ -197,20 +217,20 @@ def test_an_echo_in_pieces_is_new() -> None:
     assert turn.told(user("go "), user("on"), "Well.") == (expected([user("go "), user("on"), "Well."]), [])
 
 
-def test_known_thoughts_and_calls_of_a_running_replay_are_told_again() -> None:
+def test_known_thoughts_and_calls_of_a_running_replay_are_not_new() -> None:
     said: list[str | Update] = ["> a", "~ hm hm", call("1", "look"), "The answer to it, whole."]
     turn = Turn(laid(*said, *TWO), "> a")
     assert turn.told(thought("hm hm"), call("1", "look"), call("1", kind="tool_call_update"))[0] == []
     assert turn.told(call("9", "look"))[0] == [call("9", "look")]
 
 
-def test_short_words_behind_a_known_call_are_told_again() -> None:
+def test_short_words_after_a_known_call_are_not_new() -> None:
     turn = Turn(laid("> a", "Some words of it.", call("1", "look"), "ok", *TWO), "> a", "Some words of it.")
     again, rest = turn.told(call("1", "look"), "ok"), turn.rest()
     assert ([*again[0], *rest[0]], [*again[1], *rest[1]]) == ([], [call("1", "look"), agent("ok")])
 
 
-def test_what_follows_at_once_behind_a_message_that_is_told_again_is_new() -> None:
+def test_text_right_after_a_repeated_message_is_new() -> None:
     turn = Turn(laid(*TALK), *ONE, "> thanks")
     assert turn.told("You are welcome, any time.") == ([], [])
     again = turn.told("As you like, it goes on.")
@@ -220,7 +240,7 @@ def test_what_follows_at_once_behind_a_message_that_is_told_again_is_new() -> No
 
 
 @given(st.lists(st.sampled_from([*TALK, "> go on", "~ hm", GREETING, "As you like."]), max_size=12), st.integers(0, 4))
-def test_nothing_is_lost_or_doubled_or_leaves_its_order(said: list[str], number: int) -> None:
+def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int) -> None:
     turn = Turn(laid(*TALK), *TALK[:number])
     out: list[tuple[bytes, bool]] = []
     for update in map(told_by, said):
@@ -231,4 +251,5 @@ def test_nothing_is_lost_or_doubled_or_leaves_its_order(said: list[str], number:
     passed = [*late.told(*said), *late.rest()]
     left = iter(expected(said))
     assert all(each in left for each in passed), "in order, each at most once"
-    assert all(each in passed for each in expected(said) if each == told_by(GREETING))
+    recorded = [each for each in new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
+    assert all(each in passed for each in recorded), "what is recorded was shown"

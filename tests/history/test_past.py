@@ -1,4 +1,4 @@
-"""A transcript as it is laid out for a comparison."""
+"""A transcript laid out for a comparison."""
 
 import pytest
 from hypothesis import given
@@ -22,13 +22,13 @@ def forms(past: Past) -> list[list[str]]:
     return [user.forms for user in past.users]
 
 
-def test_words_and_thoughts_are_letters_in_order_whatever_their_chunks() -> None:
+def test_words_and_thoughts_are_letters_in_order_however_they_are_chunked() -> None:
     past = laid("> a", "It is\n", " mended.", "~ h m", "All of it.", "> b", "Yes.")
     assert (past.words, past.thoughts) == ("Itismended.Allofit.Yes.", "hm")
     assert [past.words[slice(*past.span(turn))] for turn in range(3)] == ["", "Itismended.Allofit.", "Yes."]
 
 
-def test_what_was_said_before_the_first_prompt_is_a_turn_of_its_own() -> None:
+def test_text_before_the_first_prompt_is_a_turn_of_its_own() -> None:
     past = laid("Welcome", call("1", "look"), "> a", "b", call("2", "mend"))
     assert past.span(0) == (0, 7)
     assert (list(past.calls_of(0)), list(past.calls_of(1))) == ([0], [1])
@@ -62,20 +62,20 @@ def test_a_prompt_and_its_echo_are_one_message(echo: list[dict[str, object]]) ->
     assert "lookat@a.py" in past.users[0].forms
 
 
-def test_an_echo_behind_the_agents_words_is_one_only_if_it_has_the_prompts_text() -> None:
+def test_after_the_agents_words_only_the_prompts_text_is_an_echo() -> None:
     said = [prompt("a"), updated(agent("b"))]
     assert len(of(*said, updated(user("a")), updated(agent("c")), answer()).users) == 1
     assert len(of(*said, updated(user("steer")), updated(agent("c")), answer()).users) == 2
 
 
-def test_of_queued_prompts_an_echo_is_the_one_with_its_text_or_the_first_without_one() -> None:
+def test_an_echo_belongs_to_the_queued_prompt_with_its_text_or_to_the_first_one() -> None:
     past = of(prompt("a"), prompt("b"), updated(user("b")), updated(agent("x")), answer(), answer())
     assert forms(past) == [["a"], ["b"]]
     past = of(prompt("a"), prompt("b"), updated(user("a, with a file")), updated(agent("x")), answer(), answer())
     assert forms(past) == [["a", "a,withafile"], ["b"]]
 
 
-def test_a_prompt_has_the_letters_of_all_blocks_and_those_of_its_text() -> None:
+def test_a_prompt_is_known_by_all_its_blocks_or_by_its_text() -> None:
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
     entry = prompt("look")
     params = entry.value["params"]  # type: ignore[index]
@@ -84,12 +84,12 @@ def test_a_prompt_has_the_letters_of_all_blocks_and_those_of_its_text() -> None:
     assert past.users[0].forms == ["look" + block_letters(image), "look"]
 
 
-def test_a_message_of_the_users_without_a_prompt_was_made_elsewhere() -> None:
+def test_a_user_message_without_a_prompt_was_made_elsewhere() -> None:
     past = of(prompt("a"), updated(agent("b")), answer(), updated(user("c")), updated(agent("d")))
     assert [user.is_elsewhere for user in past.users] == [False, True]
 
 
-def test_a_prompt_that_nobody_answers_any_more_is_not_echoed_and_is_unfinished() -> None:
+def test_a_prompt_that_will_not_be_answered_has_no_echo_and_is_unfinished() -> None:
     past = of(prompt("a"), opened(), updated(user("b")), updated(agent("c")))
     assert forms(past) == [["a"], ["b"]]
     assert of(prompt("a"), updated(agent("b"))).is_unfinished
@@ -100,7 +100,7 @@ def test_a_prompt_that_nobody_answers_any_more_is_not_echoed_and_is_unfinished()
 # Tool calls.
 
 
-def test_updates_of_a_call_are_one_call_and_the_same_id_in_another_turn_is_another() -> None:
+def test_updates_of_a_call_are_one_call_and_its_id_in_another_turn_is_another() -> None:
     past = laid(
         "> a", call("1", "look", "pending"), call("1", status="completed", kind="tool_call_update"),
         "> b", call("1", "mend", "pending"),
@@ -112,19 +112,19 @@ def test_updates_of_a_call_are_one_call_and_the_same_id_in_another_turn_is_anoth
     assert past.calls_by_title == {"look": [0], "mend": [1]}
 
 
-def test_an_update_in_a_later_turn_is_about_the_call_of_its_id() -> None:
+def test_an_update_in_a_later_turn_belongs_to_the_call_with_its_id() -> None:
     past = laid("> a", call("1", "look", "pending"), "> b", call("1", status="completed", kind="tool_call_update"))
     assert [(each.turn, each.status) for each in past.calls] == [(1, "completed")]
 
 
-def test_an_image_of_the_agents_is_known_like_a_call_that_is_over() -> None:
+def test_an_image_from_the_agent_counts_as_a_finished_call() -> None:
     image = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "data": "aGk="}}
     past = laid("> a", image, "b")
     assert [each.status for each in past.calls] == ["completed"]
     assert past.words == "b"
 
 
-# What takes back.
+# Taking back.
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_an_image_of_the_agents_is_known_like_a_call_that_is_over() -> None:
         "/new",
     ],
 )
-def test_commands_that_take_something_back(text: str) -> None:
+def test_some_commands_take_something_back(text: str) -> None:
     assert takes_back(text)
     past = laid("> a", "b", f"> {text}", "Done.")
     assert [user.takes_back for user in past.users] == [False, True]
@@ -150,24 +150,24 @@ def test_commands_that_take_something_back(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["/newest", "undo", "/model", "please /clear", ""])
-def test_others_do_not(text: str) -> None:
+def test_other_texts_take_nothing_back(text: str) -> None:
     assert not takes_back(text)
     assert laid("> a", "b", f"> {text}", "Done.").taken_back_at == 0
 
 
-def test_a_compaction_takes_back_what_is_before_it() -> None:
+def test_a_compaction_takes_back_everything_before_it() -> None:
     assert laid("> a", "b", {"sessionUpdate": "compaction_update", "status": "completed"}).taken_back_at == 1
 
 
-# Anything.
+# Other lookups, and any values.
 
 
-def test_the_next_message_of_the_users_with_some_letters_is_found_from_any_place_on() -> None:
+def test_the_next_user_message_with_given_letters_is_found_from_any_place_on() -> None:
     past = laid("> ok", "a", "> no", "b", "> ok", "c")
     assert [past.next_user("ok", start) for start in range(4)] == [0, 2, 2, None]
 
 
-def test_state_and_plans_say_nothing() -> None:
+def test_states_and_plans_do_not_count() -> None:
     past = laid({"sessionUpdate": "plan", "entries": []}, {"sessionUpdate": "usage_update"})
     assert past.is_empty
     assert past.others == set()
@@ -185,7 +185,7 @@ def test_letters_are_the_same_however_a_text_is_cut(text: str) -> None:
 
 
 @given(st.lists(values), st.lists(st.dictionaries(st.sampled_from(["sessionUpdate", "content", "toolCallId"]), values)))
-def test_nothing_that_a_transcript_can_say_is_too_much(blocks: list[object], told: list[dict[str, object]]) -> None:
+def test_entries_of_any_shape_can_be_laid_out(blocks: list[object], told: list[dict[str, object]]) -> None:
     laying = Laying()
     laying.add(Entry("", "", Peer.CLIENT, None, b"", {"method": "session/prompt", "params": {"prompt": blocks}}))
     for update in told:

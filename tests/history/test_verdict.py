@@ -1,4 +1,4 @@
-"""Whose replay the client sees: the five rules, each where it is the first that fits."""
+"""Whose replay the client sees: the first of five rules that applies."""
 
 import pytest
 
@@ -11,14 +11,14 @@ ONE, TWO = TALK[:2], TALK[2:]
 COMPACTED = {"sessionUpdate": "compaction_update", "status": "completed"}
 
 
-def test_whose_replay_each_rule_shows() -> None:
+def test_some_rules_show_the_transcript_and_the_others_the_agents_replay() -> None:
     ours = [rule for rule in Rule if rule.is_ours]
     assert ours == [Rule.HANDED_OVER, Rule.LESS, Rule.ASKED_FOR]
     numbers = [rule.value[0] for rule in (Rule.HANDED_OVER, Rule.MORE, Rule.TAKEN_BACK, Rule.LESS, Rule.SAME)]
     assert numbers == [1, 2, 3, 4, 5]
 
 
-# The agent tells more.
+# The agent's replay has more.
 
 
 @pytest.mark.parametrize(
@@ -30,22 +30,22 @@ def test_whose_replay_each_rule_shows() -> None:
         [*ONE, {"sessionUpdate": "a_kind_nobody_knows"}],
     ],
 )
-def test_what_the_transcript_lacks_before_the_tail_is_more(said: list[str | Update]) -> None:
+def test_a_replay_with_something_that_the_transcript_lacks_is_more(said: list[str | Update]) -> None:
     assert verdict(told(laid(*TALK), *said)) is Rule.MORE
 
 
-def test_to_go_on_with_our_last_words_is_more() -> None:
+def test_a_replay_that_continues_our_last_words_is_more() -> None:
     past = laid(*ONE, "> thanks", "You are wel", answered=False)
     assert verdict(told(past, *TALK)) is Rule.MORE
     assert verdict(told(past, *ONE, "> thanks", "You are wel")) is Rule.SAME
 
 
-def test_the_end_of_a_call_that_we_have_not_is_more() -> None:
+def test_the_end_of_a_call_that_we_lack_is_more() -> None:
     past = laid(*ONE, "> look", call("1", "look", "pending"), answered=False)
     assert verdict(told(past, *ONE, "> look", call("1", "look"))) is Rule.MORE
 
 
-def test_more_wins_over_what_is_missing() -> None:
+def test_more_takes_precedence_over_less() -> None:
     assert verdict(told(laid(*TALK), "> mend it", "Something else.", *TWO)) is Rule.MORE
     assert verdict(told(laid(*TALK, "> /clear"), *TWO, COMPACTED)) is Rule.MORE
 
@@ -58,7 +58,7 @@ def test_more_wins_over_what_is_missing() -> None:
         [*TALK, agent("A greeting behind.")],
     ],
 )
-def test_a_greeting_and_a_tail_are_no_more(said: list[str | Update]) -> None:
+def test_a_greeting_or_a_tail_is_not_more(said: list[str | Update]) -> None:
     assert verdict(told(laid(*TALK), *said)) is Rule.SAME
 
 
@@ -66,31 +66,31 @@ def test_a_greeting_and_a_tail_are_no_more(said: list[str | Update]) -> None:
 
 
 @pytest.mark.parametrize("command", ["/clear", "/compact", "/undo", "/rewind 2", "/new"])
-def test_a_whole_turn_that_a_command_took_back_stays_away(command: str) -> None:
+def test_whole_turns_that_a_command_took_back_are_not_shown(command: str) -> None:
     past = laid(*TALK, f"> {command}", "Done with that.")
     for said in (ONE, TWO, [], [*ONE, f"> {command}", "Done with that."]):
         assert verdict(told(past, *said)) is Rule.TAKEN_BACK
     assert verdict(told(past, *TALK)) is Rule.SAME
 
 
-def test_a_command_explains_only_what_is_before_it() -> None:
+def test_a_command_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, "> /undo", "Undone.", *TWO)
     assert verdict(told(past, *TWO)) is Rule.TAKEN_BACK
     assert verdict(told(past, *ONE)) is Rule.LESS
 
 
-def test_a_turn_that_is_missing_in_part_is_not_explained() -> None:
+def test_a_partly_missing_turn_is_not_explained() -> None:
     past = laid("> a", "The first half.", call("1", "look"), *TWO, "> /undo", "Undone.")
     assert verdict(told(past, "> a", "The first half.", *TWO)) is Rule.LESS
 
 
-def test_a_compaction_explains_what_is_before_it() -> None:
+def test_a_compaction_explains_only_what_is_missing_before_it() -> None:
     past = laid(*ONE, COMPACTED, *TWO)
     assert verdict(told(past, COMPACTED, *TWO)) is Rule.TAKEN_BACK
     assert verdict(told(past, *ONE, COMPACTED)) is Rule.LESS
 
 
-def test_a_turn_made_elsewhere_explains_what_is_before_it() -> None:
+def test_a_turn_made_elsewhere_explains_what_is_missing_before_it() -> None:
     past = laid(*ONE, user("made elsewhere"), "With an answer.")
     assert verdict(told(past, *ONE)) is Rule.LESS, "the prompt has not been answered: the message steers it"
     elsewhere = ["> elsewhere", "With an answer."]
@@ -98,40 +98,40 @@ def test_a_turn_made_elsewhere_explains_what_is_before_it() -> None:
     assert verdict(told(laid(*TALK), *ONE, "> elsewhere")) is Rule.LESS
 
 
-# The agent tells less.
+# The agent's replay has less.
 
 
 @pytest.mark.parametrize("said", [[], ONE, TWO, [*ONE, "> thanks"], [*ONE, "> thanks", "You are welcome"]])
-def test_words_that_are_missing_are_less(said: list[str | Update]) -> None:
+def test_a_replay_without_some_words_is_less(said: list[str | Update]) -> None:
     assert verdict(told(laid(*TALK), *said)) is Rule.LESS
 
 
-def test_words_that_are_missing_within_a_message_are_less() -> None:
+def test_a_message_without_its_middle_is_less() -> None:
     past = laid("> a", "The first part of it.", "And the second part.", "The last part of it.")
     assert verdict(told(past, "> a", "The first part of it.", "The last part of it.")) is Rule.LESS
 
 
-def test_a_call_that_is_missing_is_less() -> None:
+def test_a_replay_without_a_call_is_less() -> None:
     past = laid("> a", call("1", "look"), call("2", "look"), "Done with it.")
     assert verdict(told(past, "> a", call("1", "look"), "Done with it.")) is Rule.LESS
 
 
-def test_fewer_messages_of_the_users_than_prompts_are_less() -> None:
+def test_fewer_user_messages_than_prompts_are_less() -> None:
     assert verdict(told(laid(*TALK), "> mend it", TALK[1], TALK[3])) is Rule.LESS
     assert verdict(told(laid(*TALK), "> in other words", TALK[1], "> context", TALK[3])) is Rule.SAME
 
 
-def test_no_thoughts_where_there_were_some_are_less_and_other_thoughts_are_not() -> None:
+def test_missing_thoughts_are_less_and_other_thoughts_are_not() -> None:
     past = laid("> a", "~ hm", "The answer to it.")
     assert verdict(told(past, "> a", "The answer to it.")) is Rule.LESS
     assert verdict(told(past, "> a", "~ well", "The answer to it.")) is Rule.SAME
 
 
-def test_a_history_that_is_told_twice_is_less() -> None:
+def test_a_history_replayed_twice_is_less() -> None:
     assert verdict(told(laid(*TALK), *TALK, *TALK)) is Rule.LESS
 
 
-def test_text_before_the_first_prompt_and_a_commands_own_turn_do_not_count() -> None:
+def test_text_before_the_first_prompt_and_the_turn_of_a_compaction_do_not_count() -> None:
     assert verdict(told(laid("A warning of the model.", *TALK), *TALK)) is Rule.SAME
     assert verdict(told(laid(*TALK, "> /compact", "Compacted."), *TALK)) is Rule.SAME
     assert verdict(told(laid(*TALK, "> /model", "Another one."), *TALK)) is Rule.LESS
@@ -146,13 +146,13 @@ def test_a_replay_that_lacks_nothing_is_shown() -> None:
     assert verdict(told(laid(), *TALK)) is Rule.SAME
 
 
-def test_of_a_transcript_that_is_too_long_nothing_is_decided() -> None:
+def test_a_transcript_that_is_too_long_is_undecided() -> None:
     past = laid("> a", "x" * (LETTERS_LIMIT + 1))
     assert verdict(told(past, "> a", "y")) is Rule.UNDECIDED
     assert not Rule.UNDECIDED.is_ours
 
 
-def test_the_verdict_does_not_change_when_it_is_asked_for_again() -> None:
+def test_the_verdict_stays_the_same_when_asked_again() -> None:
     comparison = told(laid(*TALK), *ONE)
     assert [verdict(comparison), verdict(comparison)] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", told_by("> thanks"), late=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from acp_proxy.mock import sessions
-from acp_proxy.mock.sessions import Session
+from acp_proxy.mock import played
+from acp_proxy.mock.played import PlayedSession
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -38,5 +38,5 @@ def entries(lines: Iterable[bytes]) -> list[Entry]:
     return [talk.entry(line) for line in lines]
 
 
-def session(*lines: bytes, id: str = talk.SESSION) -> Session:
-    return sessions.recorded(talk.header(id), entries(lines))
+def session(*lines: bytes, id: str = talk.SESSION) -> PlayedSession:
+    return played.recorded(talk.header(id), entries(lines))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from acp_proxy.mock.course import Course, Verdict
-from acp_proxy.mock.turns import Answer, Ask, Await, Send, cut
+from acp_proxy.mock.steps import Answer, Ask, Await, Send, cut
 from acp_proxy.wire.jsonrpc import RequestId
 from tests.mock.recording import CANCELLED, REFUSED, SELECTED, asked, call, decided, entries
 from tests.transcripts import talk

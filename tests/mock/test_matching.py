@@ -3,21 +3,23 @@ from typing import get_args
 import pytest
 
 from acp_proxy.mock.matching import Match, Matching, text_of
-from acp_proxy.mock.turns import Turn
+from acp_proxy.mock.steps import RecordedTurn
 
 
 def blocks(*texts: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text} for text in texts]
 
 
-def turn(text: str, session: str = "s", at: str = "") -> Turn:
-    return Turn(session, at, blocks(text), ())
+def turn(text: str, session: str = "s", at: str = "") -> RecordedTurn:
+    return RecordedTurn(session, at, blocks(text), ())
 
 
 RECORDED = [turn("Fix the login"), turn("Now run the tests"), turn("Fix the logout, please", "other")]
 
 
-def found(match: Match, *prompts: str, session: str = "new", turns: list[Turn] = RECORDED) -> list[Turn | None]:
+def found(
+    match: Match, *prompts: str, session: str = "new", turns: list[RecordedTurn] = RECORDED
+) -> list[RecordedTurn | None]:
     matching = Matching(turns, match)
     return [matching.find(blocks(prompt), session) for prompt in prompts]
 

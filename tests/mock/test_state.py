@@ -1,6 +1,6 @@
 from typing import Any
 
-from acp_proxy.mock.state import State
+from acp_proxy.mock.state import PlayedState
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from tests.mock.recording import MODES
@@ -19,14 +19,14 @@ MODEL = {
 SOUND = {"id": "sound", "name": "Sound", "type": "boolean", "currentValue": False}
 
 
-def taken(*lines: bytes) -> State:
-    state = State()
+def taken(*lines: bytes) -> PlayedState:
+    state = PlayedState()
     for line in lines:
         state.take(talk.entry(line))
     return state
 
 
-def mode(state: State) -> Any:
+def mode(state: PlayedState) -> Any:
     return acp.member(state.result()["modes"], "currentModeId")
 
 
@@ -63,7 +63,7 @@ def test_options_change_by_updates_and_answers() -> None:
 
 
 def test_only_announced_values_can_be_chosen() -> None:
-    state = State(MODES, [MODEL, SOUND])
+    state = PlayedState(MODES, [MODEL, SOUND])
     assert [state.set_mode(wanted) for wanted in ("code", "fly")] == [True, False]
     assert mode(state) == "code"
     for wanted in ("large", "small", "large"):
@@ -74,7 +74,7 @@ def test_only_announced_values_can_be_chosen() -> None:
 
 
 def test_changing_a_copy_keeps_the_original() -> None:
-    state = State(MODES, [SOUND])
+    state = PlayedState(MODES, [SOUND])
     other = state.copy()
     other.set_mode("code")
     other.set_option("sound", True)

@@ -1,7 +1,7 @@
-"""Agents that do what their habits say.
+"""Agents that follow their habits.
 
-An ``Agent`` is one process. It hears the requests that reached it, in one go, and says lines. What it keeps for
-its next process is on a ``Disk``. Nothing here knows of the proxy.
+An ``Agent`` is one process. It gets all requests that reached it at once, and says lines. What it keeps for its next
+process is on a ``Disk``. Nothing here knows the proxy.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from tests.model.world import ASIDE, CALL, SAY, USER, Item, Telling, Update, wor
 Message = dict[str, Any]
 
 LIVE, PAST, WARNED, ANSWER = "new", "past", "warning", "answer"
-"""What a line is: something said now, a copy of what was said, a warning of every process, anything else."""
+"""Kinds of lines: something new, a copy of the past, the warning of every process, anything else."""
 
 RENAMED = "renamed"
-"""What it was asked: the answer named another session."""
+"""Noted like a request: the answer named another session."""
 _CANCELLED = -32800
 _EXPANSION = " [contents of a file]"
 _CONTEXT = Item(ASIDE, "<context>", 0)
@@ -28,7 +28,7 @@ _WARNING = Item(ASIDE, world.WARNING, 0)
 
 @dataclass
 class Said:
-    """A line of an agent's, and what it is. ``session`` is the agent's id; ``item``: what an update says."""
+    """A line of an agent, and its kind. ``session`` is the agent's id; ``item``: the content of an update."""
 
     message: Message
     what: str
@@ -39,7 +39,7 @@ class Said:
 
 @dataclass
 class Plan:
-    """What is to be said in a turn: what comes at once, and what comes later."""
+    """What the agent says in a turn: at once, and later."""
 
     user: Item
     now: list[Item]
@@ -61,15 +61,15 @@ class Agent:
         self.habits = habits
         self.disk = disk
         self.said: list[Said] = []
-        """What it says now; whoever writes it down takes it from here."""
+        """The lines that it says now, until somebody takes them."""
         self.backlog: list[Said] = []
-        """What is still to come of the past, behind an answer."""
+        """The rest of a replay, which follows an answer."""
         self.tellings: list[tuple[str, Telling]] = []
-        """Each that was begun, by session."""
+        """Every replay that was begun, with its session."""
         self.asked: list[tuple[str, str]] = []
         """Requests that opened or prompted a session, in order: method and id (of ``session/new``, its answer's)."""
         self.holds_loads = False
-        """A load is told as far as it comes before the answer; its answer waits for what comes next."""
+        """Whether the answer to a load waits for the next event; the part of the replay before it is sent."""
         self.unanswered: set[Any] = set()
         """Ids of requests that it never answers."""
         self._plans = plans
@@ -78,7 +78,7 @@ class Agent:
         self._held: tuple[Any, list[Said], list[Said]] | None = None
         self._turns: list[_Turn] = []
 
-    # --- what the test asks of it
+    # --- called by the test
 
     def hear(self, messages: Sequence[Message]) -> None:
         cancelled = [m["params"]["requestId"] for m in messages if m.get("method") == "$/cancel_request"]
@@ -86,20 +86,20 @@ class Agent:
             self._hear(message, cancelled)
 
     def go_on(self, session: str) -> None:
-        """Say the rest of the turn, and answer; begin with the prompt that waits behind it."""
+        """Say the rest of the turn, and answer it; begin with the next queued prompt."""
         turn = next((turn for turn in self._turns if turn.session == session), None)
         if turn is not None:
             self._say_items(session, turn.plan.later)
             self._end_turn(turn, "end_turn")
 
     def remark(self, session: str, item: Item) -> None:
-        """Something that belongs to no turn."""
+        """Say something outside any turn."""
         self._update(session, words(SAY, item.text), LIVE, item)
         if self.habits.remembers_remarks:
             self.disk.sessions[session].append(item)
 
     def flush(self, count: int | None = None) -> None:
-        """Tell what is left of the past, or so much of it."""
+        """Say the rest of a replay, or ``count`` lines of it."""
         count = len(self.backlog) if count is None else count
         self.said += self.backlog[:count]
         del self.backlog[:count]
@@ -114,12 +114,12 @@ class Agent:
         return any(turn.session == session for turn in self._turns)
 
     def holds(self, request: Any) -> bool:
-        """Whether it has still to answer this, or never will."""
+        """Whether this request has no answer yet, or never gets one."""
         held = self._held is not None and self._held[0] == request
         return held or request in self.unanswered or any(turn.request == request for turn in self._turns)
 
     def die(self) -> None:
-        """What was remembered is what survives."""
+        """End the process: the disk keeps what survives."""
         for turn in self._turns:
             if self.habits.finishes and turn.is_begun:
                 self.disk.sessions[turn.session] += turn.plan.later
@@ -228,10 +228,10 @@ class Agent:
         self.said += early
         self._close_load([_result(id, {"sessionId": session})], late)
 
-    # --- telling the past
+    # --- replaying the past
 
     def _telling(self, session: str, when: str, *, warns: bool = True) -> tuple[list[Said], list[Said]]:
-        """What is told before the answer, and after it."""
+        """The lines of a replay before the answer, and those after it."""
         habits = self.habits
         items = list(self.disk.sessions[session]) if when != "never" else []
         told = Telling(items, times=habits.times, forgot_turns=session in self.disk.lost_turns)

@@ -1,6 +1,6 @@
-"""Habits of agents: what they offer, remember, echo, refuse, and when they tell the past again.
+"""Habits of agents: what they offer, remember, echo and refuse, and when they replay the past.
 
-Each was seen with an agent that people use. The defaults are those of an agent that does everything right.
+Each was seen in an agent that people use. The defaults are those of an agent that does everything right.
 """
 
 from dataclasses import dataclass, fields
@@ -22,19 +22,19 @@ class Habits:
     offers: frozenset[str] = frozenset({"load"})
     """Of: load, resume, fork, list, close."""
     tells: str = "before"
-    """When a load is told: before its answer, after, split (the first message before), or never."""
+    """When a load is replayed: before its answer, after, split (the first message before), or never."""
     times: int = 1
-    """How often."""
+    """How often a load is replayed."""
     tells_resumed: str = "never"
     tells_forked: str = "never"
     forgets: frozenset[str] = frozenset()
     """What does not survive the process, of: calls, users, thoughts, turns (all but the last), all."""
     rewords: bool = False
-    """What survives is told in other words, but for the last."""
+    """What survives is replayed in other words, except for the last answer."""
     pieces: str = "said"
-    """How words are told again: as they were said, joined, or split."""
+    """How words are replayed: as they were said, joined, or split."""
     injects: bool = False
-    """A message of the user's that nobody typed is told first."""
+    """A replay begins with a user message that nobody typed."""
     echoes: str = "never"
     """Of: never, plain, expanded, chunks, id."""
     refuses: str = ""
@@ -42,19 +42,19 @@ class Habits:
     refuses_prompt: bool = False
     """The first prompt to a session of an earlier process is refused instead, and the session is lost."""
     renames: bool = False
-    """Resume goes on under another id."""
+    """A resumed session continues under another id."""
     warns: str = "never"
-    """In every process. Of: never, first (before the past), last (behind it), after (the answer)."""
+    """A warning in every process. Of: never, first (before the past), last (after the past), after (the answer)."""
     greets: bool = False
-    """Behind the answer to new, load and resume, each time in other words."""
+    """A greeting after the answer to new, load and resume, each time in other words."""
     commands: bool = False
     """It understands /undo, /clear and /compact."""
     forgets_commands: bool = False
     """The turn of such a command is not remembered."""
     never_answers: frozenset[str] = frozenset()
-    """Of: prompts, loads. Those that were cancelled."""
+    """Of: prompts, loads. Cancelled ones get no answer."""
     answers_cancelled: bool = False
-    """A load that was cancelled is told and answered all the same."""
+    """A cancelled load is still replayed and answered."""
     finishes: bool = False
     """What is left of a turn when its process ends is remembered as if it had been said."""
     equal: bool = False
@@ -66,7 +66,7 @@ class Habits:
         return {self.tells, self.tells_resumed} & {"after", "split"} != set()
 
     def __repr__(self) -> str:
-        """Those that are not the usual ones, so that a failure shows what matters."""
+        """The habits that are not the defaults, so that a failure shows what matters."""
         odd = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) != each.default}
         return f"Habits({', '.join(f'{name}={_plain(value)}' for name, value in odd.items())})"
 

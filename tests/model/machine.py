@@ -1,7 +1,7 @@
-"""The promise, held to random conversations: any agent, any editor, several proxies over one store.
+"""The promise, checked in random conversations: any agent, any editor, several proxies over one store.
 
     MODEL_EXAMPLES=5000 pytest tests/model/machine.py      # long, and other conversations each time
-    MODEL_ONLY=tells,kill pytest tests/model/machine.py    # plain agents and editors, but for these features
+    MODEL_ONLY=tells,kill pytest tests/model/machine.py    # plain agents and editors, except for these features
     MODEL_WITHOUT=echoes pytest tests/model/machine.py     # everything but these
 
 A feature is a habit of agents (a field of ``Habits``) or a rule of ``Conversations`` that is marked as one. A failure
@@ -29,13 +29,13 @@ from tests.model.world import USER
 
 _EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
 _USUAL_EXAMPLES = 200
-"""Takes some twenty seconds."""
+"""They take about twenty seconds."""
 _STEPS = 30
 _PROXIES = 2
-"""At once. More would only be slower."""
+"""At the same time. More would only be slower."""
 _SESSIONS = 4
 _ODD = 6
-"""Habits of one agent that are not the usual ones."""
+"""The largest number of unusual habits in one agent."""
 
 _ONLY = {name for name in os.environ.get("MODEL_ONLY", "").split(",") if name}
 _WITHOUT = {name for name in os.environ.get("MODEL_WITHOUT", "").split(",") if name}
@@ -53,7 +53,7 @@ _WHEN = st.sampled_from(["before", "after", "split", "never"])
 _HABITS: dict[str, st.SearchStrategy[Any]] = {
     "offers": _some("load", "resume", "fork", "list", "close"),
     "tells": _WHEN,
-    "times": st.just(1),  # what is told twice has tests of its own: in a turn its second half may be recorded
+    "times": st.just(1),  # a double replay has tests of its own: in a turn its second half may be recorded
     "tells_resumed": _WHEN,
     "tells_forked": _WHEN,
     "forgets": _some("calls", "users", "thoughts", "turns", "all"),
@@ -78,21 +78,21 @@ _HABITS: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def _habits(draw: st.DrawFn) -> Habits:
-    """Some of the habits are odd, so that what each does alone is seen."""
+    """Only some habits are unusual, so that the effect of each alone is seen."""
     names = [name for name in sorted(_HABITS) if _is_on(name)]
     odd = draw(st.lists(st.sampled_from(names), min_size=1, max_size=_ODD, unique=True)) if names else []
     habits = Habits(**{name: draw(_HABITS[name]) for name in sorted(odd)})
     if habits.equal and habits.echoes == "expanded":  # nobody can tell such an echo from a replay that begins again
         habits = replace(habits, echoes="plain")
-    if habits.is_late:  # what it tells in other words comes when it is decided whose replay is shown
+    if habits.is_late:  # its reworded replay comes when it is already decided whose replay is shown
         habits = replace(habits, rewords=False)
-    if habits.greets:  # what it greets with is told again like an answer
+    if habits.greets:  # a remembered greeting is replayed like an answer
         habits = replace(habits, remembers_remarks=False)
-    if "load" not in habits.offers:  # resume tells nothing, so nobody knows what was taken back
+    if "load" not in habits.offers:  # a resume replays nothing, so nobody knows what was taken back
         habits = replace(habits, commands=False)
-    if habits.renames:  # what it tells under an id that nobody knows yet passes
+    if habits.renames:  # a replay under an id that nobody knows yet passes
         habits = replace(habits, tells_resumed="never", warns="never")
-    if habits.injects:  # messages of the user's are counted, not read
+    if habits.injects:  # user messages are counted, not read
         habits = replace(habits, forgets=frozenset())
     return habits
 
@@ -109,7 +109,7 @@ def feature(name: str) -> Callable[[Any], Any]:
 class Conversations(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        faulthandler.cancel_dump_traceback_later()  # every wait here has its own limit, and a failure is made smaller
+        faulthandler.cancel_dump_traceback_later()  # every wait here has its own limit, and a failure is shrunk
         self._root = Path(tempfile.mkdtemp(prefix="model-"))
 
     @initialize(habits=_habits())
@@ -123,7 +123,7 @@ class Conversations(RuleBasedStateMachine):
             self.stage.close_all()
         shutil.rmtree(self._root, ignore_errors=True)
 
-    # --- what there is
+    # --- choosing sessions and proxies
 
     def _pick(self, which: int, *fit: Callable[[Session], bool]) -> Session | None:
         found = [session for session in self.stage.sessions if all(each(session) for each in fit)]
@@ -133,7 +133,7 @@ class Conversations(RuleBasedStateMachine):
         return self.stage.proxies[which % len(self.stage.proxies)]
 
     def _loadable(self, which: int, at: int) -> tuple[Session, Proxied] | None:
-        """A session that may be loaded, and by whom: who has it, or else anybody."""
+        """A session that may be loaded, and its proxy: the one that has it, or any."""
         session = self._pick(which, _is_quiet)
         if session is None or not self.stage.proxies:
             return None
@@ -151,13 +151,13 @@ class Conversations(RuleBasedStateMachine):
     @rule(which=_which, turn=_turns)
     def prompt(self, which: int, turn: str) -> None:
         if session := self._pick(which, _is_open, _is_quiet):
-            habits = self.stage.habits  # a prompt without an answer goes with what is told, or said, behind it
+            habits = self.stage.habits  # an unanswered prompt goes with what is replayed or said after it
             self.stage.prompt(session, turn or "s" * (habits.is_late or habits.equal))
 
     @precondition(lambda self: not self.stage.habits.equal)  # what equals the past waits for what comes next
     @rule(which=_which, turn=_turns, later=_turns)
     def prompt_of_a_long_turn(self, which: int, turn: str, later: str) -> None:
-        """One that goes on later; during a turn it is queued."""
+        """A turn that continues later; a prompt during a turn is queued."""
         is_late = self.stage.habits.is_late  # the order of such turns in the transcript is not the agent's
         if (session := self._pick(which, _is_open)) and not (is_late and session.has_turn):
             self.stage.prompt(session, turn, later or "s")
@@ -181,14 +181,14 @@ class Conversations(RuleBasedStateMachine):
     @feature("remark")
     @rule(which=_which)
     def remark(self, which: int) -> None:
-        """Not where it is not heard, or stands elsewhere in what the agent remembers."""
+        """Not if it is not heard, or has another place in the agent's memory."""
         heard = self._pick(which, lambda session: not (session.is_deaf or session.earlier or session.is_behind))
         if (session := heard) and _is_open(session) and _is_quiet(session):
             self.stage.remark(session)
 
     @feature("elsewhere")
-    @precondition(lambda self: not self.stage.habits.equal)  # nobody can tell an equal turn from one told twice
-    @precondition(lambda self: not self.stage.habits.injects)  # what begins such a turn
+    @precondition(lambda self: not self.stage.habits.equal)  # nobody can tell an equal turn from a repeated one
+    @precondition(lambda self: not self.stage.habits.injects)  # an injected message may begin such a turn
     @rule(which=_which)
     def elsewhere(self, which: int) -> None:
         if session := self._pick(which, _is_quiet, _is_answered, lambda session: not session.handed_over):
@@ -203,7 +203,7 @@ class Conversations(RuleBasedStateMachine):
 
     @rule(which=_which, at=_which)
     def load_twice(self, which: int, at: int) -> None:
-        """One behind the other."""
+        """One after the other."""
         if found := self._loadable(which, at):
             self.stage.load(*found)
             self.stage.load(*found)
@@ -211,7 +211,7 @@ class Conversations(RuleBasedStateMachine):
     @feature("loads at once")
     @rule(which=_which, at=_which, while_told=st.booleans())
     def two_loads_at_once(self, which: int, at: int, while_told: bool) -> None:
-        """Not where late words, or new ones, may stand between the two: nobody can tell to which they belong."""
+        """Not if late or new words may come between the two: nobody can tell to which they belong."""
         habits = self.stage.habits
         is_mixed = habits.is_late or habits.greets or habits.warns != "never"
         if (found := self._loadable(which, at)) and not is_mixed:
@@ -220,7 +220,7 @@ class Conversations(RuleBasedStateMachine):
     @feature("cancelled loads")
     @rule(which=_which, at=_which, while_told=st.booleans(), again=st.booleans())
     def cancel_a_load(self, which: int, at: int, while_told: bool, again: bool) -> None:
-        """Not where a new session greets that perhaps nobody wants any more."""
+        """Not if a new session greets that nobody may want any more."""
         habits = self.stage.habits
         hands_over = "load" not in habits.offers or habits.refuses or habits.refuses_prompt
         if (found := self._loadable(which, at)) and not (habits.greets and hands_over):
@@ -237,8 +237,8 @@ class Conversations(RuleBasedStateMachine):
     @precondition(lambda self: "users" not in self.stage.habits.forgets)
     @rule(which=_which)
     def load_in_a_turn(self, which: int) -> None:
-        """In a turn all is new but a replay, which begins with the first prompt. So not with agents that tell no
-        prompts or something before them, and not of a session that went on elsewhere."""
+        """In a turn everything is new except a replay, which begins with the first prompt. So not with agents that
+        replay no prompts or something before them, and not for a session that continued elsewhere."""
         session = self._pick(which, _is_open, _is_busy, lambda session: not session.is_behind)
         if session and not (self.stage.habits.equal or self.stage.habits.rewords):
             self.stage.load(session)
@@ -302,7 +302,7 @@ def _is_busy(session: Session) -> bool:
 
 
 def _is_answered(session: Session) -> bool:
-    """Else nobody can tell an echo from a message of another client."""
+    """Otherwise nobody can tell an echo from a message of another client."""
     items = [line.item for line in session.said if line.item is not None]
     return not items or items[-1].kind != USER
 

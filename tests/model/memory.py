@@ -1,4 +1,4 @@
-"""What an agent keeps of its sessions, and what becomes of it."""
+"""What an agent remembers of its sessions, and what it loses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from tests.model.habits import Habits
 from tests.model.world import CALL, COMPACTION, SAY, THOUGHT, USER, Item, Update, words
 
 _PIECE = 3
-"""Characters of a piece, where an agent tells words in other pieces than it said them in."""
+"""Characters of a piece, if an agent replays words in other pieces than it said them in."""
 _REWORDED = "In other words"
 
 
 @dataclass
 class Disk:
-    """What an agent's processes have in common: sessions by the agent's id, and all that was lost of them."""
+    """What an agent's processes share: sessions by the agent's id, and the sessions that lost turns."""
 
     sessions: dict[str, list[Item]] = field(default_factory=dict)
     lost_turns: set[str] = field(default_factory=set)
@@ -30,7 +30,7 @@ class Disk:
         return f"s{self.made}"
 
     def end_of_process(self, habits: Habits) -> None:
-        """What was remembered is what survives."""
+        """Keep of every session what survives."""
         for session, items in self.sessions.items():
             self._survive(session, items, habits.forgets)
             if habits.rewords:
@@ -69,7 +69,7 @@ class Disk:
 
 
 def retold(items: Sequence[Item], pieces: str) -> list[tuple[Item, Update]]:
-    """Items as lines. Where messages are joined, the line is the first one's."""
+    """Items as updates. A joined message belongs to its first item."""
     out: list[tuple[Item, Update]] = []
     for item in items:
         if pieces == "split" and item.kind == SAY:

@@ -1,4 +1,4 @@
-"""The promise: what must hold whatever was said, and how it is said that it does not."""
+"""The promise: what must hold whatever was said, and the report when it does not."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from tests.model.views import Before, Opening
 from tests.model.world import Line, Telling, Token, Update, normal
 
 _SHOWN = 6
-"""Views that might have been seen: more are not read."""
+"""The largest number of allowed views in a report: nobody reads more."""
 
 
 class Broken(AssertionError):
@@ -23,7 +23,7 @@ class Broken(AssertionError):
 @dataclass
 class Session:
     """``id`` is the client's. ``said``: what the transcript must have. ``pending``: what it may have, and must have
-    when the next prompt settles it. ``asks``: whether what the agent tells has still to be compared."""
+    when the next prompt settles it. ``in_question``: whether the agent's replay has still to be compared."""
 
     id: str
     agent_id: str
@@ -33,16 +33,16 @@ class Session:
     in_question: bool = False
     handed_over: bool = False
     earlier: set[str] = field(default_factory=set)
-    """What the agent calls it too: a handover to another id was cancelled."""
+    """Other ids that the agent has for it: a handover to another id was cancelled."""
     has_turn: bool = False
     is_behind: bool = False
-    """It went on elsewhere, and was not opened since."""
+    """It continued elsewhere, and was not opened since."""
     ends_in_user: bool = False
-    """The agent's last replay ended in a message of the user's: what it says behind that may be its answer."""
+    """The agent's last replay ended in a user message: what it says next may be the answer."""
     is_deaf: bool = False
-    """A load of it was cancelled, and the agent never answers that: what it tells until the next turn is nobody's."""
+    """A load of it was cancelled, and the agent never answers it: what it sends until the next turn is dropped."""
     was_cancelled: bool = False
-    """Its turn was; a load takes that turn for over from then on, although the agent may go on with it."""
+    """Its turn was cancelled: a load counts the turn as over, although the agent may continue it."""
     has_transcript: bool = True
     last: views.Showing | None = None
     """What the last load showed, if nothing was said since."""
@@ -52,13 +52,13 @@ class Promise:
     def __init__(self, store: Store, sessions: list[Session], journal: list[str]) -> None:
         """``sessions`` and ``journal`` grow as the conversation goes on."""
         self.folder = ""
-        """Where the store keeps this agent's."""
+        """The agent's folder in the store."""
         self._store = store
         self._sessions = sessions
         self._journal = journal
 
     def without_live(self, session: Session, heard: list[Update], live: Sequence[Update]) -> list[Update]:
-        """What was heard beside what is new; that must be there, in order."""
+        """What was heard besides the new updates, which must be there in order."""
         rest = list(heard)
         at = 0
         for update in live:
@@ -117,7 +117,7 @@ class Promise:
             session.has_transcript = session.has_transcript or bool(actual)
 
     def _transcript(self, session: Session) -> list[Update]:
-        """What it has of the conversation, in order."""
+        """The conversation in the session's transcript, in order."""
         try:
             reading = self._store.read(self.folder, session.id)
         except FileNotFoundError:

@@ -1,9 +1,9 @@
 """One proxy between an editor and an agent that the test plays, on the test's own thread.
 
-Nothing is waited for by time. The editor asks ``_sync``, and the agent hears what came before only then, all at once;
-its answer to ``_sync`` goes out behind what it said. Since lines keep their order, everything has passed when that
-answer is back. A replay comes from a thread, but it ends with the load's answer: so no request may be left open that
-the agent has answered.
+No wait depends on time. The editor asks ``_sync``, and only then the agent gets what came before, all at once; its
+answer to ``_sync`` follows what it said. Since lines keep their order, everything has passed when that answer is back.
+A replay comes from a thread, but it ends with the load's answer: so no request that the agent has answered may be left
+open.
 """
 
 import json
@@ -21,13 +21,13 @@ from tests.model.agents import Agent, Message, Said
 from tests.model.world import shown
 
 SECONDS = 30.0
-"""For any one wait: far more than a busy machine needs."""
+"""The limit of each wait: far more than a busy machine needs."""
 _READ_SIZE = 65536
 _SYNC = "_sync"
 _OPENING = ("session/load", "session/resume", "session/fork")
 """After the answers to these, more may come."""
 COMMAND = ["model-agent"]
-"""Whose folder of the store is used."""
+"""The agent's command, which names its folder in the store."""
 
 
 class Stuck(AssertionError):
@@ -36,19 +36,19 @@ class Stuck(AssertionError):
 
 class _Patient(Recorder):
     def stall(self, since: float, go_on: Callable[[int], None]) -> None:
-        """A busy machine is no store that hangs."""
+        """A busy machine is not a hanging store."""
 
 
 class Proxied:
     def __init__(self, store: Store, agent: Agent, name: str, note: Callable[[str], None]) -> None:
-        """``note`` is told every line that passes one of the ends."""
+        """``note`` is called with every line that passes one of the ends."""
         self.agent = agent
         self.name = name
         self.heard: list[Message] = []
-        """What the editor was told since it was last taken."""
+        """What the editor has got since this was last taken."""
         self.answers: dict[Any, list[Message]] = {}
         self.said: list[Said] = []
-        """What the agent said since it was last taken."""
+        """What the agent has said since this was last taken."""
         self.warnings: list[str] = []
         self.recorder = _Patient(store, COMMAND, None, "never", self.warnings.append)
         self._note = note
@@ -74,7 +74,7 @@ class Proxied:
         )
         self._relay.start()
 
-    # --- what the editor does
+    # --- the editor
 
     def ask(self, method: str, **params: Any) -> int:
         """Send a request; its id."""
@@ -92,7 +92,7 @@ class Proxied:
         self._write(self._editor_writes, message)
 
     def settle(self) -> None:
-        """Until everything has passed. Then each request has one answer, but for those that the agent leaves open."""
+        """Wait until everything has passed. Then each request has one answer, except those the agent leaves open."""
         while True:
             before = len(self.answers)
             self._sync()
@@ -107,7 +107,7 @@ class Proxied:
                 return  # nothing but what a replay holds back can still be on its way
 
     def say(self) -> None:
-        """What the agent was made to say goes out."""
+        """Send what the agent was made to say."""
         self._agent_says()
 
     def answer(self, id: int) -> Message:
@@ -118,7 +118,7 @@ class Proxied:
         return found[0]
 
     def wait_for(self, id: int) -> Message:
-        """The answer to a request; the agent hears what has been sent to it, and what is left of a replay stays."""
+        """The answer to a request. The agent gets what was sent to it; the rest of a replay stays back."""
         self._sync()
         while id not in self.answers:
             self._wait_for_more({id})
@@ -126,19 +126,19 @@ class Proxied:
         return self.answer(id)
 
     def pass_on(self) -> None:
-        """The agent hears what has been sent to it, and says what it has to say at once."""
+        """Pass what was sent to the agent, and what it says to that at once."""
         self._sync()
 
     # --- ends
 
     def end(self) -> None:
-        """The editor ends its side, then the agent does; the proxy puts everything away."""
+        """End the editor's side, then the agent's; the proxy records everything."""
         self._close_inputs()
         self._relay.finish("exited with status 0")
         self._close()
 
     def kill(self) -> None:
-        """Nothing is put away that was not yet."""
+        """End both sides without recording anything more."""
         self._close_inputs()
         self._close()
 
@@ -168,7 +168,7 @@ class Proxied:
         self._wait(lambda: id in self.answers, "an answer to _sync")
 
     def _wait_for_more(self, open: set[Any]) -> None:
-        """Until one of these is answered, or the agent has something to hear that the proxy asks on its own."""
+        """Wait until one of these is answered, or the proxy asks the agent something on its own."""
         there = len(self.answers)
         self._wait(lambda: bool(self._inbox) or len(self.answers) > there, f"an answer to {self._named(open)}")
 
@@ -206,7 +206,7 @@ class Proxied:
             self.heard.append(message)
 
     def _agent_hears(self, message: Message) -> None:
-        """What reached it, it hears at ``_sync``; what the proxy asks on its own, at the next."""
+        """The agent gets what reached it at ``_sync``, and what the proxy asks on its own at the next one."""
         if message.get("method") != _SYNC:
             self._note(f"    agent {self.name} ← {shown(message)}")
             self._inbox.append(message)

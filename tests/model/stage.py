@@ -1,7 +1,7 @@
-"""A conversation between editors and agents through proxies over one store, and the promise, held to it at every step.
+"""A conversation between editors and agents through proxies over one store; every step is checked by the promise.
 
-Each method is something that an editor does (or an agent, or an accident). It returns when all has passed, and raises
-``Broken`` where the promise was broken; that shows the whole conversation and the transcript.
+Each method is an action of an editor, an action of an agent, or an accident. It returns when everything has passed, and
+raises ``Broken`` if the promise was broken, which shows the whole conversation and the transcripts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from tests.model.world import CALL, SAY, THOUGHT, USER, Item, Line, Telling, Upd
 
 T = TypeVar("T")
 KINDS = {"s": SAY, "t": THOUGHT, "c": CALL}
-"""What a turn is made of, in letters: ``scs`` is words, a tool call, words."""
+"""The letters for the parts of a turn: ``scs`` is words, a tool call, words."""
 
 
 class Stage:
@@ -51,7 +51,7 @@ class Stage:
         return proxy
 
     def end(self, proxy: Proxied) -> None:
-        """The editor ends, and the agent with it; the proxy has the time to put everything away."""
+        """The editor ends, and the agent with it; the proxy has the time to record everything."""
         self.journal.append(f"--- editor {proxy.name} ends")
         self._gone(proxy, proxy.end)
 
@@ -75,7 +75,7 @@ class Stage:
         self._promise.check_transcripts()
 
     def close_all(self) -> None:
-        """Whatever became of the example, nothing of it stays open."""
+        """Close everything that is still open."""
         for proxy in self.proxies:
             proxy.kill()
         self.proxies.clear()
@@ -89,7 +89,7 @@ class Stage:
             return self._opened(answer["result"]["sessionId"], proxy)
 
     def prompt(self, session: Session, now: str = "s", later: str = "", text: str = "") -> None:
-        """A turn: what is said at once, and what only when it goes on (``go_on``). Empty ``later``: it ends at once."""
+        """A turn. ``now``: said at once. ``later``: said at ``go_on``; if empty, the turn ends at once."""
         with self._step(self._proxy(session)):
             self._prompted(session, now, later, text)
 
@@ -114,7 +114,7 @@ class Stage:
             proxy.say()
 
     def elsewhere(self, session: Session) -> None:
-        """Another client makes a turn of it."""
+        """Another client makes a turn in this session."""
         plan = self._plan("s", "", "")
         self.journal.append(f"--- another client says {plan.user.text!r} to {session.agent_id}")
         self.disk.sessions[session.agent_id] += [plan.user, *plan.now]
@@ -130,7 +130,7 @@ class Stage:
         return session
 
     def loads(self, session: Session) -> bool:
-        """Whether a client is offered to load it: by the agent, or by the proxy from what it has."""
+        """Whether a client can load it: from the agent, or from the proxy's transcript."""
         return "load" in self.habits.offers or session.has_transcript
 
     def load(
@@ -144,11 +144,11 @@ class Stage:
         then: str | None = None,
         told_until_then: int = 0,
     ) -> None:
-        """Load it. ``again``: a second load follows at once. ``cancel``: the first is cancelled before. ``while_told``:
-        the agent has told what comes before its answer by then. ``then``: a prompt follows the answer at once, and its
-        turn is this; so many lines of a late replay have come by then."""
+        """Load it. ``again``: a second load follows at once. ``cancel``: the first is cancelled before that.
+        ``while_told``: by then, the agent has sent the part of its replay before the answer. ``then``: a prompt with
+        this turn follows the answer at once, after ``told_until_then`` lines of a late replay."""
         proxy = proxy or self._proxy(session)
-        if self.habits.greets or self.habits.warns:  # whether that comes before a prompt at once is chance
+        if self.habits.greets or self.habits.warns:  # whether these come before an immediate prompt is chance
             then = None
         before = Before.of(session.said, session.pending)
         in_turn, is_kept = session.has_turn, session.has_transcript
@@ -225,7 +225,7 @@ class Stage:
         if len(rows) != len(set(rows)) or ("list" not in self.habits.offers and not wanted <= set(rows)):
             raise self._promise.broken("every session is listed once", f"listed {rows}, wanted {sorted(wanted)}")
 
-    # --- what a step does
+    # --- the parts of a step
 
     def _proxy(self, session: Session) -> Proxied:
         assert session.proxy is not None
@@ -243,7 +243,7 @@ class Stage:
         return proxy.ask(method, sessionId=session.id, cwd="/w", mcpServers=[])
 
     def _is_unknown(self, session: Session) -> bool:
-        """Whether the agent says that it does not know it, rather than that something else is wrong."""
+        """Whether the agent says that it does not know the session, not that something else is wrong."""
         return session.agent_id not in self.disk.sessions or self.habits.refuses in UNKNOWING
 
     def _plan(self, now: str, later: str, text: str) -> Plan:
@@ -268,12 +268,12 @@ class Stage:
         self._proxy(session).ask("session/prompt", sessionId=session.id, prompt=blocks, _meta=meta)
 
     def _settled(self, session: Session) -> None:
-        """What waited is in the transcript from here on, or never."""
+        """What waited is in the transcript now, or never will be."""
         session.said += session.pending
         session.pending, session.in_question = [], False
 
     def _note_tail(self, session: Session, tellings: Sequence[Telling], before: Before, *, plain: bool) -> None:
-        """What a replay tells that is new may be recorded, and must be where that can be known."""
+        """What is new in a replay may be recorded, and must be if it can be known to be new."""
         if tellings:
             is_import = not session.has_transcript
             if session.has_turn:
@@ -292,7 +292,7 @@ class Stage:
         session: Session | None = None,
         openings: Sequence[Opening] = (),
     ) -> Iterator[None]:
-        """``openings``: what is asked of that session in it."""
+        """``openings``: the requests in this step that open ``session``."""
         before = Before.of(session.said, session.pending) if session is not None else Before()
         try:
             yield
@@ -325,7 +325,7 @@ class Stage:
         self._promise.check_transcripts()
 
     def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]], *, is_cancelled: bool) -> None:
-        """Whether the agent was asked for the session that this is to it, and what it is from here on."""
+        """Check that the agent was asked for ids that it gave, and follow the changes of ids."""
         for method, id in asked:
             its = self._by_agent(id)
             if its is None and session is not None and id == session.id:  # asked while another load is handed over
@@ -341,17 +341,17 @@ class Stage:
             session = session or its
 
     def _record(self, said: Sequence[Said], opened: Session | None) -> dict[str, list[Message]]:
-        """Enter what the agent said into what the transcripts are to have. What is new, by session."""
+        """Add what the agent said to the expected transcripts; return the new updates, by session."""
         live: dict[str, list[Message]] = {}
         for each in said:
             its = self._by_agent(each.session)
             if its is None or each.what not in (LIVE, WARNED):
                 continue
             if each.session in its.earlier and each.session != its.agent_id and not each.in_turn:
-                continue  # of a new session that nobody wanted any more
+                continue  # it belongs to a new session that nobody wanted any more
             if each.what == LIVE or its is not opened:
                 live.setdefault(its.id, []).append(each.message["params"]["update"])
-            is_hidden = its.ends_in_user or self.habits.rewords  # it may be how the agent tells what is known
+            is_hidden = its.ends_in_user or self.habits.rewords  # it may be the agent's wording of something known
             is_sure = each.what == LIVE and (each.in_turn or not is_hidden)
             line = Line(each.message["params"]["update"], each.item, must=is_sure)
             is_new = not its.in_question or (each.in_turn and not its.was_cancelled)
@@ -365,7 +365,7 @@ class Stage:
 
 
 def _by_session(heard: Iterable[Message]) -> dict[str, list[Update]]:
-    """The conversation's updates that an editor heard, by session; what the proxy says of a handover is none."""
+    """The updates of the conversation that an editor got, by session, without the proxy's notices of handovers."""
     out: dict[str, list[Update]] = {}
     for message in heard:
         if message.get("method") == "session/update":

@@ -1,6 +1,6 @@
-"""Conversations in which what was said was once written down or shown a second time: each is told as it happened.
+"""Conversations in which something was once recorded or shown twice: each runs as it happened.
 
-The stage holds every step to the promise, so that a test only has to tell who does what.
+The stage checks the promise at every step, so a test only says who does what.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from tests.model.proxies import Proxied
 from tests.model.stage import Stage
 
 _TIMES = 3
-"""What grows from load to load does so from the second on."""
+"""What grows from load to load grows from the second load on."""
 
 
 @contextmanager
 def _talk(root: Path, habits: Habits) -> Iterator[tuple[Stage, Session]]:
-    """A conversation of three turns, whose proxy was killed; nobody has opened it since."""
+    """A session with three turns whose proxy was killed; nobody has opened it since."""
     stage = Stage(root / "store", habits)
     try:
         proxy = stage.start()
@@ -47,7 +47,7 @@ def _loaded_in_new_processes(stage: Stage, session: Session, *, kill: bool) -> P
 
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
-def test_a_past_told_before_or_behind_the_answer_to_a_load_is_never_written_down_again(
+def test_a_replay_before_or_after_the_answer_to_a_load_is_never_recorded_again(
     tmp_path: Path, tells: str, kill: bool
 ) -> None:
     with _talk(tmp_path, Habits(tells=tells)) as (stage, session):
@@ -55,7 +55,7 @@ def test_a_past_told_before_or_behind_the_answer_to_a_load_is_never_written_down
 
 
 @pytest.mark.parametrize("come", range(4))
-def test_a_prompt_at_once_behind_the_answer_to_a_load_meets_the_rest_of_the_past(tmp_path: Path, come: int) -> None:
+def test_a_prompt_at_once_after_the_answer_to_a_load_meets_the_rest_of_the_replay(tmp_path: Path, come: int) -> None:
     with _talk(tmp_path, Habits(tells="split")) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy, then="s", told_until_then=come)
@@ -63,9 +63,7 @@ def test_a_prompt_at_once_behind_the_answer_to_a_load_meets_the_rest_of_the_past
 
 
 @pytest.mark.parametrize("tells", ["before", "after"])
-def test_the_past_that_a_fork_is_told_with_is_not_written_down_behind_the_copy_of_its_parent(
-    tmp_path: Path, tells: str
-) -> None:
+def test_the_replay_of_a_fork_is_not_recorded_after_the_copy_of_its_parent(tmp_path: Path, tells: str) -> None:
     with _talk(tmp_path, Habits(frozenset({"load", "fork"}), tells_forked=tells)) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy)
@@ -79,7 +77,7 @@ def test_the_past_that_a_fork_is_told_with_is_not_written_down_behind_the_copy_o
 
 @pytest.mark.parametrize("echoes", ["plain", "expanded", "chunks", "id"])
 def test_a_prompt_and_its_echo_are_one_message(tmp_path: Path, echoes: str) -> None:
-    forgets = frozenset({"calls"})  # so that ours is shown
+    forgets = frozenset({"calls"})  # so that the transcript is shown
     with _talk(tmp_path, Habits(echoes=echoes, forgets=forgets)) as (stage, session):
         _loaded_in_new_processes(stage, session, kill=True)
 
@@ -97,21 +95,23 @@ def test_queued_prompts_and_their_echoes_are_one_message_each(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("refuses", ["not found", "invalid", "internal"])
-def test_a_session_that_the_agent_does_not_know_is_shown_and_goes_on_in_a_new_one(tmp_path: Path, refuses: str) -> None:
+def test_a_session_that_the_agent_does_not_know_is_shown_and_continues_in_a_new_one(
+    tmp_path: Path, refuses: str
+) -> None:
     with _talk(tmp_path, Habits(refuses=refuses)) as (stage, session):
         _loaded_in_new_processes(stage, session, kill=True)
         assert session.handed_over
 
 
 @pytest.mark.parametrize("refuses", ["service failure", "login"])
-def test_what_may_pass_is_told_to_the_client_and_changes_nothing(tmp_path: Path, refuses: str) -> None:
+def test_a_temporary_error_passes_and_changes_nothing(tmp_path: Path, refuses: str) -> None:
     with _talk(tmp_path, Habits(refuses=refuses)) as (stage, session):
         stage.load(session, stage.start())
         assert session.proxy is None
         assert not session.handed_over
 
 
-def test_a_prompt_that_is_refused_behind_a_load_is_sent_again_to_a_new_session(tmp_path: Path) -> None:
+def test_a_prompt_that_is_refused_after_a_load_is_sent_again_to_a_new_session(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(refuses_prompt=True)) as (stage, session):
         _loaded_in_new_processes(stage, session, kill=True)
         assert session.handed_over
@@ -120,7 +120,7 @@ def test_a_prompt_that_is_refused_behind_a_load_is_sent_again_to_a_new_session(t
 @pytest.mark.parametrize("while_told", [False, True], ids=["at once", "while it is told"])
 @pytest.mark.parametrize("never", [frozenset[str](), frozenset({"loads"})], ids=["refused", "never answered"])
 @pytest.mark.parametrize("tells", ["before", "after"])
-def test_a_load_that_was_cancelled_and_is_loaded_again_doubles_nothing(
+def test_a_load_that_was_cancelled_and_is_repeated_doubles_nothing(
     tmp_path: Path, tells: str, never: frozenset[str], while_told: bool
 ) -> None:
     with _talk(tmp_path, Habits(tells=tells, never_answers=never)) as (stage, session):
@@ -131,7 +131,7 @@ def test_a_load_that_was_cancelled_and_is_loaded_again_doubles_nothing(
 
 
 @pytest.mark.parametrize("tells", ["before", "after"])
-def test_a_cancelled_load_that_is_answered_all_the_same_doubles_nothing(tmp_path: Path, tells: str) -> None:
+def test_a_cancelled_load_that_is_still_answered_doubles_nothing(tmp_path: Path, tells: str) -> None:
     with _talk(tmp_path, Habits(tells=tells, answers_cancelled=True)) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy, cancel=True, again=True, while_told=True)
@@ -141,7 +141,7 @@ def test_a_cancelled_load_that_is_answered_all_the_same_doubles_nothing(tmp_path
 
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
 @pytest.mark.parametrize("while_told", [False, True], ids=["at once", "while it is told"])
-def test_two_loads_at_once_are_shown_twice_and_double_nothing(tmp_path: Path, tells: str, while_told: bool) -> None:
+def test_two_loads_at_once_show_two_replays_and_double_nothing(tmp_path: Path, tells: str, while_told: bool) -> None:
     with _talk(tmp_path, Habits(tells=tells)) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy, again=True, while_told=while_told)
@@ -151,7 +151,7 @@ def test_two_loads_at_once_are_shown_twice_and_double_nothing(tmp_path: Path, te
 
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
 @pytest.mark.parametrize("turn", ["s", "sc"])
-def test_a_load_during_a_turn_doubles_nothing_and_the_rest_of_the_turn_is_written_down(
+def test_a_load_during_a_turn_doubles_nothing_and_the_rest_of_the_turn_is_recorded(
     tmp_path: Path, tells: str, turn: str
 ) -> None:
     with _talk(tmp_path, Habits(tells=tells)) as (stage, session):
@@ -165,7 +165,7 @@ def test_a_load_during_a_turn_doubles_nothing_and_the_rest_of_the_turn_is_writte
 
 
 @pytest.mark.parametrize("resumed", ["before", "split", "after"])
-def test_a_past_told_around_the_answer_to_resume_is_not_written_down_again(tmp_path: Path, resumed: str) -> None:
+def test_a_replay_around_the_answer_to_a_resume_is_not_recorded_again(tmp_path: Path, resumed: str) -> None:
     with _talk(tmp_path, Habits(frozenset({"load", "resume"}), tells_resumed=resumed)) as (stage, session):
         for _ in range(_TIMES):
             proxy = stage.start()
@@ -180,7 +180,7 @@ def test_a_load_served_by_resume_shows_the_past_once(tmp_path: Path, resumed: st
         _loaded_in_new_processes(stage, session, kill=True)
 
 
-def test_the_id_under_which_a_session_was_resumed_is_the_one_that_is_asked_for_next(tmp_path: Path) -> None:
+def test_the_id_of_a_resumed_session_is_used_for_the_next_request(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(frozenset({"load", "resume"}), renames=True)) as (stage, session):
         proxy = stage.start()
         stage.resume(session, proxy)
@@ -190,7 +190,7 @@ def test_the_id_under_which_a_session_was_resumed_is_the_one_that_is_asked_for_n
 
 
 @pytest.mark.parametrize("tells", ["before", "after"])
-def test_a_cancelled_prompt_that_is_never_answered_hides_no_replay(tmp_path: Path, tells: str) -> None:
+def test_an_unanswered_cancelled_prompt_hides_no_replay(tmp_path: Path, tells: str) -> None:
     with _talk(tmp_path, Habits(tells=tells, never_answers=frozenset({"prompts"}))) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy)
@@ -210,14 +210,14 @@ def test_a_warning_in_every_process_does_not_change_what_is_shown(tmp_path: Path
 
 @pytest.mark.parametrize("offers", [frozenset({"load"}), frozenset({"resume"}), frozenset[str]()])
 @pytest.mark.parametrize("forgets", ["all", "turns", "calls", "users", "thoughts"])
-def test_what_the_agent_lost_is_shown(tmp_path: Path, offers: frozenset[str], forgets: str) -> None:
+def test_content_that_the_agent_lost_is_shown(tmp_path: Path, offers: frozenset[str], forgets: str) -> None:
     with _talk(tmp_path, Habits(offers, forgets=frozenset({forgets}))) as (stage, session):
         _loaded_in_new_processes(stage, session, kill=True)
 
 
 @pytest.mark.parametrize("command", ["/undo", "/clear", "/compact"])
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
-def test_what_was_taken_back_stays_away(tmp_path: Path, command: str, tells: str) -> None:
+def test_content_that_was_taken_back_is_not_shown(tmp_path: Path, command: str, tells: str) -> None:
     with _talk(tmp_path, Habits(tells=tells, commands=True)) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy)
@@ -229,46 +229,46 @@ def test_what_was_taken_back_stays_away(tmp_path: Path, command: str, tells: str
 
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
-def test_turns_made_elsewhere_are_shown_and_written_down_once(tmp_path: Path, tells: str, kill: bool) -> None:
+def test_turns_made_elsewhere_are_shown_and_recorded_once(tmp_path: Path, tells: str, kill: bool) -> None:
     with _talk(tmp_path, Habits(tells=tells)) as (stage, session):
         stage.elsewhere(session)
         _loaded_in_new_processes(stage, session, kill=kill)
 
 
-def test_a_session_of_the_agents_that_is_loaded_twice_at_once_begins_its_transcript_once(tmp_path: Path) -> None:
+def test_an_unrecorded_session_that_is_loaded_twice_at_once_begins_its_transcript_once(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits()) as (stage, _):
         session = stage.known_to_agent_alone()
         stage.load(session, stage.start(), again=True)
         stage.prompt(session)
 
 
-def test_a_greeting_behind_a_load_is_heard_where_an_earlier_load_was_cancelled_and_never_answered(
+def test_a_greeting_after_a_load_is_shown_although_an_earlier_load_was_cancelled_and_never_answered(
     tmp_path: Path,
 ) -> None:
     with _talk(tmp_path, Habits(greets=True, never_answers=frozenset({"loads"}))) as (stage, session):
         stage.load(session, stage.start(), cancel=True, again=True, while_told=True)
 
 
-def test_a_message_of_the_users_that_nobody_typed_is_not_shown_alone(tmp_path: Path) -> None:
+def test_a_user_message_that_nobody_typed_is_not_shown_alone(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(tells="split", injects=True)) as (stage, session):
         stage.load(session, stage.start(), then="s")
 
 
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
-def test_a_session_of_the_agents_begins_its_transcript_once(tmp_path: Path, tells: str) -> None:
+def test_an_unrecorded_session_begins_its_transcript_once(tmp_path: Path, tells: str) -> None:
     with _talk(tmp_path, Habits(tells=tells)) as (stage, _):
         session = stage.known_to_agent_alone()
         _loaded_in_new_processes(stage, session, kill=True)
 
 
-def test_a_session_that_was_handed_over_and_is_loaded_again_before_its_next_prompt_is_shown(tmp_path: Path) -> None:
+def test_a_handed_over_session_that_is_loaded_again_before_its_next_prompt_is_shown(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(refuses="not found")) as (stage, session):
         proxy = stage.start()
         for _ in range(_TIMES):
             stage.load(session, proxy)
 
 
-def test_a_session_with_turns_from_elsewhere_is_shown_when_it_was_handed_over_and_is_loaded_again(
+def test_a_handed_over_session_with_turns_from_elsewhere_is_shown_when_it_is_loaded_again(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path / "store", Habits(refuses="not found"))
@@ -285,7 +285,7 @@ def test_a_session_with_turns_from_elsewhere_is_shown_when_it_was_handed_over_an
         stage.close_all()
 
 
-def test_what_is_told_for_a_load_that_was_cancelled_and_is_never_answered_is_the_next_one_s(tmp_path: Path) -> None:
+def test_the_replay_of_a_cancelled_and_never_answered_load_belongs_to_the_next_load(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(never_answers=frozenset({"loads"}))) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy)
@@ -295,7 +295,7 @@ def test_what_is_told_for_a_load_that_was_cancelled_and_is_never_answered_is_the
         stage.load(session, proxy)
 
 
-def test_a_turn_made_elsewhere_is_written_down_although_a_known_warning_follows_it(tmp_path: Path) -> None:
+def test_a_turn_made_elsewhere_is_recorded_although_a_known_warning_follows_it(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(warns="after")) as (stage, session):
         proxy = stage.start()
         for _ in range(_TIMES):
@@ -305,7 +305,7 @@ def test_a_turn_made_elsewhere_is_written_down_although_a_known_warning_follows_
             stage.prompt(session)
 
 
-def test_short_remarks_between_turns_are_known_again_one_by_one(tmp_path: Path) -> None:
+def test_short_remarks_between_turns_are_recognised_one_by_one(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(warns="after", remembers_remarks=True)) as (stage, session):
         proxy = stage.start()
         for _ in range(_TIMES):
@@ -314,7 +314,7 @@ def test_short_remarks_between_turns_are_known_again_one_by_one(tmp_path: Path) 
             stage.remark(session)
 
 
-def test_a_turn_made_elsewhere_behind_a_prompt_without_an_answer_is_written_down_with_its_prompt(
+def test_a_turn_made_elsewhere_after_an_unanswered_prompt_is_recorded_with_its_prompt(
     tmp_path: Path,
 ) -> None:
     with _talk(tmp_path, Habits()) as (stage, session):
@@ -340,7 +340,7 @@ def test_turns_from_before_the_session_was_recorded_are_shown_although_the_agent
         stage.close_all()
 
 
-def test_what_is_said_a_whole_turn_behind_a_cancelled_load_is_heard(tmp_path: Path) -> None:
+def test_a_remark_one_turn_after_a_cancelled_load_is_shown(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(never_answers=frozenset({"loads"}))) as (stage, session):
         proxy = stage.start()
         stage.load(session, proxy)

@@ -1,4 +1,4 @@
-"""What a client may be shown of the past when it asks for it, and what of it is new to the transcript."""
+"""What a client may be shown of the past when it asks for it, and what in a replay is new to the transcript."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ Views = list[list[Token]]
 
 @dataclass
 class Opening:
-    """One request of the client's to open a session. ``kind``: load, resume, fork, or cancelled (a load).
+    """A client's request to open a session. ``kind``: load, resume, fork, or cancelled (a load).
 
-    ``in_turn``: a turn is under way; what the agent tells then goes out as it comes. ``is_overtaken``: the next was
-    sent before what is told behind its answer: that is told for the next.
+    ``in_turn``: a turn is under way, and the agent's replay passes as it comes. ``is_overtaken``: the next request was
+    sent before the part of the replay after the answer, which counts for the next.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Before:
-    """What the transcript had when something was asked for, and what waited to be written down."""
+    """What the transcript had at a request, and what waited to be recorded."""
 
     said: tuple[Line, ...] = ()
     pending: tuple[Line, ...] = ()
@@ -41,9 +41,9 @@ class Before:
         return *self.said, *self.pending
 
     def readings(self, after: Sequence[Line], *, is_between: bool) -> list[tuple[Line, ...]]:
-        """All that ours may have been: what waits may have been written down first, or only what must be.
+        """All possible transcripts: everything that waits may have been recorded first, or only what must be.
 
-        ``is_between``: of several requests the later find what was written down since the first.
+        ``is_between``: of several requests, the later ones find what was recorded since the first.
         """
         sure = tuple(line for line in self.pending if line.must)
         first = len(self.said) if is_between else len(after)
@@ -53,10 +53,10 @@ class Before:
 
 @dataclass(frozen=True)
 class Showing:
-    """What a load showed (``seen``), of what there was to show: ``ours`` with the tail, and the agent's.
+    """What a load showed (``seen``), and what it could have shown: ``ours`` with the tail, and ``theirs``.
 
-    ``unheard``: it was decided before anything was told, and the transcript has something that explains why a turn may
-    be missing.
+    ``unheard``: it was decided before the agent replayed anything, and the transcript has something that explains why a
+    turn may be missing.
     """
 
     ours: list[Token]
@@ -65,15 +65,15 @@ class Showing:
     unheard: bool
 
     def should_show_the_same(self, other: "Showing") -> bool:
-        """A turn made elsewhere, once it is written down, lets the agent's late replay stand where ours was shown."""
+        """A turn made elsewhere, once it is recorded, may let the agent's late replay be shown instead of ours."""
         return (self.ours, self.theirs, self.unheard) == (other.ours, other.theirs, other.unheard)
 
 
 def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bool) -> list[Line]:
-    """The lines of a replay that belong into the transcript. They must get there where nothing hides what they are.
+    """The lines of a replay that belong in the transcript. They must get there if nothing hides what they are.
 
-    Left to chance, since nobody can tell it: a tail behind rewritten words or behind a message that has no known
-    words, one that no user's message begins, and what is told twice before anything is known.
+    Left open, because nobody can tell: a tail after reworded text or after a message without known words, a tail that
+    begins without a user message, and a double replay before anything is known.
     """
     known = {line.item.number for line in ours if line.item is not None}
     body, tail = world.parted(told, known)
@@ -87,7 +87,7 @@ def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bo
 
 
 def strange_lines(ours: Sequence[Line], told: Telling) -> list[Line]:
-    """What of a replay during a turn may be taken for a part of that turn: all that is not known."""
+    """The lines of a replay during a turn that may be taken for parts of that turn: all that are not known."""
     known = {line.item.number for line in ours if line.item is not None}
     return [Line(update, item, must=False) for update, item in told.lines if item.number not in known]
 
@@ -95,10 +95,10 @@ def strange_lines(ours: Sequence[Line], told: Telling) -> list[Line]:
 def may_be_shown(
     openings: Sequence[Opening], tellings: Sequence[Telling], ours: Sequence[Sequence[Line]], *, handed_over: bool
 ) -> Views:
-    """All that may be seen of these requests, one behind the other. ``ours``: what the transcript may have had."""
+    """All views that these requests may show, in order. ``ours``: the possible transcripts."""
     each: list[Views] = []
     for at, opening in enumerate(openings):
-        index = at - len(openings) + len(tellings)  # the last of them were told
+        index = at - len(openings) + len(tellings)  # the last requests were replayed
         told = tellings[index] if 0 <= index < len(tellings) else Telling()
         each.append([view for lines in ours for view in _of(opening, lines, told, handed_over=handed_over)])
     return [world.without_warnings(normal([token for part in parts for token in part])) for parts in product(*each)]
@@ -110,7 +110,7 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
     if opening.is_refused and opening.kind != "cancelled":
         return [[]]
     if opening.kind == "cancelled" or opening.is_overtaken:
-        tail = world.seen_of(world.tail_of(ours, told))  # what is new goes out also behind that
+        tail = world.seen_of(world.tail_of(ours, told))  # the tail may follow that too
         shown = _beginnings(world.told_by_us(ours))
         return [*_beginnings(theirs * told.times), *_beginnings(mine), *([*view, *tail] for view in shown)]
     if opening.kind == "resume":
@@ -127,8 +127,8 @@ def _of(opening: Opening, ours: Sequence[Line], told: Telling, *, handed_over: b
 
 
 def has_foreign_words_late(ours: Sequence[Line], tellings: Iterable[Telling]) -> bool:
-    """Whether an agent tells in other words what was said, after the answer with which it was decided whose replay is
-    shown: then nothing is sure but that ours comes first, or all is the agent's."""
+    """Whether an agent replays reworded text after the answer with which it was decided whose replay is shown: then
+    it is only certain that ours comes first, or that everything is the agent's."""
     known = {line.item.number for line in ours if line.item is not None}
     return any(
         told.late and any(item.kind == SAY and item.number not in known for item in world.parted(told, known)[0])

@@ -1,4 +1,4 @@
-"""What was really said in a session, what its transcript may hold of it, and what a load of it may show.
+"""What was really said in a session, what its transcript may contain, and what a load may show.
 
 Values only. Everything that is said has a number of its own, so that nothing here has to guess what is a copy of what.
 """
@@ -10,27 +10,27 @@ from typing import Any
 
 USER, SAY, THOUGHT, CALL, COMPACTION = "user", "say", "thought", "call", "compaction"
 ASIDE = "aside"
-"""Of an item that belongs to no turn: a warning, or a message of the user's that nobody typed."""
+"""The kind of an item outside any turn: a warning, or a user message that nobody typed."""
 
 KINDS = {USER: "user_message_chunk", SAY: "agent_message_chunk", THOUGHT: "agent_thought_chunk"}
-"""How words are told."""
+"""The kinds of updates for words."""
 STATES = ("available_commands_update", "current_mode_update", "config_option_update", "session_info_update")
-"""Kinds of updates that tell how things stand. They are no part of the conversation."""
+"""Kinds of state updates, which are not part of the conversation."""
 NOTICE_ID = "acp-proxy-handover"
-"""The messageId of what the proxy itself says about a handover."""
+"""The messageId of the proxy's own notice of a handover."""
 WARNING = "[the model is not known]"
-"""What some agents say in every process; it is no part of any turn."""
+"""What some agents say in every process, outside any turn."""
 COMMANDS = ("/undo", "/clear", "/compact")
 """Prompts that take words back."""
 
 Update = dict[str, Any]
 Token = tuple[str, str]
-"""A kind, and its letters without white space (of a call: its id)."""
+"""A kind, and the text without white space (for a call, its id)."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was said. ``number`` is its own for ever, in replays as well. ``text`` of a call is its title."""
+    """One thing that was said. ``number`` is unique and the same in replays. The ``text`` of a call is its title."""
 
     kind: str
     text: str
@@ -38,7 +38,7 @@ class Item:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is one of the agent's words or calls: these are what replays are compared by."""
+        """Whether it is words or a call of the agent: replays are compared by these."""
         return self.kind in (SAY, CALL)
 
     @property
@@ -48,10 +48,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Line:
-    """One line that the transcript of a session may hold.
+    """One line that the transcript of a session may contain.
 
-    ``value``: an update, or ``{"prompt": text}``. ``item``: what it says; None where it says nothing of its own (an
-    echo, the end of a call). ``must``: the promise asks for it; else it may be missing, but is never there twice.
+    ``value``: an update, or ``{"prompt": text}``. ``item``: its content; None if it has none of its own (an echo, the
+    end of a call). ``must``: the promise requires it; otherwise it may be missing, but is never there twice.
     """
 
     value: Update
@@ -108,7 +108,7 @@ def tokens(updates: Iterable[Update]) -> list[Token]:
 
 
 def normal(seen: Sequence[Token]) -> list[Token]:
-    """The same, however it was cut into pieces."""
+    """The same view with the pieces of words joined."""
     out: list[Token] = []
     for kind, text in seen:
         if kind != CALL and out and out[-1][0] == kind:
@@ -119,7 +119,7 @@ def normal(seen: Sequence[Token]) -> list[Token]:
 
 
 def without_warnings(seen: Sequence[Token]) -> list[Token]:
-    """Of a view in its normal form."""
+    """A view without its warnings, in normal form."""
     warning = _letters(WARNING)
     return normal([(kind, text.replace(warning, "") if kind == SAY else text) for kind, text in seen])
 
@@ -158,7 +158,7 @@ def _letters(text: str) -> str:
 
 
 def matched(expected: Sequence[Line], actual: Sequence[Update]) -> list[int] | None:
-    """Which of the expected lines are there; None where one is missing that must be, or something else is there."""
+    """The indexes of the expected lines that are there; None if one is missing or something else is there."""
     fits = [[False] * (len(actual) + 1) for _ in range(len(expected) + 1)]
     fits[-1][-1] = True
     for i in range(len(expected) - 1, -1, -1):
@@ -180,9 +180,9 @@ def matched(expected: Sequence[Line], actual: Sequence[Update]) -> list[int] | N
 
 @dataclass
 class Telling:
-    """One replay of an agent's: what it tells, and the lines in which it does, once.
+    """One replay by an agent: its items, and its lines, once.
 
-    ``late``: some of it comes after the answer. ``times``: how often it is told. ``forgot_turns``: whole turns were
+    ``late``: a part of it comes after the answer. ``times``: how often it is sent. ``forgot_turns``: whole turns were
     lost by an accident.
     """
 
@@ -198,9 +198,9 @@ EITHER = frozenset({OURS, AGENTS})
 
 
 def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozenset[str]:
-    """Whose replay may be shown: one of both, or, where nobody can say which is better, either.
+    """Whose replay may be shown: one of the two or, if nobody can say which is better, either.
 
-    ``ours``: what the transcript has when the load is asked for.
+    ``ours``: what the transcript has at the load.
     """
     if handed_over:
         return frozenset({OURS})
@@ -211,7 +211,7 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
     if any(item.kind == COMPACTION for item in theirs.items):
         return frozenset({AGENTS})
     if any(item.is_answer and item.number not in known for item in body):
-        # What was told late was not known when it was decided.
+        # The late part was not known at the decision.
         return EITHER if theirs.late else frozenset({AGENTS})
     turns = [turn for turn in turns_of(mine) if not is_command(turn)]
     missing = [turn for turn in turns if _is_missing(turn, told)]
@@ -228,7 +228,7 @@ def whose(ours: Sequence[Line], theirs: Telling, *, handed_over: bool) -> frozen
 
 
 def parted(theirs: Telling, known: set[int]) -> tuple[list[Item], list[Item]]:
-    """What an agent tells up to the last message or call that is known, and the rest: its tail."""
+    """The items of an agent's replay up to the last known message or call, and the rest: its tail."""
     placed = [
         at for at, item in enumerate(theirs.items) if (item.is_answer or item.kind == USER) and item.number in known
     ]
@@ -237,13 +237,13 @@ def parted(theirs: Telling, known: set[int]) -> tuple[list[Item], list[Item]]:
 
 
 def tail_of(ours: Sequence[Line], theirs: Telling) -> list[Item]:
-    """What of an agent's tail is new."""
+    """The new items in the tail of an agent's replay."""
     known = {line.item.number for line in ours if line.item is not None}
     return [item for item in parted(theirs, known)[1] if item.number not in known]
 
 
 def turns_of(items: Iterable[Item]) -> list[list[Item]]:
-    """By prompts. What was said before the first is no turn."""
+    """The turns, which begin with prompts. What was said before the first prompt is not a turn."""
     turns: list[list[Item]] = []
     for item in items:
         if item.kind == USER:
@@ -272,7 +272,7 @@ def _lost_thoughts(turns: Sequence[Sequence[Item]], told: set[int]) -> bool:
 
 
 def is_explained(ours: Iterable[Line]) -> bool:
-    """Whether the transcript has something for which a whole turn may be missing in the agent's replay."""
+    """Whether the transcript has something that explains why a whole turn is missing in the agent's replay."""
     return any(line.item is not None and _explains(line) for line in ours)
 
 
@@ -284,11 +284,11 @@ def _explains(line: Line) -> bool:
     return line.item.kind in (COMPACTION, USER)
 
 
-# --- to be read by people
+# --- text for people
 
 
 def shown(value: Any) -> str:
-    """A message, in few words."""
+    """A message in a short form."""
     if not isinstance(value, dict):
         return repr(value)
     update = value.get("params", {}).get("update") if value.get("method") == "session/update" else None

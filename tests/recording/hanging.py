@@ -1,4 +1,4 @@
-"""A store that stops answering, as one on a network does: while ``hangs`` is set, whoever comes to it waits."""
+"""A store that stops answering, as one on a network may: while ``hangs`` is set, every call waits."""
 
 import threading
 from pathlib import Path
@@ -17,7 +17,7 @@ class HangingStore(Store):
         self.hangs = threading.Event()
         self.stuck = threading.Event()
         self.thread = threading.Thread()
-        """The first that waits, or waited."""
+        """The first thread that waits, or waited."""
         self._back = threading.Event()
 
     def release(self) -> None:
@@ -62,7 +62,7 @@ class _Hanging(Transcript):
 
 
 def hang(notes: Notes, store: HangingStore, *effects: Recording) -> threading.Thread:
-    """A thread that hangs in the store while it writes these, and nobody waits for it any more."""
+    """A thread that hangs in the store while it writes these effects; recording is suspended until it returns."""
     store.hangs.set()
     for effect in effects:
         notes.recorder.add(effect)

@@ -1,4 +1,4 @@
-"""A recorder over a real store, and what it has kept; and a disk without room."""
+"""A recorder over a real store, what it has recorded, and a full disk."""
 
 import json
 import resource
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     BeginTurn,
-    Identify,
-    Keep,
+    IdentifyAgent,
     Recording,
+    RecordLine,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Store
@@ -28,7 +28,7 @@ MOST_OPEN_FILES = 64
 
 
 class Notes:
-    """A recorder over a real store, and what it said."""
+    """A recorder over a real store, and its warnings."""
 
     def __init__(self, store: Store, *, fsync: str = "turn", mask: Callable[[bytes], bytes] | None = None) -> None:
         self.store = store
@@ -41,10 +41,10 @@ class Notes:
         self.recorder.flush()
 
     def begin(self, session: str = "s", *, origin: str = "recorded") -> None:
-        self.put(Identify(NAME, "1.0"), Begin(session, "/project", [], origin))
+        self.put(IdentifyAgent(NAME, "1.0"), BeginTranscript(session, "/project", [], origin))
 
     def kept(self, session: str = "s") -> list[dict[str, Any]]:
-        """The entries of a transcript that can be read, without the header."""
+        """The readable entries of a transcript, without the header."""
         reading = self.store.read(self.recorder.agent, session)
         try:
             values = [line.entry for line in reading.lines()]
@@ -53,7 +53,7 @@ class Notes:
         return [{"value": one.value, "note": one.note, "of": one.of, "peer": one.peer} for one in values if one]
 
     def said(self, session: str = "s") -> list[Any]:
-        """The texts of the updates that are kept; a note stands as its type."""
+        """The texts of the recorded prompts and updates; a note appears as its type."""
         return [entry["note"]["type"] if entry["note"] else text_of(entry["value"]) for entry in self.kept(session)]
 
     def is_recording(self) -> bool:
@@ -80,13 +80,13 @@ def update(text: str, session: str = "s") -> bytes:
     return json.dumps({"method": "session/update", "params": {"sessionId": session, "update": content}}).encode()
 
 
-def said(text: str, session: str = "s") -> Keep:
-    return Keep(session, Peer.AGENT, update(text, session))
+def said(text: str, session: str = "s") -> RecordLine:
+    return RecordLine(session, Peer.AGENT, update(text, session))
 
 
-def prompted(text: str, session: str = "s") -> tuple[BeginTurn, Keep]:
+def prompted(text: str, session: str = "s") -> tuple[BeginTurn, RecordLine]:
     message = {"id": 1, "method": "session/prompt", "params": {"sessionId": session, "prompt": text}}
-    return BeginTurn(session), Keep(session, Peer.CLIENT, json.dumps(message).encode())
+    return BeginTurn(session), RecordLine(session, Peer.CLIENT, json.dumps(message).encode())
 
 
 def text_of(value: Any) -> str:
@@ -96,9 +96,9 @@ def text_of(value: Any) -> str:
 
 @contextmanager
 def full_disk(after: int = 0) -> Iterator[None]:
-    """No file of this process can grow past so many bytes."""
+    """No file of this process can grow beyond ``after`` bytes."""
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a module would be taken for a whole one
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # half a .pyc file would be taken for a whole one
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
     try:
@@ -115,7 +115,7 @@ class Clock:
 
 
 def clock_at(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The pace of new tries, in the test's hands."""
+    """A clock that the test sets: it decides when the store is tried again."""
     now = Clock()
     monkeypatch.setattr("time.monotonic", lambda: now.seconds)
     return now

@@ -1,10 +1,10 @@
-"""What waits to be written down keeps its order, and takes a bounded amount of memory."""
+"""Entries that wait to be written keep their order and take limited memory."""
 
-from acp_proxy.core.effects import Begin, BeginTurn, EndTurn, KeepUpdates
+from acp_proxy.core.effects import BeginTranscript, BeginTurn, EndTurn, RecordUpdates
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog, Dropped
 
 
-def test_what_was_put_off_comes_before_what_came_later_and_is_taken_once() -> None:
+def test_postponed_entries_come_before_later_ones_and_are_taken_once() -> None:
     backlog = Backlog()
     turns = [BeginTurn("1"), BeginTurn("2"), BeginTurn("3")]
     backlog.pending.append((1.0, turns[0]))
@@ -17,11 +17,11 @@ def test_what_was_put_off_comes_before_what_came_later_and_is_taken_once() -> No
     assert not backlog.taken()
 
 
-def test_of_too_much_only_what_later_entries_stand_on_is_kept_and_where_something_is_missing() -> None:
+def test_beyond_the_limit_only_starts_of_sessions_and_turns_are_kept_and_losses_are_marked() -> None:
     backlog = Backlog()
-    begin, turn = Begin("new", "/project", [], "recorded"), BeginTurn("s")
-    words = KeepUpdates("s", b"x" * (PATIENCE_BYTES // 2) + b"\n")
-    for effect in (words, turn, words, begin, KeepUpdates("new", b"first\n"), EndTurn("s"), words):
+    begin, turn = BeginTranscript("new", "/project", [], "recorded"), BeginTurn("s")
+    words = RecordUpdates("s", b"x" * (PATIENCE_BYTES // 2) + b"\n")
+    for effect in (words, turn, words, begin, RecordUpdates("new", b"first\n"), EndTurn("s"), words):
         backlog.pending.append((1.0, effect))
         backlog.put_off()
     assert [effect for _, effect in backlog.taken()] == [Dropped("s"), turn, begin, Dropped("new")]

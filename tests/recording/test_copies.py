@@ -1,4 +1,4 @@
-"""The past of a long fork is copied while the conversation goes on; only who wants to read it waits."""
+"""The past of a long fork is copied while the conversation continues; only readers of the fork wait."""
 
 import errno
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acp_proxy.core.effects import Begin, Identify, KeepNote
+from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, RecordNote
 from acp_proxy.recording.copies import Copies
 from acp_proxy.transcripts.files.access import alone_in
 from acp_proxy.transcripts.files.reading import Reading, Unfinished
@@ -23,7 +23,7 @@ LOAD = {**FORK, "sessionId": "f"}
 
 
 class Slow(Both):
-    """Nothing is copied while ``goes_on`` is not set."""
+    """Nothing is copied until ``goes_on`` is set."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -32,7 +32,7 @@ class Slow(Both):
 
     def finish_fork(self, path: Path, beginning: Reading | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with alone_in(path.parent):  # as who copies has it
+        with alone_in(path.parent):  # as the copying thread holds it
             self.begun.set()
             assert self.goes_on.wait(SECONDS)
         if self.trouble is not None:
@@ -43,7 +43,7 @@ class Slow(Both):
 @pytest.fixture(autouse=True)
 def _everything_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "AT_ONCE", 0)
-    monkeypatch.setattr(forks, "take_up", lambda *_: None)  # as a refresh of the list does, whenever it comes
+    monkeypatch.setattr(forks, "take_up", lambda *_: None)  # a refresh of the list may do this at any time
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def load(talk: Talk, id: int) -> None:
     talk.editor.say({"jsonrpc": "2.0", "id": id, "method": "session/load", "params": LOAD})
 
 
-def test_a_fork_is_answered_and_goes_on_before_its_past_is_copied(forked: Talk, slow: Slow) -> None:
+def test_a_fork_is_answered_and_recorded_before_its_past_is_copied(forked: Talk, slow: Slow) -> None:
     forked.turn("two", "f")
     forked.turn("of the parent")
     forked.agent.say(chunk("late", "f"))
@@ -82,7 +82,7 @@ def test_a_fork_is_answered_and_goes_on_before_its_past_is_copied(forked: Talk, 
     assert not forked.warnings
 
 
-def test_a_load_of_a_fork_waits_until_that_is_whole_and_nothing_else_waits(forked: Talk, slow: Slow) -> None:
+def test_a_load_of_a_fork_waits_until_the_fork_is_whole_and_nothing_else_waits(forked: Talk, slow: Slow) -> None:
     load(forked, 1)
     forked.agent.say(chunk("in between"))
     forked.editor.hear(**chunk("in between"))
@@ -95,9 +95,7 @@ def test_a_load_of_a_fork_waits_until_that_is_whole_and_nothing_else_waits(forke
     assert sum(b"user_message_chunk" in line and b'"one"' in line for line in forked.editor.lines) == 1
 
 
-def test_a_fork_that_cannot_be_copied_is_recorded_all_the_same_and_is_copied_with_the_next_load(
-    forked: Talk, slow: Slow
-) -> None:
+def test_a_fork_that_cannot_be_copied_is_recorded_and_is_copied_with_the_next_load(forked: Talk, slow: Slow) -> None:
     slow.trouble = OSError(errno.ENOSPC, "full")
     slow.goes_on.set()
     forked.turn("two", "f")
@@ -114,7 +112,7 @@ def test_a_fork_that_cannot_be_copied_is_recorded_all_the_same_and_is_copied_wit
     assert is_complete(forked, "f")
 
 
-def test_who_waits_for_a_copy_that_does_not_end_is_told_so(slow: Slow) -> None:
+def test_waiting_for_a_copy_that_does_not_end_times_out(slow: Slow) -> None:
     warnings: list[str] = []
     copies = Copies(slow, warnings.append)
     with pytest.raises(OSError) as refused:
@@ -123,7 +121,7 @@ def test_who_waits_for_a_copy_that_does_not_end_is_told_so(slow: Slow) -> None:
     slow.goes_on.set()
 
 
-def test_a_bug_in_copying_keeps_nobody_waiting(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_copying_keeps_nothing_waiting(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(path: Path, beginning: Reading | None) -> None:
         raise KeyError(path)
 
@@ -137,12 +135,12 @@ def test_a_bug_in_copying_keeps_nobody_waiting(slow: Slow, monkeypatch: pytest.M
     assert len(warnings) == 2
 
 
-def test_very_many_forks_at_once_hold_few_files_open_and_are_all_copied(slow: Slow) -> None:
+def test_many_forks_at_once_hold_few_files_open_and_are_all_copied(slow: Slow) -> None:
     notes = Notes(slow)
     notes.begin()
     notes.put(*prompted("one"))
     names = [f"f{number}" for number in range(100)]
-    notes.put(*(Begin(name, "/project", [], "partial", "s") for name in names))
+    notes.put(*(BeginTranscript(name, "/project", [], "partial", "s") for name in names))
     assert slow.begun.wait(SECONDS)
     [parent] = slow.root.glob("transcripts/*/s-*.jsonl")
     assert open_below(slow.root).count(str(parent)) < 30
@@ -154,7 +152,7 @@ def test_very_many_forks_at_once_hold_few_files_open_and_are_all_copied(slow: Sl
     assert not notes.warnings
 
 
-def test_a_fork_is_deleted_softly_when_it_is_whole(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_soft_delete_waits_until_the_fork_is_whole(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def delete(agent: str, session: str, *, soft: bool = False) -> None:
         try:
             Both.delete(slow, agent, session, soft=soft)
@@ -166,25 +164,25 @@ def test_a_fork_is_deleted_softly_when_it_is_whole(slow: Slow, monkeypatch: pyte
     notes = Notes(slow)
     notes.recorder._deletes_softly = True
     notes.begin()
-    notes.put(said("one"), Begin("f", "/project", [], "partial", "s"), said("two", "f"))
+    notes.put(said("one"), BeginTranscript("f", "/project", [], "partial", "s"), said("two", "f"))
     notes.recorder.delete("f")
     [kept] = slow.kept()
     slow.restore(kept)
     assert notes.said("f") == ["copied", "one", "two"]
 
 
-def test_a_fork_that_could_not_be_begun_has_later_what_the_parent_had_then(
+def test_a_fork_that_could_not_be_begun_later_gets_the_past_that_its_parent_had_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_at(monkeypatch)
     notes = Notes(Both(tmp_path / "store"))
-    notes.put(Identify(NAME, "1.0"), Begin("s", "/project", [], record.RECORDED))
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], record.RECORDED))
     notes.put(*prompted("one"))
     with full_disk():
-        notes.put(Begin("f", "/project", [], "partial", "s"))
+        notes.put(BeginTranscript("f", "/project", [], "partial", "s"))
     notes.put(*prompted("later"))
     clock.seconds = 2.0
-    notes.put(KeepNote("f", {"type": "closed"}))
+    notes.put(RecordNote("f", {"type": "closed"}))
     notes.recorder.at_store(lambda: notes.store.read(notes.recorder.agent, "f").close(), SECONDS)
     assert notes.said() == ["one", "later"]
     assert notes.said("f") == ["copied", "one", "gap", "closed"]

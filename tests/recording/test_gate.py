@@ -1,4 +1,4 @@
-"""What comes while the store hangs waits in memory, and nobody waits for the store; one that gets on is waited for."""
+"""While the store hangs, entries wait in memory and nothing waits for the store; a slow store is waited for."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
 )
 from acp_proxy.recording.backlog import PATIENCE_BYTES, Backlog
 from acp_proxy.recording.gate import Gate, Stalled
@@ -16,7 +16,7 @@ from tests.recording.notes import SECONDS, Notes, prompted, said
 
 
 class GetsOn(Gate):
-    """Whoever looks finds that who has it has begun something else."""
+    """Every look finds that the holder has begun something else."""
 
     looks = 0
 
@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_who_has_patience_waits_for_a_store_that_is_busy_and_gets_on() -> None:
+def test_a_patient_caller_waits_for_a_busy_store_that_makes_progress() -> None:
     gate = GetsOn(Backlog())
     gate.enter()
     waiting = threading.Thread(target=gate.enter, args=(SECONDS,))
@@ -52,24 +52,24 @@ def test_who_has_patience_waits_for_a_store_that_is_busy_and_gets_on() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_nobody_has_patience_with_a_store_that_does_not_get_on() -> None:
+def test_no_caller_waits_for_a_store_without_progress() -> None:
     gate = Gate(Backlog())
     gate.enter()
-    comes_back = threading.Timer(SECONDS / 2, gate.leave)  # who had patience would have the store then
+    comes_back = threading.Timer(SECONDS / 2, gate.leave)  # a caller that still waited would get the store then
     comes_back.start()
     with pytest.raises(Stalled):
         gate.enter(SECONDS)
     comes_back.cancel()
 
 
-def test_what_comes_while_the_store_hangs_waits_in_memory_and_is_kept_when_it_comes_back(tmp_path: Path) -> None:
+def test_entries_wait_in_memory_while_the_store_hangs_and_are_kept_when_it_returns(tmp_path: Path) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
     notes.begin()
     stuck = hang(notes, store, said("stuck"))
     assert not notes.is_recording()
     notes.put(said("1"))  # returns: nothing waits for the store
-    notes.put(Begin("new", "/project", [], "recorded"), *prompted("2", "new"))
+    notes.put(BeginTranscript("new", "/project", [], "recorded"), *prompted("2", "new"))
     come_back(store, stuck)
     assert notes.said() == ["stuck", "1"]
     assert notes.said("new") == ["2"]
@@ -79,14 +79,14 @@ def test_what_comes_while_the_store_hangs_waits_in_memory_and_is_kept_when_it_co
     assert len(notes.warnings) == 1
 
 
-def test_who_came_back_in_the_last_moment_is_not_taken_for_one_that_hangs(notes: Notes) -> None:
+def test_a_thread_that_returns_at_the_last_moment_does_not_count_as_hanging(notes: Notes) -> None:
     notes.begin()
     notes.recorder.stall(0.0, lambda stuck: pytest.fail("nobody hangs"))
     assert notes.is_recording()
     assert notes.warnings == []
 
 
-def test_what_is_put_off_at_the_moment_in_which_the_store_comes_back_is_kept_at_once(
+def test_entries_postponed_as_the_store_returns_are_kept_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = HangingStore(tmp_path / "store")
@@ -104,7 +104,7 @@ def test_what_is_put_off_at_the_moment_in_which_the_store_comes_back_is_kept_at_
     assert notes.said() == ["stuck", "1"]
 
 
-def test_too_much_of_what_comes_while_the_store_hangs_is_dropped_and_noted_in_its_place(tmp_path: Path) -> None:
+def test_too_many_entries_while_the_store_hangs_become_a_gap_in_their_place(tmp_path: Path) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
     notes.begin()
@@ -125,13 +125,13 @@ def test_too_much_of_what_comes_while_the_store_hangs_is_dropped_and_noted_in_it
     assert len(notes.warnings) == 1
 
 
-def test_a_session_that_began_while_the_store_hung_is_recorded_with_a_gap_when_it_comes_back(tmp_path: Path) -> None:
+def test_a_session_begun_while_the_store_hung_is_recorded_with_a_gap(tmp_path: Path) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
     notes.begin("a")
     stuck = hang(notes, store, said("stuck", "a"))
     notes.put(said("x" * PATIENCE_BYTES, "a"))
-    notes.put(Begin("b", "/project", [], "recorded"), said("lost", "b"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"), said("lost", "b"))
     come_back(store, stuck)
     notes.put(*prompted("hello", "b"))
     assert notes.said("b") == ["gap", "hello"]

@@ -1,4 +1,4 @@
-"""A line that is too long to be held is one entry, and what else is kept of its session stands behind it."""
+"""A line too long to be held is written in pieces as one entry; other entries of its session follow it."""
 
 import itertools
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
-    KeepNote,
-    KeepPiece,
+    BeginTranscript,
+    RecordNote,
+    RecordPiece,
 )
 from acp_proxy.recording.backlog import PATIENCE_BYTES
 from acp_proxy.transcripts.files.transcript import Transcript
@@ -28,28 +28,28 @@ from tests.recording.notes import (
 )
 
 
-def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[KeepPiece]:
+def pieces(line: bytes, session: str = "s", peer: Peer = Peer.AGENT) -> list[RecordPiece]:
     """A line, in three pieces."""
     cuts = [0, 10, len(line) // 2, len(line)]
     return [
-        KeepPiece(session, peer, line[start:end], first=start == 0, last=end == len(line))
+        RecordPiece(session, peer, line[start:end], first=start == 0, last=end == len(line))
         for start, end in itertools.pairwise(cuts)
     ]
 
 
-def test_what_is_kept_of_a_session_waits_for_the_end_of_its_long_line(notes: Notes) -> None:
+def test_other_entries_of_a_session_wait_for_the_end_of_its_long_line(notes: Notes) -> None:
     notes.begin()
-    notes.put(Begin("t", "/project", [], "recorded"), said("0"))
+    notes.put(BeginTranscript("t", "/project", [], "recorded"), said("0"))
     first, second, third = pieces(update("long") + b"\n")
     notes.put(first, said("1"), said("of another", "t"))
     assert notes.said("t") == ["of another"]
-    notes.put(second, KeepNote("s", {"type": "closed"}))
+    notes.put(second, RecordNote("s", {"type": "closed"}))
     assert notes.said() == ["0"]
     notes.put(third, said("2"))
     assert notes.said() == ["0", "long", "1", "closed", "2"]
 
 
-def test_both_sides_may_say_something_long_at_once(notes: Notes) -> None:
+def test_both_sides_may_send_a_long_line_at_once(notes: Notes) -> None:
     notes.begin()
     begin, asked = prompted("asked")
     notes.put(begin)
@@ -58,15 +58,15 @@ def test_both_sides_may_say_something_long_at_once(notes: Notes) -> None:
     assert notes.said() == ["said", "asked", "1"]
 
 
-def test_a_long_line_that_breaks_off_takes_nothing_with_it(notes: Notes) -> None:
+def test_a_long_line_that_breaks_off_damages_no_other_entry(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
-    notes.put(first, second, KeepPiece(third.session, third.peer, b"", first=False, last=True), said("1"))
+    notes.put(first, second, RecordPiece(third.session, third.peer, b"", first=False, last=True), said("1"))
     assert notes.said() == ["1"]
     assert notes.path().read_bytes().endswith(b"\n")
 
 
-def test_a_long_line_is_held_where_another_process_appends_to_the_file(notes: Notes) -> None:
+def test_a_long_line_is_held_while_another_process_has_the_file_open(notes: Notes) -> None:
     notes.begin()
     other = Transcript(notes.path())
     long = pieces(update("long"))
@@ -80,7 +80,7 @@ def test_a_long_line_is_held_where_another_process_appends_to_the_file(notes: No
     assert notes.said()[-2:] == ["closed", "long"]
 
 
-def test_nobody_opens_a_file_to_append_to_it_within_a_long_line(notes: Notes) -> None:
+def test_no_process_can_open_the_file_for_appending_during_a_long_line(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
     notes.put(first)
@@ -90,7 +90,7 @@ def test_nobody_opens_a_file_to_append_to_it_within_a_long_line(notes: Notes) ->
     Transcript(notes.path()).close()
 
 
-def test_a_long_line_that_the_disk_has_no_room_for_is_a_gap(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_line_that_does_not_fit_on_the_disk_is_a_gap(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = clock_at(monkeypatch)
     notes.begin()
     first, second, third = pieces(update("long" * 1000))
@@ -103,13 +103,13 @@ def test_a_long_line_that_the_disk_has_no_room_for_is_a_gap(notes: Notes, monkey
 
 
 @pytest.mark.parametrize("mask", [None, lambda data: data], ids=["in pieces", "held"])
-def test_a_long_line_that_lacks_a_part_is_a_gap_and_nothing_of_it_stands_behind_that(
+def test_a_long_line_without_a_part_is_a_gap_and_its_rest_is_dropped(
     tmp_path: Path, mask: Callable[[bytes], bytes] | None
 ) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store, mask=mask)
     notes.begin()
-    notes.put(Begin("t", "/project", [], "recorded"), said("0", "t"))
+    notes.put(BeginTranscript("t", "/project", [], "recorded"), said("0", "t"))
     first, second, third = pieces(update("l" + "o" * PATIENCE_BYTES * 3 + " end of it"))
     notes.put(first)
     stuck = hang(notes, store, said("stuck", "t"))
@@ -122,7 +122,7 @@ def test_a_long_line_that_lacks_a_part_is_a_gap_and_nothing_of_it_stands_behind_
     assert notes.is_recording()
 
 
-def test_a_long_line_is_given_up_where_too_much_waits_for_its_end(notes: Notes) -> None:
+def test_a_long_line_is_given_up_if_too_much_waits_for_its_end(notes: Notes) -> None:
     notes.begin()
     (begin, asked), words = prompted("asked"), "x" * (PATIENCE_BYTES // 4)
     first, second, third = pieces(asked.raw, peer=Peer.CLIENT)
@@ -137,17 +137,17 @@ def test_a_long_line_is_given_up_where_too_much_waits_for_its_end(notes: Notes) 
     assert len(notes.said()) == 7
 
 
-def test_a_long_line_keeps_its_file_open_however_many_others_are_written_to(notes: Notes) -> None:
+def test_a_long_line_keeps_its_file_open_while_many_others_are_written(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
     notes.put(first)
     for number in range(MOST_OPEN_FILES + 2):
-        notes.put(Begin(str(number), "/project", [], "recorded"), said("1", str(number)))
+        notes.put(BeginTranscript(str(number), "/project", [], "recorded"), said("1", str(number)))
     notes.put(second, third)
     assert notes.said() == ["long"]
 
 
-def test_a_deleted_session_ends_its_long_line(notes: Notes) -> None:
+def test_a_delete_ends_the_long_line_of_its_session(notes: Notes) -> None:
     notes.begin()
     first, second, third = pieces(update("long"))
     notes.put(first)
@@ -156,12 +156,12 @@ def test_a_deleted_session_ends_its_long_line(notes: Notes) -> None:
     assert notes.said() == ["2"]
 
 
-def test_a_secret_that_lies_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path) -> None:
+def test_a_secret_across_two_pieces_of_a_long_line_is_masked(tmp_path: Path) -> None:
     notes = Notes(Store(tmp_path / "store"), mask=lambda data: data.replace(b"secret", b"******"))
     notes.begin()
     line = update("a secret")
     cut = line.index(b"secret") + 3
-    notes.put(KeepPiece("s", Peer.AGENT, line[:cut], first=True, last=False))
+    notes.put(RecordPiece("s", Peer.AGENT, line[:cut], first=True, last=False))
     assert b"sec" not in notes.path().read_bytes()
-    notes.put(KeepPiece("s", Peer.AGENT, line[cut:], first=False, last=True))
+    notes.put(RecordPiece("s", Peer.AGENT, line[cut:], first=False, last=True))
     assert notes.said() == ["a ******"]

@@ -1,4 +1,4 @@
-"""What is added is in the files after a flush, in that order, by whichever thread."""
+"""After a flush, everything added is in the files, in order, whichever thread added it."""
 
 import json
 import os
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.core.effects import (
-    Begin,
+    BeginTranscript,
     EndTurn,
-    Identify,
-    Keep,
-    KeepNote,
-    KeepUpdates,
+    IdentifyAgent,
+    RecordLine,
+    RecordNote,
+    RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Store
@@ -29,20 +29,20 @@ from tests.recording.notes import (
     update,
 )
 
-# What is kept, and where.
+# Entries and their files.
 
 
-def test_lines_of_several_sessions_go_to_their_own_files_in_the_order_in_which_they_were_added(notes: Notes) -> None:
+def test_entries_of_several_sessions_go_to_their_own_files_in_order(notes: Notes) -> None:
     notes.begin("a")
-    notes.put(Begin("b", "/project", [], "recorded"))
+    notes.put(BeginTranscript("b", "/project", [], "recorded"))
     notes.put(said("1", "a"), said("2", "b"), said("3", "a"), said("4", "a"), said("5", "b"))
     assert notes.said("a") == ["1", "3", "4"]
     assert notes.said("b") == ["2", "5"]
     assert notes.warnings == []
 
 
-def test_the_header_says_what_the_session_is_and_whose(notes: Notes) -> None:
-    notes.put(Identify(NAME, "1.0"), Begin("s", "/project", ["/more"], "recorded"), said("1"))
+def test_the_header_names_the_session_and_its_agent(notes: Notes) -> None:
+    notes.put(IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", ["/more"], "recorded"), said("1"))
     reading = notes.store.read(notes.recorder.agent, "s")
     header = reading.header
     reading.close()
@@ -51,24 +51,26 @@ def test_the_header_says_what_the_session_is_and_whose(notes: Notes) -> None:
     assert header.agent == {"id": notes.recorder.agent, "name": NAME, "version": "1.0"}
 
 
-def test_an_answer_says_what_it_answers_and_a_note_is_ours(notes: Notes) -> None:
+def test_an_answer_names_the_method_of_its_request_and_a_note_has_no_peer(notes: Notes) -> None:
     notes.begin()
-    notes.put(Keep("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), KeepNote("s", {"type": "closed"}))
+    notes.put(
+        RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt"), RecordNote("s", {"type": "closed"})
+    )
     answer, note = notes.kept()
     assert (answer["peer"], answer["of"], answer["value"]) == (Peer.AGENT, "session/prompt", {"id": 1, "result": {}})
     assert (note["peer"], note["note"]) == (None, {"type": "closed"})
 
 
-def test_updates_that_nobody_looked_into_are_kept_line_by_line(notes: Notes) -> None:
+def test_unread_updates_are_kept_line_by_line(notes: Notes) -> None:
     notes.begin()
-    notes.put(KeepUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
+    notes.put(RecordUpdates("s", update("1") + b"\n" + update("2") + b"\n"), said("3"))
     assert notes.said() == ["1", "2", "3"]
 
 
-def test_a_line_that_is_no_json_is_kept_byte_for_byte(notes: Notes) -> None:
+def test_a_line_that_is_not_strict_json_is_kept_byte_for_byte(notes: Notes) -> None:
     raw = b'{"method":"session/update","params":{"a":"\\ud800","n":1.0, "b":\xff"\xff"}}'
     notes.begin()
-    notes.put(Keep("s", Peer.AGENT, raw))
+    notes.put(RecordLine("s", Peer.AGENT, raw))
     reading = notes.store.read(notes.recorder.agent, "s")
     [line] = reading.lines()
     reading.close()
@@ -76,13 +78,13 @@ def test_a_line_that_is_no_json_is_kept_byte_for_byte(notes: Notes) -> None:
     assert line.entry.raw == raw
 
 
-def test_nothing_waits_in_a_buffer_of_ours_after_a_flush(notes: Notes) -> None:
+def test_nothing_stays_in_a_buffer_after_a_flush(notes: Notes) -> None:
     notes.begin()
     notes.put(said("1"))
     assert text_of(json.loads(notes.path().read_bytes().split(b"\n")[1])["message"]) == "1"
 
 
-def test_a_prompt_leaves_a_mark_for_the_index_and_the_end_of_a_turn_is_told(notes: Notes) -> None:
+def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_reported(notes: Notes) -> None:
     ended: list[str] = []
     notes.recorder.on_turn_end = ended.append
     notes.begin()
@@ -94,35 +96,35 @@ def test_a_prompt_leaves_a_mark_for_the_index_and_the_end_of_a_turn_is_told(note
     assert ended == ["s"]
 
 
-def test_more_sessions_than_files_may_be_open_are_all_kept(notes: Notes) -> None:
+def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> None:
     names = [f"s{number}" for number in range(100)]
     notes.begin("first")
     for turn in ("1", "2"):
         for name in names:
-            notes.put(*([Begin(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
+            notes.put(*([BeginTranscript(name, "/project", [], "recorded")] if turn == "1" else []), said(turn, name))
     assert len(open_below(notes.store.root)) <= MOST_OPEN_FILES
     assert all(notes.said(name) == ["1", "2"] for name in names)
 
 
-def test_a_delete_sees_what_was_added_before_it(notes: Notes) -> None:
+def test_a_delete_includes_entries_added_before_it(notes: Notes) -> None:
     notes.begin()
     notes.recorder.add(said("1"))
     notes.recorder.delete("s")
     assert list(notes.store.root.glob("transcripts/*/s-*.jsonl")) == []
 
 
-def test_settled_acts_when_all_that_was_added_is_in_the_files(notes: Notes) -> None:
+def test_settled_acts_once_everything_added_is_in_the_files(notes: Notes) -> None:
     lock = threading.Lock()
     notes.begin()
     notes.recorder.add(said("1"))
     looked: list[bool] = []
     look = lambda: looked.append(lock.locked())  # noqa: E731
     assert notes.recorder.settled(lock, look, lambda: (lock.locked(), notes.said())) == (True, ["1"])
-    assert looked == [False]  # the store may hang; who decides does not
+    assert looked == [False]  # the store may hang, and deciding must not wait for it
 
 
 @pytest.mark.parametrize(("fsync", "times"), [("always", 2), ("turn", 0), ("never", 0)])
-def test_lines_are_forced_to_the_disk_one_by_one_only_where_asked_for(
+def test_entries_are_forced_to_the_disk_one_by_one_only_on_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, times: int
 ) -> None:
     notes = Notes(Store(tmp_path / "store"), fsync=fsync)
@@ -134,20 +136,25 @@ def test_lines_are_forced_to_the_disk_one_by_one_only_where_asked_for(
     assert len(forced) == times
 
 
-def test_a_long_name_of_an_agent_does_not_fill_every_header(notes: Notes) -> None:
-    notes.put(Identify("x" * 1024 * 1024, "1" * 1024 * 1024), Begin("s", None, [], "recorded"))
+def test_a_long_agent_name_does_not_fill_every_header(notes: Notes) -> None:
+    notes.put(IdentifyAgent("x" * 1024 * 1024, "1" * 1024 * 1024), BeginTranscript("s", None, [], "recorded"))
     assert notes.path().stat().st_size < 4096
 
 
-# What is masked.
+# Masking.
 
 
 def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Notes) -> None:
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, lambda data: data.upper())
     for effect in (
-        *(Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a"), KeepNote("s", {"type": "closed"})),
-        KeepUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
-        *(*prompted("d"), Keep("s", Peer.AGENT, b"{}", "session/prompt")),
+        *(
+            IdentifyAgent(NAME, "1.0"),
+            BeginTranscript("s", "/project", [], "recorded"),
+            said("a"),
+            RecordNote("s", {"type": "closed"}),
+        ),
+        RecordUpdates("s", update("b") + b"\n" + update("c") + b"\n"),
+        *(*prompted("d"), RecordLine("s", Peer.AGENT, b"{}", "session/prompt")),
     ):
         recorder.add(effect)
     recorder.flush()
@@ -157,7 +164,7 @@ def test_every_entry_is_masked_as_it_is_written_and_the_header_is_not(notes: Not
     assert [entry.upper() for entry in entries] == entries
 
 
-def test_masking_that_takes_long_is_no_store_that_hangs(notes: Notes) -> None:
+def test_slow_masking_does_not_count_as_a_hanging_store(notes: Notes) -> None:
     seen = []
 
     def mask(data: bytes) -> bytes:
@@ -165,7 +172,7 @@ def test_masking_that_takes_long_is_no_store_that_hangs(notes: Notes) -> None:
         return data
 
     recorder = Recorder(notes.store, ["agent"], None, "turn", notes.warnings.append, mask)
-    for effect in (Identify(NAME, "1.0"), Begin("s", "/project", [], "recorded"), said("a")):
+    for effect in (IdentifyAgent(NAME, "1.0"), BeginTranscript("s", "/project", [], "recorded"), said("a")):
         recorder.add(effect)
     recorder.flush()
     assert seen == [float("inf")]

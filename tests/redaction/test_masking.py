@@ -1,4 +1,4 @@
-"""A masked line is as long as it was, says the same in every other place, and has nothing left of the secret."""
+"""A masked line keeps its length and all its other text, and has nothing left of the secret."""
 
 import json
 import random
@@ -28,13 +28,13 @@ def entry(message: bytes) -> bytes:
 
 
 def masked(value: Any) -> Any:
-    """What is kept of a message, as a value."""
+    """The masked message, as a value."""
     line = MASKING.lines(entry(json.dumps(value).encode()))
     return json.loads(line)["message"]
 
 
 def escaped(text: str, which: str, chance: random.Random) -> str:
-    """The inside of a JSON string that says this."""
+    """The inside of a JSON string with this text."""
     if which == "every":
         return "".join(f"\\u{unit:04X}" for unit in units(text))
     if which == "some":
@@ -86,7 +86,7 @@ def test_a_secret_anywhere_in_any_value_is_masked_and_the_rest_stays(data: st.Da
 
 
 def places_for(place: str) -> st.SearchStrategy[Any]:
-    """Any value, with a string somewhere that holds this character."""
+    """Any value with a string somewhere that contains this character."""
     around = st.text(st.characters(exclude_characters=place), max_size=5)
     string = st.builds(lambda before, after: before + place + after, around, around)
     keys = st.text(st.characters(exclude_characters=place), max_size=9).filter(lambda key: key not in PROTECTED)
@@ -102,7 +102,7 @@ def places_for(place: str) -> st.SearchStrategy[Any]:
 
 
 @given(st.binary() | spelled().map(lambda text: text.encode("utf-8", "surrogatepass")), st.booleans())
-def test_nothing_is_raised_and_nothing_changes_where_there_is_no_secret(data: bytes, has_patterns: bool) -> None:
+def test_without_a_secret_nothing_is_raised_and_nothing_changes(data: bytes, has_patterns: bool) -> None:
     masking = Masking(["no such text"] if has_patterns else [])
     assert masking.lines(data) == data
     assert masking.lines(entry(data)) == entry(data)
@@ -117,7 +117,7 @@ def test_a_secret_between_any_bytes_is_masked(before: bytes, after: bytes) -> No
 
 
 def is_key(line: bytes) -> bool:
-    """Chance may make JSON in which the secret is a key, or stands where nothing is touched."""
+    """Whether the line is JSON: then the secret may be a key, or in a place that is not masked."""
     try:
         json.loads(line)
     except ValueError:
@@ -126,7 +126,7 @@ def is_key(line: bytes) -> bool:
 
 
 @pytest.mark.parametrize("key", sorted(PROTECTED))
-def test_what_a_reader_stands_on_is_left_but_not_in_what_has_no_form(key: str) -> None:
+def test_protected_members_are_kept_except_within_free_form_values(key: str) -> None:
     value = {"params": {key: TOKEN, "x": [{key: [TOKEN]}], "rawInput": {key: TOKEN, "y": [{key: TOKEN}]}, "z": TOKEN}}
     assert masked(value)["params"] == {
         key: TOKEN,
@@ -136,13 +136,13 @@ def test_what_a_reader_stands_on_is_left_but_not_in_what_has_no_form(key: str) -
     }
 
 
-def test_keys_are_left_and_tell_of_their_values() -> None:
+def test_keys_are_kept_and_help_to_find_secret_values() -> None:
     secret = planted("AWS secret access key, behind its name", random.Random(0)).secret
     value = {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": secret, "OTHER": secret}}
     assert masked(value) == {TOKEN: 1, "env": {"AWS_SECRET_ACCESS_KEY": "[redacted]" + "*" * 30, "OTHER": secret}}
 
 
-def test_the_header_is_left() -> None:
+def test_the_header_is_kept() -> None:
     header = record.encode_header(Header("s", f"/home/{TOKEN}", record.RECORDED, AT))
     assert MASKING.lines(header) == header
 
@@ -150,14 +150,14 @@ def test_the_header_is_left() -> None:
 @pytest.mark.parametrize(
     "broken", [b'{"text":"\\ud800 %b"}', b'{"text":"\\n%b', b"%b\xff", b'\xef\xbb\xbf{"t":"\\n%b"}']
 )
-def test_a_line_that_is_kept_as_a_string_is_masked_inside_of_it(broken: bytes) -> None:
+def test_a_line_recorded_as_a_string_is_masked_within_the_string(broken: bytes) -> None:
     line = record.encode_message(AT, RUN, Peer.CLIENT, broken.replace(b"%b", TOKEN.encode()), plain=False)
     kept = record.decode_entry(MASKING.lines(line))
     assert kept is not None
     assert kept.raw == broken.replace(b"%b", MASK.encode())
 
 
-def test_escapes_in_a_line_that_is_kept_as_a_string_are_seen_through() -> None:
+def test_escapes_in_a_line_recorded_as_a_string_are_decoded() -> None:
     raw = b'{"text":"\\ud800 ' + escaped(TOKEN, "every", random.Random(0)).encode() + b'"}'
     line = record.encode_message(AT, RUN, Peer.CLIENT, raw, plain=False)
     done = MASKING.lines(line)
@@ -167,7 +167,7 @@ def test_escapes_in_a_line_that_is_kept_as_a_string_are_seen_through() -> None:
     assert kept.value == {"text": "\ud800 [redacted]" + "*" * (7 * len(TOKEN) - 10)}
 
 
-def test_a_torn_line_and_what_is_glued_to_it_are_masked() -> None:
+def test_a_truncated_line_and_what_is_attached_to_it_are_masked() -> None:
     whole = entry(json.dumps({"sessionId": TOKEN, "text": f"a\n{TOKEN}"}).encode())
     torn = b'{"at":"2026","message":{"text":"b\\n' + TOKEN.encode()
     done = MASKING.lines(torn + b"\n" + torn + whole)
@@ -176,7 +176,7 @@ def test_a_torn_line_and_what_is_glued_to_it_are_masked() -> None:
     ) + whole.replace(b"\\n" + TOKEN.encode(), b"\\n" + MASK.encode())
 
 
-def test_several_secrets_in_several_lines_are_masked_and_the_same_again_changes_nothing() -> None:
+def test_several_secrets_are_masked_and_masking_again_changes_nothing() -> None:
     text = f"{TOKEN} and {TOKEN}, https://me:{'x' * 9}@host"
     lines = entry(json.dumps({"text": text}).encode()) * 2 + entry(b'{"text":"no"}')
     done = MASKING.lines(lines)
@@ -185,7 +185,7 @@ def test_several_secrets_in_several_lines_are_masked_and_the_same_again_changes_
     assert MASKING.lines(done) == done
 
 
-def test_the_users_patterns_see_what_the_text_says() -> None:
+def test_user_patterns_match_the_decoded_text() -> None:
     masking = Masking(["(?i)straße \\d+", "^secret$"])
     line = entry(b'{"a":"Stra\\u00dfe 12, STRA\xc3\x9fE 3","b":"\\u0073ecret","c":"no secret"}')
     assert json.loads(masking.lines(line))["message"] == {
@@ -195,7 +195,7 @@ def test_the_users_patterns_see_what_the_text_says() -> None:
     }
 
 
-def test_a_pattern_that_matches_everything_leaves_a_transcript_that_can_be_read() -> None:
+def test_a_pattern_that_matches_everything_leaves_a_readable_transcript() -> None:
     lines = (ROOT / "fixtures" / "transcripts" / "v1" / "conversation.jsonl").read_bytes()
     masked = Masking(["(?s).+"]).lines(lines)
     assert masked.count(b"[redacted]") > 5
@@ -209,7 +209,7 @@ def test_a_pattern_that_matches_everything_leaves_a_transcript_that_can_be_read(
 
 
 def read(value: object) -> list[object]:
-    """What tells messages apart."""
+    """The members that distinguish messages."""
     params = acp.member(value, "params")
     update = acp.member(params, "update")
     keys = ("sessionUpdate", "messageId", "toolCallId", "status", "kind")
@@ -222,7 +222,7 @@ def read(value: object) -> list[object]:
 
 
 @given(spelled(st.text(st.characters())), st.data())
-def test_every_place_of_a_text_is_known_in_its_bytes(literal: str, data: st.DataObject) -> None:
+def test_every_position_in_a_text_is_known_in_its_bytes(literal: str, data: st.DataObject) -> None:
     raw = splice.encode(literal.strip(" \t")[1:-1])
     text = Text(raw)
     assert text.text == json.loads(b'"' + raw + b'"')

@@ -1,4 +1,4 @@
-"""Each form that is known is found, what only looks like it is not, and no text takes long."""
+"""Every known form of a secret is found, text that only looks like one is not, and no text takes long."""
 
 import random
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from acp_proxy.redaction.masking import Masking, Span
-from acp_proxy.redaction.rules import RULES, RUNS, Rule
+from acp_proxy.redaction.rules import RULES, RUNS, SecretRule
 from torture.planted import RULES as PLANTED
 from torture.planted import planted
 
@@ -23,13 +23,13 @@ def secrets(spans: list[Span], text: str) -> list[str]:
     return [text[span.start : span.end] for span in spans]
 
 
-def test_there_is_an_example_of_every_rule() -> None:
+def test_every_rule_has_an_example() -> None:
     assert list(BY_NAME) == list(PLANTED)
     assert len(BY_NAME) == len(RULES)
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_secret_is_found_whole_whatever_stands_around_it(name: str) -> None:
+def test_a_secret_is_found_whole_whatever_surrounds_it(name: str) -> None:
     for number in range(30):
         chance = random.Random(repr((name, number)))
         one = planted(name, chance)
@@ -39,7 +39,7 @@ def test_a_secret_is_found_whole_whatever_stands_around_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_secret_is_found_only_where_one_of_its_literals_stands(name: str) -> None:
+def test_a_secret_contains_a_literal_of_its_rule(name: str) -> None:
     one = planted(name, random.Random(0))
     assert any(literal in one.text for literal in BY_NAME[name].literals)
     if BY_NAME[name].runs:
@@ -49,13 +49,13 @@ def test_a_secret_is_found_only_where_one_of_its_literals_stands(name: str) -> N
 
 
 def secrets_of(name: str) -> list[str]:
-    """What is left of a secret when it is cut, as long as the rule still finds it."""
+    """The cut forms of a secret that its rule still finds."""
     one = planted(name, random.Random(0))
     cuts = (one.before + one.secret[:end] + one.after for end in range(1, len(one.secret)))
     return [secret for cut in cuts for rule, secret in found(cut) if rule == name] or [one.secret]
 
 
-def half(rule: Rule) -> str:
+def half(rule: SecretRule) -> str:
     """The beginning of a secret, too short to be one."""
     one = planted(rule.name, random.Random(1))
     kept = max(len(literal) for literal in rule.literals) + 6
@@ -66,7 +66,7 @@ NOT_TOLD_BY_LENGTH = {"password in a URL", "private key, cut off", "private key 
 
 
 @pytest.mark.parametrize("name", [name for name in PLANTED if name not in NOT_TOLD_BY_LENGTH])
-def test_half_a_secret_is_none(name: str) -> None:
+def test_half_a_secret_is_not_found(name: str) -> None:
     assert found(f"it begins with {half(BY_NAME[name])} and so on") == []
 
 
@@ -97,18 +97,18 @@ def test_half_a_secret_is_none(name: str) -> None:
         "",
     ],
 )
-def test_what_only_looks_like_a_secret_is_left(text: str) -> None:
+def test_text_that_only_looks_like_a_secret_is_not_found(text: str) -> None:
     assert found(text) == []
 
 
-def test_a_users_pattern_is_masked_whole_and_finds_nothing_in_nothing() -> None:
+def test_a_user_pattern_is_found_whole_and_never_as_empty_text() -> None:
     masking = Masking([r"(foo|bar)-\d+", "x*"])
     text = "see foo-12 and bar-3"
     assert secrets(masking.find(text), text) == ["foo-12", "bar-3"]
 
 
-def hostile(rule: Rule, size: int) -> list[str]:
-    """Texts that a rule has much to do with and finds nothing in, or much."""
+def hostile(rule: SecretRule, size: int) -> list[str]:
+    """Texts that give a rule much work, with many matches or none."""
     one = planted(rule.name, random.Random(2))
     parts = [*rule.literals, one.text[: len(one.text) // 2], one.text[:-1], one.text, "eyJ" + "a" * 20 + "."]
     parts += ["[redacted private key]", "-----BEGIN PRIVATE KEY-----", "-----", "bearer 1", "://a:"]
@@ -116,7 +116,7 @@ def hostile(rule: Rule, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_four_times_the_text_takes_about_four_times_as_long(rule: Rule) -> None:
+def test_four_times_the_text_takes_about_four_times_as_long(rule: SecretRule) -> None:
     def cost(text: str) -> float:
         began = time.process_time()
         for _ in rule.pattern.finditer(text):
@@ -124,6 +124,6 @@ def test_four_times_the_text_takes_about_four_times_as_long(rule: Rule) -> None:
         return time.process_time() - began
 
     for small, large in zip(hostile(rule, 10_000), hostile(rule, 40_000), strict=True):
-        # In time of this process alone. Squared time would be sixteen times as much; almost none says nothing.
+        # Only the time of this process. Quadratic time would be sixteen times as much; a tiny time proves nothing.
         attempts = ((min(cost(small) for _ in range(3)), cost(large)) for _ in range(5))
         assert any(much < 0.02 or much < 9 * little for little, much in attempts), large[:80]

@@ -1,4 +1,4 @@
-"""What is spread over the chunks of a message is masked in each, however it was cut, and nothing beside it."""
+"""A secret spread over the chunks of a message is masked in each, however it was cut, and nothing else is."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def chunk(text: str, kind: str = acp.AGENT_CHUNK, message: str | None = None) ->
 
 
 def redacted(lines: Iterable[bytes], masking: Masking = MASKING) -> list[bytes]:
-    """The lines as they are once each, and then what is spread over them, was masked."""
+    """The lines after each was masked, and then what is spread over several."""
     data, at, joined = bytearray(), 0, Spread(masking)
     changes = []
     for line in lines:
@@ -54,7 +54,7 @@ def cut(text: str, chance: random.Random, pieces: int) -> list[str]:
 
 
 def is_masked(text: str, secret: str) -> bool:
-    """Nothing but marks and stars, as long as what the secret's JSON text was."""
+    """Whether the text is only marks and stars, as long as the secret's JSON text."""
     for mark in ("[redacted private key]", "[redacted]"):
         text = text.replace(mark, "*" * len(mark))
     return set(text) == {"*"} and len(text) == len(json.dumps(secret)) - 2
@@ -73,7 +73,7 @@ def test_a_secret_cut_anywhere_is_masked_and_its_neighbours_are_not(rule: str) -
         assert is_masked(told[len(before) : -len(after)], one.secret), (parts, told)
 
 
-def test_one_that_is_cut_at_every_place_is_masked() -> None:
+def test_a_secret_cut_at_any_place_is_masked() -> None:
     for at in range(1, len(TOKEN)):
         told = texts(redacted([chunk("a " + TOKEN[:at]), chunk(TOKEN[at:] + " b")]))
         assert told[0] + told[1] in (f"a {'*' * len(TOKEN)} b", f"a [redacted]{'*' * (len(TOKEN) - 10)} b")
@@ -90,7 +90,7 @@ def test_one_that_is_cut_at_every_place_is_masked() -> None:
         talk.message({"id": 7, "method": acp.REQUEST_PERMISSION, "params": {"sessionId": "s"}}, Peer.AGENT),
     ],
 )
-def test_other_entries_may_stand_between_the_chunks(between: bytes) -> None:
+def test_other_entries_may_come_between_the_chunks(between: bytes) -> None:
     lines = redacted([chunk(f"a {TOKEN[:9]}"), between, chunk(f"{TOKEN[9:]} b")])
     assert texts(lines) == ["a *********", f"[redacted]{'*' * (len(TOKEN) - 19)} b"] or texts(lines) == [
         "a *********",
@@ -99,7 +99,7 @@ def test_other_entries_may_stand_between_the_chunks(between: bytes) -> None:
     assert lines[1] == between
 
 
-def test_messages_with_an_id_of_their_own_may_be_told_side_by_side() -> None:
+def test_messages_with_ids_of_their_own_may_be_interleaved() -> None:
     first, second = TOKEN[:12], TOKEN[12:]
     lines = [
         *(chunk(first, message="1"), chunk("word ", message="2"), chunk("w", acp.THOUGHT_CHUNK, "3")),
@@ -112,7 +112,7 @@ def test_messages_with_an_id_of_their_own_may_be_told_side_by_side() -> None:
     "between",
     [chunk("I think", acp.THOUGHT_CHUNK), talk.update(acp.TOOL_CALL, toolCallId="1"), talk.prompt("go on")],
 )
-def test_what_is_no_message_together_is_not_joined(between: bytes) -> None:
+def test_chunks_that_are_not_one_message_are_not_joined(between: bytes) -> None:
     lines = [chunk(TOKEN[:12]), between, chunk(TOKEN[12:])]
     assert redacted(lines) == lines
 
@@ -128,7 +128,7 @@ def test_messages_of_two_sessions_or_kinds_or_ids_are_not_joined() -> None:
         assert redacted(lines) == lines
 
 
-def test_one_that_fills_its_chunk_ends_with_it() -> None:
+def test_a_secret_that_fills_its_chunk_ends_with_it() -> None:
     lines = [chunk(f"a {TOKEN}"), chunk(" behind it"), chunk(f"{TOKEN}"), chunk(". So")]
     assert texts(redacted(lines))[1::2] == [" behind it", ". So"]
 
@@ -140,20 +140,20 @@ def test_a_key_whose_beginning_was_masked_live_is_masked_to_its_end() -> None:
         assert told[1].strip("*") == "\nthe end"
 
 
-def test_the_rest_of_one_that_was_masked_live_may_have_dots_in_it() -> None:
+def test_the_rest_of_a_secret_that_was_masked_live_may_contain_dots() -> None:
     told = texts(redacted([chunk("Bearer abcdefghijklmnop1"), chunk("Z.GDKf.x"), chunk("y. So it is.")]))
     assert told[1:] == ["********", "*. So it is."]
 
 
-def test_a_chunk_that_is_not_text_or_torn_is_passed_over() -> None:
+def test_chunks_that_are_not_text_or_are_truncated_are_skipped() -> None:
     image = talk.update(acp.AGENT_CHUNK, content={"type": "image", "data": "aaaa", "mimeType": "image/png"})
     odd = talk.update(acp.AGENT_CHUNK, content={"type": "text", "text": 3})
     lines = [chunk(TOKEN[:12]), image, odd, b'{"at":"x","_chunk":\n', chunk(TOKEN[12:])]
     assert texts([redacted(lines)[-1]]) == ["*" * (len(TOKEN) - 12)]
 
 
-def test_long_messages_are_searched_in_pieces_that_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A secret across every place where a search may end."""
+def test_long_messages_are_searched_in_overlapping_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret lies across each place where a search may end."""
     size = 997
     for shift in range(0, 60, 13):
         text = "x " * ((WINDOW - shift) // 2) + f" {TOKEN} " + "y " * (OVERLAP + 100)
@@ -165,7 +165,7 @@ def test_long_messages_are_searched_in_pieces_that_overlap(monkeypatch: pytest.M
         assert set(told[start : start + len(TOKEN)]) <= set("[redacted]*")
 
 
-def test_what_is_held_of_a_message_is_bounded() -> None:
+def test_the_text_held_of_a_message_is_limited() -> None:
     joined = Spread(MASKING)
     for number in range(3 * WINDOW // 1000):
         list(joined.add(chunk("x" * 1000), number * 2000))
@@ -173,7 +173,7 @@ def test_what_is_held_of_a_message_is_bounded() -> None:
         assert message._length == sum(len(piece.text.text) for piece in message._pieces) < WINDOW + 1000
 
 
-def test_messages_that_never_end_are_held_in_bounded_number() -> None:
+def test_the_number_of_unfinished_messages_held_is_limited() -> None:
     joined = Spread(MASKING)
     for number in range(100):
         list(joined.add(chunk("x", message=str(number)), number))
@@ -184,7 +184,7 @@ PIECES = st.lists(st.sampled_from([*'aé😀\n"\\ -', TOKEN, TOKEN[:20], TOKEN[2
 
 
 @given(PIECES, st.sampled_from([None, "1"]))
-def test_the_same_again_changes_nothing_and_every_line_keeps_its_length(parts: list[str], message: Any) -> None:
+def test_masking_again_changes_nothing_and_every_line_keeps_its_length(parts: list[str], message: Any) -> None:
     lines = [chunk(part, message=message) for part in parts]
     once = redacted(lines)
     assert [len(line) for line in once] == [len(line) for line in lines]

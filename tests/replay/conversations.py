@@ -1,8 +1,7 @@
-"""Conversations as hypothesis makes them up: all that agents were seen to do, and then some.
+"""Conversations that hypothesis generates: everything that agents were seen to do, and more.
 
-``conversations()`` gives steps: an entry each, and of the chunks of an echo what kind of echo it is. Behind a prompt,
-an echo and an answer that begins another turn something else is said, so that what an agent says in the user's name
-later stands for itself.
+``conversations()`` gives steps: an entry each and, for the chunks of an echo, its kind. After a prompt, an echo, and an
+answer that begins another turn, the agent says something else, so that a later user chunk is a message of its own.
 """
 
 import json
@@ -23,7 +22,7 @@ Kind = Literal["exact", "other"]
 
 @dataclass(frozen=True)
 class Step:
-    """``echo``: ``exact`` (of the prompt ``of``), or ``other``: not in its words; ``of`` is another for each echo."""
+    """``echo``: ``exact`` (the words of the prompt ``of``) or ``other`` (other words); ``of`` differs for each echo."""
 
     entry: Entry
     echo: Kind | None = None
@@ -39,7 +38,7 @@ terminals = st.sampled_from(["1", "2"])
 
 
 def maybe(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Value]:
-    """Each of the members may be there, be null, or be absent."""
+    """Each member may be present, null or absent."""
     return st.fixed_dictionaries({}, optional={key: st.one_of(st.none(), value) for key, value in members.items()})
 
 
@@ -81,7 +80,7 @@ spoken = joined(
     maybe(messageId=st.sampled_from(["m", "n"])),
 )
 bursts = st.lists(st.one_of(spoken, chunks, fixed(sessionUpdate="plan", entries=[])), min_size=2, max_size=4)
-"""What is said in one breath, so that it matters what can be joined."""
+"""Updates in a row, so that joining them matters."""
 strange_user_chunks = fixed(
     sessionUpdate="user_message_chunk", content=fixed(type="text", text=words.map("not the prompt: {}".format))
 )
@@ -118,7 +117,7 @@ compactions = st.one_of(
     ),
     fixed(sessionUpdate="compaction_summary_chunk", compactionId=compaction_ids, content=blocks),
 )
-# Calls that keep the output of a terminal of the agent's own.
+# Calls with the output of one of the agent's own terminals.
 own_ids = st.sampled_from(["own1", "own2"])
 own_starts = own_ids.flatmap(
     lambda id: fixed(
@@ -200,7 +199,7 @@ def prompts(draw: st.DrawFn, number: int, run: str) -> list[Step]:
 
 @st.composite
 def echoes(draw: st.DrawFn, of: int, run: str, kind: Kind, said: str) -> list[Step]:
-    """In two pieces, with other white space."""
+    """An echo in two pieces, with other white space."""
     cut = draw(st.integers(0, len(said)))
     more = draw(maybe(messageId=st.just(f"echo {of}")))
     steps = []
@@ -222,7 +221,7 @@ def silence(draw: st.DrawFn, run: str) -> list[Entry]:
 
 @st.composite
 def endings(draw: st.DrawFn, waiting: tuple[int, str]) -> list[Step]:
-    """Answered, cancelled, the agent's end, or nothing at all: the machine's."""
+    """An answer, a cancel, the agent's end, or nothing, as when the machine stops."""
     number, run = waiting
     how = draw(st.sampled_from(["answered", "answered", "cancelled", "failed", "nothing"]))
     steps = []
@@ -254,7 +253,7 @@ def entry(draw: st.DrawFn, run: str, value: Value) -> Entry:
 
 
 def message(draw: st.DrawFn, run: str, value: Value, peer: Peer, of: str | None = None) -> Entry:
-    """In one of several spellings."""
+    """An entry whose message has one of several spellings."""
     separators, ascii_only = draw(st.sampled_from([((",", ":"), True), ((",", ":"), False), ((" , ", " : "), True)]))
     raw = json.dumps(value, separators=separators, ensure_ascii=ascii_only).encode()
     found = record.decode_entry(record.encode_message("2026-11-20T09:15:02.123Z", run, peer, raw, of))
@@ -269,7 +268,7 @@ def note(run: str, value: Value) -> Entry:
 
 
 def once_noted(steps: list[Step]) -> list[Step]:
-    """A terminal is noted once."""
+    """The steps without a second note of any terminal."""
     seen = set()
     kept = []
     for step in steps:

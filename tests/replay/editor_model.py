@@ -4,8 +4,8 @@
   carry nothing else run together.
 - Tool calls are upserted by id and keep their place. A start states title, kind, status, content and locations, with
   defaults for what it leaves out; any other field, and every field of an update, counts only when it has a value.
-- Content that refers to a terminal which does not exist drops the whole update, and so is an update of an unknown call.
-  An agent can make a terminal of its own and write into it, in the ``_meta`` of updates.
+- An update with a reference to an unknown terminal is dropped whole, and so is an update of an unknown call. An agent
+  can make a terminal of its own and write into it, in the ``_meta`` of updates.
 - Compactions are upserted by id and keep their place: null takes a value away, a chunk adds a block to the summary.
 - The plan is replaced; it is no entry. Kinds that the editor does not know are entries here: their place counts.
 """
@@ -22,7 +22,7 @@ _NOT_SHOWN = ("current_mode_update", "config_option_update", "session_info_updat
 
 
 def parsed(line: bytes) -> Any:
-    """A message in which ``1`` and ``1.0`` are two things, and no number has lost a digit."""
+    """A message parsed so that ``1`` and ``1.0`` differ and no number loses a digit."""
     return json.loads(line, parse_int=lambda digits: ["int", digits], parse_float=lambda digits: ["float", digits])
 
 
@@ -108,7 +108,7 @@ class Editor:
 
 
 def _bare(value: Value) -> Value:
-    """Null is absent."""
+    """The value without members that are null."""
     return {key: item for key, item in value.items() if item is not None}
 
 

@@ -1,4 +1,4 @@
-"""Entries of a transcript, as the recorder would have written them, and what is told of them.
+"""Entries of a transcript, as the recorder writes them, and their replay.
 
 told = tell(prompt("hello"), chunk("Hel"), chunk("lo"), answer())
 assert told == [user("hello"), said("Hello")]

@@ -1,4 +1,4 @@
-"""The compact telling: what is joined, what is told once, what keeps its bytes."""
+"""Compact replays: what is joined, what is sent once, what keeps its bytes."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ from tests.replay.entries import (
 # --- the user's words
 
 
-def test_each_block_of_a_prompt_is_a_chunk_with_the_id_of_its_prompt() -> None:
+def test_each_block_of_a_prompt_is_a_chunk_with_the_prompts_id() -> None:
     told = tell(prompt("look", IMAGE), answer(), prompt("and this", id=2))
     assert [one["content"] for one in told] == [text("look"), IMAGE, text("and this")]
     assert [one["messageId"] for one in told] == [f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-1", f"acp-proxy-{RUN}-3"]
@@ -48,7 +48,7 @@ def test_a_block_keeps_its_bytes() -> None:
     assert block in told
 
 
-def test_a_prompts_blocks_leave_as_soon_as_nothing_can_be_their_echo() -> None:
+def test_a_prompts_blocks_are_sent_as_soon_as_no_echo_can_follow() -> None:
     telling = Telling(SESSION, run=RUN)
     assert telling.add(1, prompt("look")) == []
     assert telling.add(2, update("available_commands_update", availableCommands=[])) == []
@@ -66,7 +66,7 @@ def test_chunks_of_one_message_become_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [AGENT, THOUGHT, USER])
-def test_a_message_id_stays_and_parts_messages(kind: str) -> None:
+def test_a_message_id_is_kept_and_separates_messages(kind: str) -> None:
     ids = ["m", "m", "n", None, "n", "n"]
     told = tell(*(chunk(f"{at}", kind, messageId=id) for at, id in enumerate(ids)))
     assert [(one["content"]["text"], one.get("messageId")) for one in told] == [
@@ -77,7 +77,7 @@ def test_a_message_id_stays_and_parts_messages(kind: str) -> None:
     ]
 
 
-def test_null_and_absent_are_the_same_in_what_is_joined() -> None:
+def test_null_and_absent_members_make_no_difference_to_joining() -> None:
     bare = {
         "sessionUpdate": AGENT,
         "content": text("a", annotations=None, _meta=None),
@@ -88,7 +88,7 @@ def test_null_and_absent_are_the_same_in_what_is_joined() -> None:
     assert updates_in(told) == [said("ab")]
 
 
-def test_another_kind_that_is_told_parts_messages() -> None:
+def test_an_update_of_another_kind_separates_messages() -> None:
     between = [chunk("-", THOUGHT), update("new_kind"), plan("x"), call("t", status="completed")]
     for parting in between:
         told = tell(chunk("a"), parting, chunk("b"))
@@ -96,7 +96,7 @@ def test_another_kind_that_is_told_parts_messages() -> None:
         assert len(told) == 3
 
 
-def test_what_is_not_told_in_its_place_parts_no_message() -> None:
+def test_updates_that_are_not_replayed_in_place_separate_no_messages() -> None:
     silent = [
         update("notice", message="x"),
         update("usage_update", used=1, size=2),
@@ -124,13 +124,13 @@ def test_what_is_not_told_in_its_place_parts_no_message() -> None:
         notification({"sessionUpdate": AGENT, "content": {"type": "video", "text": "b"}}),
     ],
 )
-def test_a_chunk_that_carries_more_than_text_stays_whole_and_apart(carrying: dict[str, Any]) -> None:
+def test_a_chunk_with_more_than_text_stays_whole_and_separate(carrying: dict[str, Any]) -> None:
     whole = json.dumps(carrying, indent=None).encode()
     told = lines_of(chunk("a"), chunk("a"), line(whole), chunk("c"), chunk("c"))
     assert [updates_in([told[0]]), told[1], updates_in([told[2]])] == [[said("aa")], whole + b"\n", [said("cc")]]
 
 
-def test_a_chunk_that_stays_alone_keeps_its_bytes() -> None:
+def test_a_single_chunk_keeps_its_bytes() -> None:
     raw = (
         b'{"method": "session/update","jsonrpc":"2.0", "params":{"update":{"content":{"text":"\\u00e9","type":"text"},'
     )
@@ -138,7 +138,7 @@ def test_a_chunk_that_stays_alone_keeps_its_bytes() -> None:
     assert lines_of(line(raw), update("new_kind"))[0] == raw + b"\n"
 
 
-def test_a_character_split_over_two_chunks_is_whole_again() -> None:
+def test_a_character_split_over_two_chunks_is_joined() -> None:
     halves = [json.dumps(notification(said(half))).encode() for half in ("a\ud83d", "\ude00b")]
     [told] = updates_in(lines_of(*(line(half, plain=False) for half in halves)))
     assert told["content"]["text"] == "a😀b"
@@ -147,7 +147,7 @@ def test_a_character_split_over_two_chunks_is_whole_again() -> None:
 # --- plans, state, other kinds
 
 
-def test_the_last_plan_of_a_segment_is_told_in_its_place() -> None:
+def test_only_the_last_plan_of_a_segment_is_replayed_in_its_place() -> None:
     told = tell(prompt("go"), plan("x"), chunk("a"), plan("y"), chunk("b"), prompt("on"), plan("z"))
     assert [one.get("entries", [{}])[0].get("content") or one["content"]["text"] for one in told] == [
         "go",
@@ -159,19 +159,19 @@ def test_the_last_plan_of_a_segment_is_told_in_its_place() -> None:
     ]
 
 
-def test_what_stood_around_an_older_plan_is_joined() -> None:
+def test_messages_around_an_older_plan_are_joined() -> None:
     told = tell(*(entry for number in range(100) for entry in (plan(f"{number}"), chunk("a"))))
     assert [one["sessionUpdate"] for one in told] == [AGENT, "plan", AGENT]
     assert told[0] == said("a" * 99)
 
 
-def test_a_plan_parts_other_messages_still() -> None:
+def test_messages_with_different_ids_around_a_plan_stay_separate() -> None:
     told = tell(chunk("a", messageId="m"), plan("x"), chunk("b", messageId="n"), plan("y"), chunk("c", messageId="n"))
     assert [one.get("messageId") for one in told] == ["m", "n", None, "n"]
 
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
-def test_state_is_not_told_in_between_and_the_latest_is_told_at_the_end(mode: Any) -> None:
+def test_the_latest_state_is_sent_at_the_end_only(mode: Any) -> None:
     telling = Telling(SESSION, run=RUN, mode=mode)
     kinds = ["usage_update", "available_commands_update", "current_mode_update", "config_option_update"]
     kinds += ["session_info_update", "notice"]
@@ -186,7 +186,7 @@ def test_state_is_not_told_in_between_and_the_latest_is_told_at_the_end(mode: An
 
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
-def test_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
+def test_updates_of_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
     raw = b'{"jsonrpc":"2.0","method":"session/update",'
     raw += b'"params":{"sessionId":"s", "update":{"sessionUpdate":"new_kind","n":1.0}}}'
     told = lines_of(chunk("a"), line(raw), line(raw), chunk("b"), mode=mode)
@@ -198,7 +198,7 @@ def test_unknown_kinds_keep_their_bytes_and_their_place(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["compact", "full"])
-def test_what_a_fork_has_of_its_parent_is_told_as_its_own(mode: Any) -> None:
+def test_a_forks_copy_of_its_parents_updates_is_replayed_as_its_own(mode: Any) -> None:
     odd = b'{"jsonrpc": "2.0","method":"session/update",'
     odd += b'"params":{"sessionId":"parent","update":{"sessionUpdate":"odd", "n":1.0}}}'
     parents = [
@@ -241,18 +241,18 @@ def test_what_a_fork_has_of_its_parent_is_told_as_its_own(mode: Any) -> None:
         b"nonsense",
     ],
 )
-def test_what_makes_no_sense_is_skipped(bad: Any, mode: Any) -> None:
+def test_invalid_updates_are_skipped(bad: Any, mode: Any) -> None:
     told = lines_of(chunk("a"), line(bad, plain=bad != b"nonsense"), plan("x"), mode=mode)
     assert [one["sessionUpdate"] for one in updates_in(told)] == [AGENT, "plan"]
 
 
-def test_a_line_of_ours_never_holds_a_newline() -> None:
+def test_a_message_with_a_newline_is_skipped() -> None:
     broken = json.dumps(notification(said("a")), indent=1).encode()
     assert lines_of(line(broken, plain=False)) == []
 
 
 @pytest.mark.parametrize("blocks", [None, [], "text", [7, {}, {"type": "text"}, None]])
-def test_a_prompt_without_blocks_is_a_prompt_still(blocks: object) -> None:
+def test_a_prompt_without_blocks_still_begins_a_turn(blocks: object) -> None:
     params = {"sessionId": SESSION, "prompt": blocks}
     empty = line({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params}, Peer.CLIENT)
     assert tell(call("t"), empty, changed("t", status="completed")) == [
@@ -261,7 +261,7 @@ def test_a_prompt_without_blocks_is_a_prompt_still(blocks: object) -> None:
     ]
 
 
-def test_a_hundred_thousand_chunks_are_a_handful_of_messages_and_as_much_memory_as_their_text() -> None:
+def test_a_hundred_thousand_chunks_become_a_few_messages_and_take_the_memory_of_their_text() -> None:
     telling = Telling(SESSION, run=RUN)
     telling.add(1, prompt("go"))
     words = [chunk("word ", THOUGHT), chunk("word ", AGENT)]
@@ -282,7 +282,7 @@ def test_a_hundred_thousand_chunks_are_a_handful_of_messages_and_as_much_memory_
 
 
 def held_by(thing: object, seen: dict[int, object] | None = None) -> int:
-    """The bytes and characters that a thing holds on to, its parts and their parts counted once."""
+    """The bytes and characters that an object and its parts hold, each part counted once."""
     seen = seen if seen is not None else {}
     if id(thing) in seen:
         return 0

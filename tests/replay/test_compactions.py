@@ -46,7 +46,7 @@ def test_a_compaction_is_one_update_in_its_final_state_in_its_place() -> None:
     assert told == [said("a"), final, said("bc")]
 
 
-def test_what_is_left_out_stays_and_null_takes_away() -> None:
+def test_absent_members_stay_and_null_removes_them() -> None:
     begun = compacted("in_progress", summary=[text("a")], error="e", _meta={"x": 1})
     assert tell(begun, compacted("failed")) == [whole("failed", summary=[text("a")], error="e", _meta={"x": 1})]
     assert tell(begun, compacted("failed", summary=None, error=None, _meta=None)) == [whole("failed")]
@@ -55,12 +55,12 @@ def test_what_is_left_out_stays_and_null_takes_away() -> None:
     ]
 
 
-def test_a_chunk_begins_a_compaction() -> None:
+def test_a_summary_chunk_can_begin_a_compaction() -> None:
     assert tell(summed("a"), compacted("completed")) == [whole("completed", summary=[text("a")])]
 
 
 @MODES
-def test_a_compaction_that_nobody_finishes_has_failed(mode: Mode) -> None:
+def test_an_unfinished_compaction_has_failed(mode: Mode) -> None:
     def statuses(*entries: Entry, run: str = "later") -> list[object]:
         return [one["status"] for one in tell(*entries, mode=mode, run=run) if "status" in one]
 
@@ -72,7 +72,7 @@ def test_a_compaction_that_nobody_finishes_has_failed(mode: Mode) -> None:
 
 
 @MODES
-def test_one_that_spans_two_prompts_is_finished_where_it_was(mode: Mode) -> None:
+def test_a_compaction_across_two_prompts_is_finished_where_it_was(mode: Mode) -> None:
     told = tell(
         prompt("go"), compacted("in_progress"), prompt("on", id=2), summed("a"), compacted("completed"), mode=mode
     )
@@ -81,14 +81,14 @@ def test_one_that_spans_two_prompts_is_finished_where_it_was(mode: Mode) -> None
     assert [one["status"] for one in told if "status" in one] == ["in_progress", "completed"]
 
 
-def test_full_tells_every_update_as_it_was() -> None:
+def test_full_mode_replays_every_update_unchanged() -> None:
     entries = [compacted("in_progress"), summed("a"), compacted("completed", error=None)]
     telling = Telling(SESSION, run=RUN, mode="full", kinds=KINDS)
     assert [telling.add(1, entry) for entry in entries] == [[(entry.raw or b"") + b"\n"] for entry in entries]
 
 
 @MODES
-def test_clients_that_did_not_announce_it_get_nothing_of_it(mode: Mode) -> None:
+def test_clients_that_did_not_announce_a_kind_get_none_of_its_updates(mode: Mode) -> None:
     optional = [update(kind, n=1) for kind in ("plan_update", "subagent_update", "session_message")]
     entries = [chunk("a"), compacted("in_progress"), summed("x"), *optional, compacted("completed"), chunk("b")]
     told = tell(*entries, update("new_kind"), mode=mode, kinds=frozenset())
@@ -98,7 +98,7 @@ def test_clients_that_did_not_announce_it_get_nothing_of_it(mode: Mode) -> None:
 
 
 @MODES
-def test_other_optional_kinds_are_told_as_they_were_to_those_that_did(mode: Mode) -> None:
+def test_other_optional_kinds_are_replayed_unchanged_to_clients_that_announced_them(mode: Mode) -> None:
     kinds = acp.optional_kinds({"plan": {}})
     entries = [update("plan_update", plan={"type": "items", "planId": "p", "entries": []}), summed("x")]
     assert tell(*entries, mode=mode, kinds=kinds) == [json.loads(entries[0].raw or b"")["params"]["update"]]
@@ -106,7 +106,7 @@ def test_other_optional_kinds_are_told_as_they_were_to_those_that_did(mode: Mode
 
 @MODES
 @pytest.mark.parametrize("more", [{}, {"compactionId": None}, {"compactionId": 1}])
-def test_one_without_an_id_makes_no_sense(more: Value, mode: Mode) -> None:
+def test_a_compaction_without_an_id_is_skipped(more: Value, mode: Mode) -> None:
     params = {"sessionId": SESSION, "update": {"sessionUpdate": "compaction_update", "status": "completed", **more}}
     bad = line({"jsonrpc": "2.0", "method": "session/update", "params": params})
     assert tell(bad, update("compaction_summary_chunk", compactionId="c", content=1), mode=mode) == []

@@ -1,9 +1,9 @@
-"""A prompt and the agent's echo of it are one message of the user, told once and as it was typed."""
+"""A prompt and the agent's echo of it are one user message, replayed once and as it was typed."""
 
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay import echoes, telling
@@ -37,12 +37,12 @@ LINK: Value = {"type": "resource_link", "uri": "file:///w/a.py", "name": "a.py"}
 
 
 def heard(words: str, id: str | None = None, run: str = RUN) -> Entry:
-    """A user chunk of the agent's."""
+    """A user chunk that the agent sent."""
     return update(USER, run, content=text(words), **({"messageId": id} if id is not None else {}))
 
 
 def users(told: list[Value]) -> list[tuple[Any, str | None]]:
-    """What the user is told to have said: texts, or blocks, and ids; ``own 1`` is that of the entry with number 1."""
+    """The replayed user messages: texts or blocks, and ids; ``own 1`` is the id that we give entry number 1."""
     chunks = [one for one in told if one["sessionUpdate"] == USER]
     return [(one["content"].get("text", one["content"]), _short(one.get("messageId"))) for one in chunks]
 
@@ -71,9 +71,7 @@ def order(told: list[Value]) -> list[str]:
         ([heard("mend"), heard(" it, written out")], "own 1"),
     ],
 )
-def test_an_echoed_prompt_is_told_once_as_it_was_typed_with_the_echos_id(
-    echo: list[Entry], id: str, mode: Mode
-) -> None:
+def test_an_echoed_prompt_is_replayed_once_as_typed_with_the_echos_id(echo: list[Entry], id: str, mode: Mode) -> None:
     told = tell(prompt("mend it"), *echo, chunk("done"), answer(), mode=mode)
     assert (users(told), order(told)) == ([("mend it", id)], ["mend it", "done"])
 
@@ -85,7 +83,7 @@ def test_all_blocks_have_the_echos_id_and_keep_their_order(mode: Mode) -> None:
 
 
 @MODES
-def test_what_is_no_text_belongs_to_the_echo_of_a_prompt_that_has_such_too(mode: Mode) -> None:
+def test_other_content_belongs_to_an_echo_only_if_the_prompt_has_some_too(mode: Mode) -> None:
     echo = [update(USER, content=IMAGE), heard("see"), update(USER, content={"type": "resource", "resource": {}})]
     assert users(tell(prompt(IMAGE, "see"), *echo, mode=mode)) == [(IMAGE, "own 1"), ("see", "own 1")]
     assert users(tell(prompt("see"), heard("see"), update(USER, content=IMAGE), mode=mode)) == [
@@ -97,7 +95,7 @@ def test_what_is_no_text_belongs_to_the_echo_of_a_prompt_that_has_such_too(mode:
 
 @MODES
 @pytest.mark.parametrize("between", ["thought", "call", "permission", "plan", "another kind"])
-def test_a_message_with_the_prompts_text_is_its_echo_also_later_in_the_turn(between: str, mode: Mode) -> None:
+def test_a_message_with_the_prompts_text_is_its_echo_later_in_the_turn_too(between: str, mode: Mode) -> None:
     kinds = {
         "thought": chunk("-", "agent_thought_chunk"),
         "call": call("t"),
@@ -111,13 +109,13 @@ def test_a_message_with_the_prompts_text_is_its_echo_also_later_in_the_turn(betw
 
 @MODES
 @pytest.mark.parametrize("other", ["mend", "mend it now", "Mend it", "it"])
-def test_another_message_later_in_the_turn_stands_for_itself(other: str, mode: Mode) -> None:
+def test_another_message_later_in_the_turn_is_not_an_echo(other: str, mode: Mode) -> None:
     told = tell(prompt("mend it"), chunk("a"), heard(other), chunk("b"), answer(), mode=mode)
     assert order(told) == ["mend it", "a", other, "b"]
 
 
 @MODES
-def test_what_comes_behind_a_whole_echo_stands_for_itself(mode: Mode) -> None:
+def test_a_message_after_a_whole_echo_is_not_an_echo(mode: Mode) -> None:
     def after(*chunks: Entry) -> list[tuple[Any, str | None]]:
         return users(tell(prompt("go"), *chunks, chunk("done"), answer(), mode=mode))
 
@@ -130,13 +128,13 @@ def test_what_comes_behind_a_whole_echo_stands_for_itself(mode: Mode) -> None:
 
 
 @MODES
-def test_the_prompts_text_is_a_better_echo_than_what_comes_first(mode: Mode) -> None:
+def test_the_prompts_own_text_is_preferred_to_an_earlier_message_as_its_echo(mode: Mode) -> None:
     told = tell(prompt("go"), heard("<context/>", "m"), heard("go", "n"), chunk("done"), mode=mode)
     assert users(told) == [("go", "n"), ("<context/>", "m")]
 
 
 @MODES
-def test_an_echo_of_the_first_prompt_may_have_what_it_mentions_behind_it(mode: Mode) -> None:
+def test_an_echo_of_the_first_prompt_may_include_what_the_prompt_mentions(mode: Mode) -> None:
     mentioned = update(
         USER, content={"type": "resource", "resource": {"uri": "file:///w/a.py", "text": "a"}}, messageId="e"
     )
@@ -145,7 +143,7 @@ def test_an_echo_of_the_first_prompt_may_have_what_it_mentions_behind_it(mode: M
 
 
 @MODES
-def test_a_message_that_begins_the_conversation_again_is_no_echo(mode: Mode) -> None:
+def test_a_message_that_begins_the_conversation_again_is_not_an_echo(mode: Mode) -> None:
     past = [prompt("one"), chunk("1"), answer()]
     again = [heard("one"), chunk("1"), heard("three"), chunk("3")]
     assert order(tell(*past, prompt("two", id=2), *again, mode=mode)) == ["one", "1", "two", "one", "1", "three", "3"]
@@ -162,14 +160,14 @@ def test_a_message_that_begins_the_conversation_again_is_no_echo(mode: Mode) -> 
         update("tool_call_update", status="completed"),
     ],
 )
-def test_what_is_not_told_does_not_part_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
+def test_updates_that_are_not_replayed_do_not_separate_a_prompt_from_its_echo(between: Entry, mode: Mode) -> None:
     told = tell(prompt("go"), between, heard("go @a.py", "m"), chunk("done"), mode=mode)
     assert users(told) == [("go", "m")]
 
 
 @MODES
 @pytest.mark.parametrize("ended", [[answer()], [crashed()], [prompt("x", id=2, run="another")]])
-def test_there_is_no_echo_of_a_prompt_whose_turn_is_over(ended: list[Entry], mode: Mode) -> None:
+def test_a_prompt_whose_turn_is_over_has_no_echo(ended: list[Entry], mode: Mode) -> None:
     told = tell(prompt("go"), chunk("a"), *ended[:1], heard("go"), chunk("b"), mode=mode)
     if ended[0].run == RUN:
         assert order(told) == ["go", "a", "go", "b"]
@@ -179,17 +177,17 @@ def test_there_is_no_echo_of_a_prompt_whose_turn_is_over(ended: list[Entry], mod
 
 
 @MODES
-def test_what_waits_is_not_overtaken(mode: Mode) -> None:
+def test_waiting_messages_are_not_overtaken(mode: Mode) -> None:
     told = tell(prompt("a"), chunk("1"), heard("b"), heard("c", "n", "another run"), chunk("2"), mode=mode)
     assert order(told) == ["a", "1", "b", "c", "2"]
 
 
 @MODES
-def test_a_user_message_without_a_prompt_is_told_as_it_is(mode: Mode) -> None:
+def test_a_user_message_without_a_prompt_is_replayed_unchanged(mode: Mode) -> None:
     assert tell(heard("hello"), mode=mode) == [said("hello", USER)]
 
 
-# --- prompts that wait for one another
+# --- queued prompts
 
 
 @MODES
@@ -200,14 +198,14 @@ def test_an_echo_belongs_to_the_first_prompt_with_its_text(mode: Mode) -> None:
 
 
 @MODES
-def test_an_echo_with_another_text_belongs_to_the_first_prompt_without_one(mode: Mode) -> None:
+def test_an_echo_with_another_text_belongs_to_the_first_prompt_without_an_echo(mode: Mode) -> None:
     queue = [prompt("a"), prompt("b", id=2), prompt("c", id=3)]
     told = tell(*queue, heard("a", "x"), heard("b, written out", "y"), chunk("done"), mode=mode)
     assert users(told) == [("a", "x"), ("b", "y"), ("c", "own 3")]
 
 
 @MODES
-def test_a_prompt_that_waited_is_told_where_it_was_sent_with_the_id_of_its_late_echo(mode: Mode) -> None:
+def test_a_queued_prompt_is_replayed_where_it_was_sent_with_the_id_of_its_late_echo(mode: Mode) -> None:
     first = [prompt("a"), heard("a", "x"), chunk("1"), prompt("b", id=2), chunk("2"), answer()]
     told = tell(*first, heard("b, written out", "y"), chunk("3"), answer(2), mode=mode)
     assert users(told) == [("a", "x"), ("b", "y")]
@@ -215,7 +213,7 @@ def test_a_prompt_that_waited_is_told_where_it_was_sent_with_the_id_of_its_late_
 
 
 @MODES
-def test_while_a_prompt_waits_only_its_own_text_is_its_echo(mode: Mode) -> None:
+def test_while_a_prompt_is_queued_only_its_own_text_is_its_echo(mode: Mode) -> None:
     told = tell(prompt("a"), chunk("1"), prompt("b", id=2), heard("c"), chunk("2"), answer(), chunk("3"), mode=mode)
     assert "".join(order(told)) == "a1bc23"
     assert users(told) == [("a", "own 1"), ("b", "own 3"), ("c", None)]
@@ -229,23 +227,23 @@ def test_echoes_of_prompts_sent_at_once_may_come_in_any_pieces(mode: Mode) -> No
     assert users(told) == [("ab", "own 1"), ("abc", "own 2")]
 
 
-def test_nothing_waits_for_an_echo_without_end() -> None:
+def test_the_wait_for_an_echo_has_a_limit() -> None:
     again = Telling(SESSION, run=RUN, mode="full")
     entries = [prompt("a"), chunk("1"), prompt("b", id=2)]
     assert sum(len(again.add(number, entry)) for number, entry in enumerate(entries, 1)) == 2
     big = chunk("x" * (telling.HELD // 2))
     assert [len(again.add(4, big)) for _ in range(4)] == [0, 3, 1, 1]
     assert again.add(5, heard("b", "late")) == []
-    assert again.end() == [], "it is an echo still"
+    assert again.end() == [], "it is still an echo"
 
 
-def test_a_prompt_of_another_run_waits_for_none_of_a_run_that_seems_to_have_ended() -> None:
+def test_a_prompt_of_another_run_does_not_wait_for_one_of_an_ended_run() -> None:
     again = Telling(SESSION, run=RUN)
     assert again.add(1, prompt("a")) == []
     assert [len(again.add(2, prompt("b", run="another"))), len(again.add(3, update("notice", message="-")))] == [1, 0]
 
 
-def test_prompts_that_are_never_answered_do_not_pile_up() -> None:
+def test_unanswered_prompts_do_not_pile_up() -> None:
     again = Telling(SESSION, run=RUN, mode="full")
     told = [one for number in range(3 * echoes.QUEUE) for one in again.add(number, prompt(f"{number}", id=number))]
     assert len(told) == 2 * echoes.QUEUE
@@ -253,7 +251,7 @@ def test_prompts_that_are_never_answered_do_not_pile_up() -> None:
 
 
 @MODES
-def test_a_reader_that_shows_no_ids_has_each_turn_before_the_next_begins(mode: Mode) -> None:
+def test_a_reader_that_shows_no_ids_gets_each_turn_before_the_next_begins(mode: Mode) -> None:
     again = Telling(SESSION, run=RUN, mode=mode, at_once=True)
     assert again.add(1, prompt("a")) == []
     assert [one["content"]["text"] for one in updates_in(again.add(2, prompt("b", id=2)))] == ["a"]
@@ -261,7 +259,7 @@ def test_a_reader_that_shows_no_ids_has_each_turn_before_the_next_begins(mode: M
     assert [one["content"]["text"] for one in updates_in(again.end())] == ["b"]
 
 
-# --- calls of turns that overlap
+# --- calls in overlapping turns
 
 
 def statuses(told: list[Value]) -> list[str]:
@@ -269,7 +267,7 @@ def statuses(told: list[Value]) -> list[str]:
 
 
 @MODES
-def test_a_call_goes_on_while_another_prompt_waits(mode: Mode) -> None:
+def test_a_call_continues_while_another_prompt_is_queued(mode: Mode) -> None:
     begun = [prompt("a"), call("t", status="pending"), prompt("b", id=2)]
     assert statuses(tell(*begun, changed("t", status="completed"), answer(), mode=mode)) == ["pending", "completed"]
     assert statuses(tell(*begun, answer(), chunk("x"), answer(2), prompt("c", id=3), mode=mode)) == [
@@ -284,7 +282,7 @@ def test_a_call_goes_on_while_another_prompt_waits(mode: Mode) -> None:
 
 @MODES
 @pytest.mark.parametrize("live", [True, None])
-def test_everything_is_told_once_also_of_a_turn_that_goes_on(live: bool | None, mode: Mode) -> None:
+def test_everything_is_replayed_once_even_in_a_running_turn(live: bool | None, mode: Mode) -> None:
     again = Telling(SESSION, run=RUN, mode=mode)
     told = [*again.add(1, prompt("a")), *again.add(2, call("t", status="pending")), *again.end(live=live)]
     assert len(told) == 2
@@ -292,7 +290,7 @@ def test_everything_is_told_once_also_of_a_turn_that_goes_on(live: bool | None, 
 
 
 @MODES
-def test_a_cancelled_prompt_without_an_answer_is_over_with_the_next_load(mode: Mode) -> None:
+def test_an_unanswered_cancelled_prompt_ends_with_the_next_load(mode: Mode) -> None:
     cancel = line({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}, Peer.CLIENT)
     load = noted({"type": "opened", "method": "session/load"})
     begun = [prompt("a"), call("t", status="pending")]
@@ -304,14 +302,14 @@ def test_a_cancelled_prompt_without_an_answer_is_over_with_the_next_load(mode: M
     assert len(tell(*begun, cancel, load, on, mode="compact", run=RUN)) == 3, "at once, when the next prompt comes"
 
 
-# --- whatever is said
+# --- any conversation
 
 pieces = st.lists(st.sampled_from(["a", "b", " ", "\n", "ab", ""]), max_size=6)
 
 
 @MODES
 @given(pieces, pieces, st.booleans())
-def test_of_any_prompt_and_any_chunks_the_prompt_is_told_once_and_first(
+def test_any_prompt_is_replayed_once_and_before_any_chunks(
     mode: Mode, words: list[str], behind: list[str], later: bool
 ) -> None:
     parted = [chunk("-")] if later else []
@@ -327,7 +325,6 @@ def test_of_any_prompt_and_any_chunks_the_prompt_is_told_once_and_first(
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -339,7 +336,7 @@ def test_of_any_prompt_and_any_chunks_the_prompt_is_told_once_and_first(
         max_size=14,
     )
 )
-def test_every_prompt_is_told_once_in_its_place_and_nothing_said_is_lost(steps: list[tuple[str, str]]) -> None:
+def test_every_prompt_is_replayed_once_in_its_place_and_nothing_is_lost(steps: list[tuple[str, str]]) -> None:
     entries, asked, said, open_ids = [], [], 0, []
     for number, (what, words) in enumerate(steps, 1):
         if what == "prompt":

@@ -1,4 +1,4 @@
-"""Tool calls told again: folded, finished, with what their terminals wrote, and cut to a limit."""
+"""Replayed tool calls: folded, finished, with the output of their terminals, and cut to a limit."""
 
 import json
 from typing import Any, get_args
@@ -7,7 +7,7 @@ import pytest
 from acp.schema import SessionNotification
 
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminals import CARRIED, PLACEHOLDER
+from acp_proxy.replay.terminal_outputs import CARRIED, PLACEHOLDER
 from tests.replay.entries import (
     RUN,
     SESSION,
@@ -41,7 +41,7 @@ DONE = {"status": "completed"}
 # --- folding
 
 
-def test_a_call_is_told_once_where_it_first_appeared_with_the_last_value_of_every_field() -> None:
+def test_a_call_is_replayed_once_in_its_first_place_with_the_last_value_of_every_field() -> None:
     told = tell(
         call("t", status="pending", kind="read", rawInput={"a": 1}),
         chunk("a"),
@@ -54,19 +54,19 @@ def test_a_call_is_told_once_where_it_first_appeared_with_the_last_value_of_ever
     ]
 
 
-def test_content_and_locations_replace() -> None:
+def test_content_and_locations_are_replaced() -> None:
     first = {"content": [content("a"), content("b")], "locations": [{"path": "/a"}, {"path": "/b"}]}
     last = {"content": [content("c")], "locations": []}
     assert tell(call("t", **DONE, **first), changed("t", **last)) == [started("t", **DONE, **last)]
 
 
-def test_null_and_absent_leave_the_earlier_value() -> None:
+def test_null_and_absent_keep_the_earlier_value() -> None:
     fields: Value = {"content": [content("a")], "locations": [{"path": "/a"}], "rawInput": 0, "kind": "read", **DONE}
     nulls = dict.fromkeys([*fields, "title", "rawOutput", "_meta"])
     assert tell(call("t", **fields), changed("t", **nulls), changed("t")) == [started("t", **fields)]
 
 
-def test_fields_keep_their_text_known_or_not() -> None:
+def test_known_and_unknown_fields_keep_their_bytes() -> None:
     raw = b'"rawInput":{"n": 1.0, "m":123456789012345678901234567890},"odd":[1.50],"_meta":{"\\u0061": 1e2}'
     head = (
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call",'
@@ -75,7 +75,7 @@ def test_fields_keep_their_text_known_or_not() -> None:
     assert told == head + b'"toolCallId":"t","title":"T",%b,"status":"completed"}}}\n' % raw
 
 
-def test_fields_keep_their_text_in_any_spelling() -> None:
+def test_fields_keep_their_bytes_in_any_spelling() -> None:
     raw = b' { "params" : { "_meta": {"p": 1.0}, "update": { "rawInput" : 1.0 , "toolCallId" : "t",'
     raw += b' "sessionUpdate":"tool_call_update" }, "sessionId":"s"}, "method":"session/update" }'
     [told] = lines_of(call("t", **DONE), line(raw))
@@ -90,7 +90,7 @@ def test_a_byte_order_mark_hides_no_update() -> None:
     assert tell(entry, changed("t", **DONE)) == [started("t", title="T", **DONE)]
 
 
-def test_every_call_has_its_own_fold_and_place() -> None:
+def test_every_call_is_folded_separately_in_its_own_place() -> None:
     told = tell(
         call("a"), call("b"), chunk("x"), changed("b", **DONE), call("c", **DONE), changed("a", status="failed")
     )
@@ -103,7 +103,7 @@ def test_an_update_without_a_start_gets_one() -> None:
     assert tell(changed("t", **DONE, title="Own"))[0]["title"] == "Own"
 
 
-def test_a_later_segment_tells_one_update_with_what_it_changed() -> None:
+def test_a_later_segment_sends_one_update_with_the_changes() -> None:
     told = tell(call("t", **DONE), prompt("on"), changed("t", title="New"), changed("t", rawOutput=1), changed("u"))
     assert told[2:] == [
         updated("t", title="New", rawOutput=1),
@@ -111,16 +111,16 @@ def test_a_later_segment_tells_one_update_with_what_it_changed() -> None:
     ]
 
 
-def test_a_later_update_that_says_nothing_is_not_told() -> None:
+def test_a_later_update_without_a_change_is_not_replayed() -> None:
     assert tell(call("t", **DONE), prompt("on"), changed("t", title=None))[2:] == []
 
 
-def test_a_repeated_start_states_the_call_anew() -> None:
+def test_a_repeated_start_resets_the_call() -> None:
     old = {"kind": "read", "content": [content("a")], "locations": [{"path": "/a"}], **DONE}
     assert tell(call("t", **old), call("t", title="New")) == [started("t", title="New", status="failed")]
 
 
-def test_what_clients_disagree_about_in_a_repeated_start_is_told_in_two_lines() -> None:
+def test_a_repeated_start_that_clients_read_differently_is_sent_in_two_lines() -> None:
     told = tell(call("t", rawInput=1, rawOutput=2, **DONE), call("t", rawOutput=3, **DONE))
     assert told == [
         {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "t", "rawInput": 1},
@@ -128,13 +128,13 @@ def test_what_clients_disagree_about_in_a_repeated_start_is_told_in_two_lines() 
     ]
 
 
-def test_a_start_that_is_repeated_in_a_later_segment_is_a_start() -> None:
+def test_a_repeated_start_in_a_later_segment_is_a_start() -> None:
     told = tell(call("t", kind="read", **DONE), prompt("on"), changed("t", kind="edit"), call("t", **DONE))
     assert told[2:] == [started("t", **DONE)]
 
 
 @MODES
-def test_fields_of_the_wrong_type_say_nothing_in_a_fold(mode: Mode) -> None:
+def test_fields_of_the_wrong_type_do_not_count(mode: Mode) -> None:
     wrong: Value = {"status": 7, "title": [], "content": "x", "locations": {}, "kind": 1, "_meta": 2}
     told = tell(call("t", kind="read", **DONE), changed("t", **wrong), mode=mode)
     assert told[0] == started("t", kind="read", **DONE)
@@ -142,25 +142,25 @@ def test_fields_of_the_wrong_type_say_nothing_in_a_fold(mode: Mode) -> None:
 
 
 @MODES
-def test_a_start_without_a_title_gets_its_id_for_one(mode: Mode) -> None:
+def test_a_start_without_a_title_gets_its_id_as_title(mode: Mode) -> None:
     assert tell(call("t", title=None, **DONE), mode=mode) == [started("t", title="t", **DONE)]
 
 
 # --- permissions
 
 
-def test_fields_that_came_only_with_a_permission_request_count() -> None:
+def test_fields_of_a_permission_request_count() -> None:
     told = tell(call("t"), permission("t", rawInput={"x": 1.0}, content=[content("diff")]), changed("t", **DONE))
     assert told == [started("t", rawInput={"x": 1.0}, content=[content("diff")], **DONE)]
 
 
-def test_a_permission_request_is_where_a_call_first_appears() -> None:
+def test_a_call_may_first_appear_in_a_permission_request() -> None:
     told = tell(permission("t", title="May I?"), chunk("a"), changed("t", **DONE))
     assert told == [started("t", title="May I?", **DONE), said("a")]
 
 
 @MODES
-def test_a_call_that_is_only_asked_about_is_not_told(mode: Mode) -> None:
+def test_a_call_that_appears_only_in_a_permission_request_is_not_replayed(mode: Mode) -> None:
     asked = [permission("t", status="pending", content=[shows("1")]), terminal("1", "x"), permission("t")]
     assert tell(prompt("go"), *asked, chunk("a"), answer(), prompt("on", id=2), chunk("b"), mode=mode)[1:] == [
         said("a"),
@@ -170,7 +170,7 @@ def test_a_call_that_is_only_asked_about_is_not_told(mode: Mode) -> None:
 
 
 @MODES
-def test_what_was_asked_about_a_call_counts_when_it_comes_in_a_later_turn(mode: Mode) -> None:
+def test_fields_of_a_permission_request_count_for_a_call_in_a_later_turn(mode: Mode) -> None:
     asked = [permission("t", title="May I?", rawInput={"x": 1.0}), permission("t", kind="edit", rawInput=2)]
     told = tell(*asked, prompt("on"), chunk("a"), changed("t", **DONE), mode=mode)
     assert [one["sessionUpdate"] for one in told][1:3] == ["agent_message_chunk", "tool_call"]
@@ -179,12 +179,12 @@ def test_what_was_asked_about_a_call_counts_when_it_comes_in_a_later_turn(mode: 
 
 
 @MODES
-def test_a_call_is_at_work_where_it_comes_not_where_was_asked_about_it(mode: Mode) -> None:
+def test_a_call_belongs_to_the_turn_where_it_starts_not_to_that_of_its_permission_request(mode: Mode) -> None:
     told = tell(permission("t", "another run"), prompt("on"), changed("t", rawInput=1), mode=mode, run=RUN)
     assert [one["status"] for one in told if "status" in one] == []
 
 
-def test_full_waits_from_a_question_on_until_its_call_comes() -> None:
+def test_full_mode_waits_from_a_permission_request_until_its_call() -> None:
     telling = Telling(SESSION, run=RUN, mode="full")
     entries = [permission("t", title="May I?"), chunk("a"), permission("u"), changed("t", kind="edit"), chunk("b")]
     told = [telling.add(1, entry) for entry in entries]
@@ -193,7 +193,7 @@ def test_full_waits_from_a_question_on_until_its_call_comes() -> None:
     assert updates_in(telling.end()) == [updated("t", kind="edit"), said("b"), updated("t", status="failed")]
 
 
-def test_what_is_remembered_of_questions_is_bounded() -> None:
+def test_remembered_permission_requests_are_limited() -> None:
     telling = Telling(SESSION, run=RUN, tool_limit=0)
     for number in range(8):
         telling.add(1, permission(f"t{number}", rawInput=f"{number}" * (CARRIED // 2)))
@@ -201,34 +201,34 @@ def test_what_is_remembered_of_questions_is_bounded() -> None:
     assert CARRIED // 2 < held_by(telling) < 2 * CARRIED
     telling.add(1, permission("large", rawInput="x" * 2 * CARRIED))
     telling.add(1, changed("large", **DONE))
-    assert len(updates_in(telling.end())[-1]["rawInput"]) > CARRIED, "the newest is kept however large it is"
+    assert len(updates_in(telling.end())[-1]["rawInput"]) > CARRIED, "the newest is kept whatever its size"
 
 
 # --- full
 
 
-def test_full_tells_every_line_as_it_is() -> None:
+def test_full_mode_replays_every_line_unchanged() -> None:
     entries = [chunk("a"), chunk("b"), call("t"), changed("t", content=None, odd=1), changed("t", **DONE), chunk("c")]
     assert lines_of(*entries, mode="full") == [(entry.raw or b"") + b"\n" for entry in entries]
 
 
-def test_full_tells_at_once() -> None:
+def test_full_mode_replays_at_once() -> None:
     telling = Telling(SESSION, run=RUN, mode="full")
     assert [len(telling.add(1, entry)) for entry in (chunk("a"), call("t"), changed("t", **DONE))] == [1, 1, 1]
 
 
-def test_full_gives_an_update_without_a_start_one() -> None:
+def test_full_mode_gives_an_update_without_a_start_one() -> None:
     told = tell(changed("t", kind=None, rawInput=1), changed("t", **DONE, kind=None), mode="full")
     assert told == [started("t", title="t", rawInput=1), updated("t", **DONE, kind=None)]
 
 
-# --- dangling
+# --- unfinished calls
 
 
 @MODES
 @pytest.mark.parametrize("status", ["pending", "in_progress", None])
 @pytest.mark.parametrize("ending", [[], [answer()], [crashed()], [answer(), prompt("on", id=2)]])
-def test_a_call_left_unfinished_has_failed_once(status: str | None, ending: list[Any], mode: Mode) -> None:
+def test_an_unfinished_call_has_failed_once(status: str | None, ending: list[Any], mode: Mode) -> None:
     fields = {"status": status} if status is not None else {}
     told = tell(prompt("go"), call("t", **fields), *ending, chunk("x"), mode=mode)
     mine = [one for one in told if one.get("toolCallId") == "t"]
@@ -238,13 +238,13 @@ def test_a_call_left_unfinished_has_failed_once(status: str | None, ending: list
 
 @MODES
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
-def test_a_call_that_ended_is_untouched(status: str, mode: Mode) -> None:
+def test_a_finished_call_is_unchanged(status: str, mode: Mode) -> None:
     told = tell(call("t"), changed("t", status=status), prompt("on"), answer(), mode=mode)
     assert [one["status"] for one in told if "status" in one] == [status]
 
 
 @MODES
-def test_a_call_of_the_live_turn_is_left_as_it_is(mode: Mode) -> None:
+def test_a_call_of_the_running_turn_is_unchanged(mode: Mode) -> None:
     entries = [prompt("go"), call("t", status="pending"), call("u")]
     told = tell(*entries, mode=mode, run=RUN)
     assert told[1:] == [started("t", status="pending"), started("u")]
@@ -260,7 +260,7 @@ def test_a_call_of_the_live_turn_is_left_as_it_is(mode: Mode) -> None:
         [call("t")],
     ],
 )
-def test_only_an_open_prompt_of_this_run_is_live(ended: list[Any], mode: Mode) -> None:
+def test_only_a_turn_with_an_open_prompt_of_this_run_is_running(ended: list[Any], mode: Mode) -> None:
     assert tell(*ended, mode=mode, run=RUN)[-1]["status"] == "failed"
 
 
@@ -268,12 +268,12 @@ def test_only_an_open_prompt_of_this_run_is_live(ended: list[Any], mode: Mode) -
 @pytest.mark.parametrize(
     "between", [answer(id=2), answer(id="1"), answer(run="other"), crashed("other"), answer(id=1.0)]
 )
-def test_another_prompts_answer_does_not_end_the_live_turn(between: Any, mode: Mode) -> None:
+def test_another_prompts_answer_does_not_end_the_running_turn(between: Any, mode: Mode) -> None:
     assert tell(prompt("go"), call("t"), between, mode=mode, run=RUN)[-1] == started("t")
 
 
 @MODES
-def test_calls_of_an_earlier_turn_have_failed_also_while_a_turn_is_live(mode: Mode) -> None:
+def test_unfinished_calls_of_an_earlier_turn_have_failed_even_while_a_turn_is_running(mode: Mode) -> None:
     told = tell(prompt("go"), call("t"), answer(), prompt("on", id=2), changed("t", title="x"), mode=mode, run=RUN)
     assert [one["status"] for one in told if "status" in one] == ["failed"]
 
@@ -282,7 +282,7 @@ def test_calls_of_an_earlier_turn_have_failed_also_while_a_turn_is_live(mode: Mo
 
 
 def output_in(told: list[Value], id: str = "t") -> str:
-    """What a client shows of a call in the end."""
+    """The text that a client finally shows for a call."""
     contents = [one["content"] for one in told if one.get("toolCallId") == id and "content" in one]
     [item] = contents[-1]
     assert item["type"] == "content"
@@ -291,7 +291,7 @@ def output_in(told: list[Value], id: str = "t") -> str:
 
 @MODES
 @pytest.mark.parametrize("note_first", [True, False])
-def test_a_terminals_output_and_exit_status_are_told_in_its_place(mode: Mode, note_first: bool) -> None:
+def test_a_terminals_output_and_exit_status_take_its_place(mode: Mode, note_first: bool) -> None:
     note = terminal("1", "ok\n", exitStatus={"exitCode": 1, "signal": None})
     shown = call("t", **DONE, content=[content("before"), shows("1"), content("after")])
     [told] = tell(*([note, shown] if note_first else [shown, note]), mode=mode)
@@ -299,7 +299,7 @@ def test_a_terminals_output_and_exit_status_are_told_in_its_place(mode: Mode, no
 
 
 @MODES
-def test_how_a_terminal_ended_is_said_in_words(mode: Mode) -> None:
+def test_the_end_of_a_terminal_is_described(mode: Mode) -> None:
     def shown(*notes: Any) -> str:
         return output_in(tell(call("t", **DONE, content=[shows("1")]), *notes, mode=mode))
 
@@ -314,20 +314,20 @@ def test_how_a_terminal_ended_is_said_in_words(mode: Mode) -> None:
 
 
 @MODES
-def test_terminals_that_count_anew_in_each_run_are_not_mixed_up(mode: Mode) -> None:
+def test_terminals_with_the_same_id_in_different_runs_are_not_confused(mode: Mode) -> None:
     one, two = call("t", "r1", **DONE, content=[shows("1")]), call("u", "r2", **DONE, content=[shows("1")])
     told = tell(one, terminal("1", "one", "r1"), prompt("on"), two, terminal("1", "two", "r2"), mode=mode)
     assert ("one" in output_in(told, "t"), "two" in output_in(told, "u")) == (True, True)
 
 
 @MODES
-def test_an_output_known_in_an_earlier_turn_is_told(mode: Mode) -> None:
+def test_an_output_known_from_an_earlier_turn_is_replayed(mode: Mode) -> None:
     told = tell(terminal("1", "ok"), prompt("on"), call("t", **DONE, content=[shows("1")]), mode=mode)
     assert "ok" in output_in(told)
 
 
 @MODES
-def test_an_output_that_becomes_known_in_a_later_turn_is_told_then(mode: Mode) -> None:
+def test_an_output_that_becomes_known_in_a_later_turn_is_replayed_there(mode: Mode) -> None:
     shown = call("t", **DONE, content=[shows("1")])
     told = tell(shown, prompt("on"), terminal("1", "ok"), chunk("x"), mode=mode)
     assert told[0]["content"] == [content(PLACEHOLDER)]
@@ -339,13 +339,13 @@ def test_an_output_that_becomes_known_in_a_later_turn_is_told_then(mode: Mode) -
 
 
 @MODES
-def test_a_late_output_does_not_settle_the_echo_question(mode: Mode) -> None:
+def test_a_late_output_does_not_end_the_wait_for_an_echo(mode: Mode) -> None:
     shown = call("t", **DONE, content=[shows("1")])
     told = tell(shown, prompt("on"), terminal("1", "ok"), chunk("on", "user_message_chunk"), chunk("x"), mode=mode)
     assert [one.get("content") for one in told].count(text("on")) == 1
 
 
-def test_full_waits_from_the_first_terminal_on_and_changes_nothing_else() -> None:
+def test_full_mode_waits_from_the_first_terminal_on_and_changes_nothing_else() -> None:
     telling = Telling(SESSION, run=RUN, mode="full")
     odd = b'{"method":"session/update", "params":{"update":{"toolCallId":"t","content":['
     odd += b'{"terminalId":"1","type":"terminal"}],'
@@ -360,14 +360,14 @@ def test_full_waits_from_the_first_terminal_on_and_changes_nothing_else() -> Non
 
 
 @MODES
-def test_terminals_are_replaced_in_the_live_turn_too(mode: Mode) -> None:
+def test_terminals_are_replaced_in_the_running_turn_too(mode: Mode) -> None:
     told = tell(prompt("go"), call("t", content=[shows("1")]), mode=mode, run=RUN)
     assert told[1:] == [started("t", content=[content(PLACEHOLDER)])]
 
 
 @MODES
 @pytest.mark.parametrize("what", ["outputs", "contents"])
-def test_what_terminals_leave_for_later_turns_is_bounded(what: str, mode: Mode) -> None:
+def test_terminal_outputs_and_contents_kept_for_later_turns_are_limited(what: str, mode: Mode) -> None:
     telling = Telling(SESSION, run=RUN, mode=mode)
     for number in range(8):
         if what == "outputs":
@@ -417,7 +417,7 @@ BIG: dict[str, Value] = {
 
 
 @pytest.mark.parametrize("what", BIG)
-def test_what_is_over_the_limit_is_cut_and_stays_valid(what: str) -> None:
+def test_a_call_over_the_limit_is_cut_and_stays_valid(what: str) -> None:
     [line] = lines_of(call("t", **DONE, **BIG[what]), tool_limit=LIMIT)
     [one] = updates_in([line])
     assert carried(one) < LIMIT + 400
@@ -434,7 +434,7 @@ def call_value(fields: Value) -> Value:
     return started("t", **{**DONE, **fields})
 
 
-def test_of_a_text_the_beginning_stays_with_all_that_stands_beside_it() -> None:
+def test_a_cut_text_keeps_its_beginning_and_the_members_beside_it() -> None:
     [one] = tell(call("t", **DONE, **BIG["text with more"]), tool_limit=LIMIT)
     cut = one["content"][0]
     assert cut["content"]["text"] in "x" * 5000
@@ -442,7 +442,7 @@ def test_of_a_text_the_beginning_stays_with_all_that_stands_beside_it() -> None:
     assert (cut["content"]["_meta"], cut["_meta"]) == ({"a": 1.0}, {"b": 2})
 
 
-def test_content_goes_before_what_programs_exchanged() -> None:
+def test_content_takes_precedence_over_raw_input_and_output() -> None:
     [one] = tell(
         call("t", **DONE, rawInput="i" * 3000, rawOutput="o" * 3000, content=[content("kept")]), tool_limit=LIMIT
     )
@@ -450,14 +450,14 @@ def test_content_goes_before_what_programs_exchanged() -> None:
     assert ("rawInput" in one, "rawOutput" in one) == (True, False)
 
 
-def test_what_replaces_a_cut_value_is_whole() -> None:
+def test_a_value_that_replaces_a_cut_one_is_whole() -> None:
     told = tell(
         call("t", **DONE, content=[content("x" * 9000)]), changed("t", content=[content("y")]), tool_limit=LIMIT
     )
     assert told == [started("t", **DONE, content=[content("y")])]
 
 
-def test_what_was_cut_and_then_replaced_is_not_counted() -> None:
+def test_a_cut_value_that_was_replaced_is_not_counted() -> None:
     told = tell(
         call("t", **DONE, content=[content("x" * 9000)]),
         call("another one in between", **DONE),
@@ -472,7 +472,7 @@ def test_bytes_left_out_are_counted_over_all_updates() -> None:
     assert notice_in(told[0]).startswith("[15000 bytes ")
 
 
-def test_a_call_holds_little_more_than_the_limit_however_much_comes() -> None:
+def test_a_call_takes_little_more_memory_than_the_limit() -> None:
     telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(1, call("t", **BIG["all"]) if number % 7 == 0 else changed("t", **{f"odd {number}": "x" * 3000}))
@@ -481,28 +481,28 @@ def test_a_call_holds_little_more_than_the_limit_however_much_comes() -> None:
         assert held_by(telling) < LIMIT + 10_000 + 4000
 
 
-def test_what_repeated_starts_leave_out_is_bounded_too() -> None:
+def test_memory_for_repeated_starts_is_limited_too() -> None:
     telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call("t", **{f"odd {number}": "x" * 3000}))
     assert held_by(telling) < 3 * LIMIT
 
 
-def test_of_all_calls_only_the_last_holds_a_line_uncut() -> None:
+def test_only_the_last_call_is_held_uncut() -> None:
     telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(20):
         telling.add(1, call(f"t{number}", content=[content("x" * 100_000)]))
     assert held_by(telling) < 20 * LIMIT + 110_000
 
 
-def test_what_programs_exchange_beside_an_update_counts_too() -> None:
+def test_members_beside_an_update_count_towards_the_limit() -> None:
     big = notification({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T"}, odd="x" * 9000)
     [told] = lines_of(line(big), tool_limit=LIMIT)
     assert len(told) < LIMIT
     assert notice_in(updates_in([told])[0]).startswith("[9002 bytes ")
 
 
-def test_zero_is_no_limit_and_full_cuts_nothing() -> None:
+def test_zero_means_no_limit_and_full_mode_cuts_nothing() -> None:
     big = {"content": [content("x" * 3_000_000)], "rawOutput": "x" * 3_000_000}
     assert tell(call("t", **DONE, **big), tool_limit=0) == [started("t", **DONE, **big)]
     assert tell(call("t", **DONE, **big), mode="full", tool_limit=LIMIT) == [started("t", **DONE, **big)]
@@ -515,7 +515,7 @@ def test_text_of_user_and_agent_is_never_cut() -> None:
     assert [len(one["content"]["text"]) for one in told] == [5000, 10_000]
 
 
-def test_a_later_update_over_the_limit_leaves_the_content_that_was_told() -> None:
+def test_a_later_update_over_the_limit_keeps_the_content_replayed_before() -> None:
     told = tell(
         call("t", **DONE, content=[content("a")]), prompt("on"), changed("t", rawOutput="x" * 9000), tool_limit=LIMIT
     )
@@ -524,7 +524,7 @@ def test_a_later_update_over_the_limit_leaves_the_content_that_was_told() -> Non
 
 
 @pytest.mark.parametrize("size", [3000, 4000, 40_000])
-def test_a_terminals_output_counts_and_how_it_ended_is_kept(size: int) -> None:
+def test_a_terminals_output_counts_towards_the_limit_and_its_end_is_kept(size: int) -> None:
     shown = call("t", **DONE, content=[shows("1")], rawInput="x" * 100)
     [one] = tell(shown, terminal("1", "x" * size, exitStatus={"exitCode": 3}), tool_limit=LIMIT)
     assert carried(one) < LIMIT + 400
@@ -550,13 +550,13 @@ def test_a_session_id_is_quoted_for_the_shell() -> None:
     assert """show 'it'"'"'s; rm' --json""" in json.loads(told)["params"]["update"]["content"][0]["content"]["text"]
 
 
-def test_of_a_call_with_more_fields_than_any_agent_has_the_first_are_told() -> None:
+def test_a_call_with_too_many_fields_is_replayed_with_the_first_ones() -> None:
     [told] = tell(call("t", **DONE), *(changed("t", **{f"x{number}": number}) for number in range(2000)))
     assert told["x0"] == 0
     assert 900 < len(told) < 1100
     assert "are left out here" in json.dumps(told["content"])
 
 
-def test_without_a_limit_all_of_its_fields_are_told() -> None:
+def test_without_a_limit_all_fields_are_replayed() -> None:
     [told] = tell(call("t", **DONE), *(changed("t", **{f"x{number}": number}) for number in range(2000)), tool_limit=0)
     assert told["x1999"] == 1999

@@ -1,4 +1,4 @@
-"""What a replay costs grows with the length of the transcript, whatever was said: counted in calls, not in seconds."""
+"""The cost of a replay grows with the length of the transcript: it is counted in calls, not in seconds."""
 
 from collections.abc import Callable
 from typing import get_args
@@ -32,16 +32,16 @@ OUTPUT = {"terminal_output": {"data": "x"}}
 
 TALKS: dict[str, Callable[[int], list[Entry]]] = {
     "an echo letter by letter": lambda n: [prompt("a" * n), *[chunk("a", USER)] * n],
-    "an echo that ends otherwise": lambda n: [prompt("a" * n + "b"), *[chunk("a", USER)] * n, chunk("x")],
+    "an echo with another end": lambda n: [prompt("a" * n + "b"), *[chunk("a", USER)] * n, chunk("x")],
     "echoes of a queue": lambda n: [*QUEUE, *[chunk("a", USER)] * n, chunk("x")],
     "user messages in a turn": lambda n: [prompt("ab"), *[chunk("x"), chunk("a", USER)] * n],
     "an echo of many blocks": lambda n: [prompt(*[IMAGE] * n), *[update(USER, content=IMAGE)] * n, chunk("x")],
-    "questions about calls that never come": lambda n: [permission(f"t{number}", kind="edit") for number in range(n)],
-    "questions about one call": lambda n: [*[permission("t", kind="edit")] * n, call("t")],
-    "questions about calls that come": lambda n: [
+    "permissions for calls that never come": lambda n: [permission(f"t{number}", kind="edit") for number in range(n)],
+    "permissions for one call": lambda n: [*[permission("t", kind="edit")] * n, call("t")],
+    "permissions for calls that come": lambda n: [
         one for number in range(n) for one in (permission(f"t{number}"), call(f"t{number}"))
     ],
-    "a terminal of the agent's own": lambda n: [call("t", _meta=OUTPUT), *[changed("t", _meta=OUTPUT)] * n],
+    "the agent's own terminal": lambda n: [call("t", _meta=OUTPUT), *[changed("t", _meta=OUTPUT)] * n],
     "terminals of many turns": lambda n: [
         one for number in range(n) for one in (terminal(f"{number}", ""), prompt("x", id=number), answer(number))
     ],
@@ -60,7 +60,7 @@ TALKS: dict[str, Callable[[int], list[Entry]]] = {
 
 @pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("name", TALKS)
-def test_no_talk_costs_the_square_of_its_length(name: str, mode: Mode) -> None:
+def test_no_conversation_has_a_quadratic_cost(name: str, mode: Mode) -> None:
     def made(size: int) -> Work:
         entries = TALKS[name](size)
 
@@ -76,7 +76,7 @@ def test_no_talk_costs_the_square_of_its_length(name: str, mode: Mode) -> None:
     assert grown.is_well, str(grown)
 
 
-def test_a_record_does_not_either() -> None:
+def test_a_record_has_no_quadratic_cost() -> None:
     def made(size: int) -> Work:
         lines = [acp.user_chunk(SESSION, b'{"type":"text","text":"a\\n"}', f"{at // 4}") for at in range(size)]
 

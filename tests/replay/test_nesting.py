@@ -1,4 +1,4 @@
-"""Values nested beyond all sense: a replay skips them or tells them whole. Other entries: fuzz/targets/replay.py."""
+"""Values nested extremely deeply: a replay skips them or sends them whole. Other entries: fuzz/targets/replay.py."""
 
 from typing import get_args
 
@@ -8,7 +8,7 @@ from acp_proxy.wire.jsonrpc import Peer
 from tests.replay.entries import AT
 
 
-def test_what_is_nested_beyond_all_sense_is_skipped_or_told_whole() -> None:
+def test_extremely_deep_values_are_skipped_or_replayed_whole() -> None:
     for depth in (200, 400, *range(880, 1030)):
         deep = '{"a":' * depth + "1" + "}" * depth
         item = f'{{"type":"terminal","terminalId":"1","x":{deep}}}'

@@ -1,9 +1,9 @@
-"""What is kept of what comes."""
+"""A mapping that keeps the newest values, up to a limit."""
 
 from acp_proxy.replay.newest import Newest
 
 
-def test_the_oldest_go_when_it_is_trimmed() -> None:
+def test_trimming_removes_the_oldest_values() -> None:
     kept: Newest[str, int] = Newest(10)
     for number, key in enumerate("abca"):
         kept.put(key, number, 5)
@@ -12,7 +12,7 @@ def test_the_oldest_go_when_it_is_trimmed() -> None:
     assert kept.items() == [("c", 2), ("a", 3)]
 
 
-def test_what_is_taken_leaves_room() -> None:
+def test_taking_a_value_makes_room() -> None:
     kept: Newest[str, int] = Newest(10)
     kept.put("a", 1, 10)
     assert (kept.pop("a"), kept.pop("a"), kept.get("a"), "a" in kept, len(kept)) == (1, None, None, False, 0)
@@ -21,7 +21,7 @@ def test_what_is_taken_leaves_room() -> None:
     assert kept.get("b") == 2
 
 
-def test_what_alone_is_too_large_is_not_kept() -> None:
+def test_a_value_over_the_limit_is_not_kept() -> None:
     kept: Newest[str, int] = Newest(10)
     kept.put("a", 1, 11)
     kept.trim()

@@ -1,4 +1,4 @@
-"""Terminals that the agent made itself: the client has their output from the updates of the call, in ``_meta``."""
+"""The agent's own terminals: the client gets their output in the ``_meta`` of the call's updates."""
 
 import json
 from typing import Any, get_args
@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_outputs import PLACEHOLDER
 from tests.replay.entries import (
     RUN,
     SESSION,
@@ -48,19 +48,19 @@ RUNNING = [
 
 
 @MODES
-def test_every_update_is_told_as_it_came(mode: Mode) -> None:
+def test_every_update_is_replayed_unchanged(mode: Mode) -> None:
     told = lines_of(prompt("go"), chunk("x"), *RUNNING, chunk("y"), answer(), mode=mode)
     assert told[2:6] == [(entry.raw or b"") + b"\n" for entry in RUNNING]
     assert len(told) == 7
 
 
-def test_they_are_told_in_the_calls_place() -> None:
+def test_updates_are_replayed_in_the_calls_place() -> None:
     told = tell(RUNNING[0], chunk("x"), *RUNNING[1:], chunk("y"))
     assert [one.get("_meta") for one in told] == [INFO, output("a\n"), output("b\n"), EXIT, None]
 
 
 @MODES
-def test_what_came_before_the_first_output_is_told_before_it(mode: Mode) -> None:
+def test_updates_before_the_first_output_are_replayed_before_it(mode: Mode) -> None:
     asked = permission("t", title="May I?", _meta={"x": 1})
     told = tell(asked, changed("t", kind="execute"), *RUNNING[1:], mode=mode)
     assert [one["sessionUpdate"] for one in told] == ["tool_call", *["tool_call_update"] * (len(told) - 1)]
@@ -76,7 +76,7 @@ def test_an_update_without_a_start_gets_one(mode: Mode) -> None:
 
 
 @MODES
-def test_a_call_goes_on_as_it_came_in_a_later_turn(mode: Mode) -> None:
+def test_a_call_continues_unchanged_in_a_later_turn(mode: Mode) -> None:
     told = tell(prompt("a"), *RUNNING[:2], prompt("b", id=2), changed("t", title="T"), *RUNNING[2:], mode=mode)
     behind = [one for one in told[4:] if one["sessionUpdate"] != USER]
     assert behind == [
@@ -87,24 +87,24 @@ def test_a_call_goes_on_as_it_came_in_a_later_turn(mode: Mode) -> None:
 
 
 @MODES
-def test_a_call_that_nobody_finishes_has_failed(mode: Mode) -> None:
+def test_an_unfinished_call_has_failed(mode: Mode) -> None:
     assert [one["status"] for one in tell(*RUNNING[:3], mode=mode) if "status" in one] == ["in_progress", "failed"]
 
 
 @MODES
-def test_a_terminal_of_the_clients_beside_it_is_replaced_all_the_same(mode: Mode) -> None:
+def test_a_client_terminal_beside_an_own_one_is_replaced(mode: Mode) -> None:
     both = call("t", status="completed", content=[shows("1"), shows("2")], _meta=INFO)
     [told] = tell(both, terminal("2", "ok"), mode=mode)
     assert told["content"] == [shows("1"), content("```\nok\n```")]
 
 
 @MODES
-def test_a_terminal_that_nobody_knows_anything_of_has_a_placeholder(mode: Mode) -> None:
+def test_an_unknown_terminal_has_a_placeholder(mode: Mode) -> None:
     lost = [call("t", status="completed", content=[shows("1")], _meta={"claudeCode": {"toolName": "Bash"}})]
     assert tell(*lost, mode=mode)[0]["content"] == [content(PLACEHOLDER)]
 
 
-def test_beyond_the_limit_the_last_values_are_told_and_how_much_is_left_out() -> None:
+def test_over_the_limit_the_last_values_and_the_size_left_out_are_replayed() -> None:
     flood = [changed("t", _meta=output(f"{number:04}" * 20)) for number in range(200)]
     told = tell(*RUNNING[:2], *flood, RUNNING[3], chunk("x"), tool_limit=LIMIT)
     sizes = [len(json.dumps(one)) for one in told]
@@ -117,19 +117,19 @@ def test_beyond_the_limit_the_last_values_are_told_and_how_much_is_left_out() ->
     assert told[-1] == said("x")
 
 
-def test_a_first_update_beyond_the_limit_begins_the_call_all_the_same() -> None:
+def test_a_first_update_over_the_limit_still_begins_the_call() -> None:
     told = tell(call("t", content=[shows("1")], _meta=INFO | output("x" * LIMIT)), *RUNNING[3:], tool_limit=LIMIT)
     assert told[0]["sessionUpdate"] == "tool_call"
     assert [one["status"] for one in told if "status" in one] == ["completed"]
 
 
-def test_it_holds_little_more_than_the_limit_however_much_comes() -> None:
+def test_a_call_takes_little_more_memory_than_the_limit() -> None:
     telling = Telling(SESSION, run=RUN, tool_limit=LIMIT)
     for number in range(200):
         telling.add(number, changed("t", _meta=output("x" * 500)))
     assert held_by(telling) < 4 * LIMIT
 
 
-def test_zero_is_no_limit() -> None:
+def test_zero_means_no_limit() -> None:
     flood: list[Any] = [changed("t", _meta=output("x" * 100_000)) for _ in range(30)]
     assert len(tell(*RUNNING[:1], *flood, RUNNING[3], tool_limit=0)) == 32

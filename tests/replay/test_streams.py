@@ -1,10 +1,10 @@
-"""A telling of streamed messages, many lines at once, is the telling of their entries one by one, byte for byte."""
+"""Streamed messages that are read many lines at once give the same replay as one by one, byte for byte."""
 
 import json
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.replay.telling import Mode, Telling
@@ -32,7 +32,7 @@ def one_by_one(lines: list[bytes], mode: Mode, limit: int = 0) -> bytes:
 
 
 def at_once(lines: list[bytes], mode: Mode, limit: int = 0) -> tuple[bytes, int]:
-    """And how many lines needed no look of their own."""
+    """The replay, and how many lines were not read one by one."""
     streams, again, at, saved, told = Streams(), telling(mode, limit), 0, 0, list[bytes]()
     lines = [line + b"\n" for line in lines]
     while at < len(lines):
@@ -60,7 +60,11 @@ TALKS: dict[str, list[Entry | None]] = {
     "echoed": [prompt("ab"), *[chunk(one, "user_message_chunk") for one in "abc"], chunk("x"), chunk("y"), answer()],
     "without a prompt": [chunk("a"), chunk("b"), chunk("c")],
     "with ids": [prompt("q"), *[chunk(str(at), messageId="m") for at in range(9)], chunk("x"), chunk("y")],
-    "with what keeps them apart": [prompt("q"), *[chunk(str(at), _meta={"n": 1}) for at in range(9)], answer()],
+    "with metadata that keeps them apart": [
+        prompt("q"),
+        *[chunk(str(at), _meta={"n": 1}) for at in range(9)],
+        answer(),
+    ],
     "of a thought": [prompt("q"), *[chunk(str(at), THOUGHT) for at in range(9)], chunk("x"), chunk("y")],
     "around calls": [chunk("a"), chunk("b"), call("t"), chunk("c"), chunk("d"), changed("t", status="failed")],
     "behind a terminal": [prompt("q"), call("t", content=TERMINAL), *[chunk(str(at)) for at in range(9)], answer()],
@@ -75,7 +79,7 @@ TALKS: dict[str, list[Entry | None]] = {
         record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), f'"{PARENT}"'.encode()))
         for at in range(9)
     ],
-    "of somebody else": [
+    "of another session": [
         record.decode_entry(line(chunk(str(at))).replace(f'"{SESSION}"'.encode(), b'"other"')) for at in range(9)
     ],
     "of odd content": [update("agent_message_chunk", content=text("a", annotations={})) for _ in range(5)],
@@ -85,7 +89,7 @@ TALKS: dict[str, list[Entry | None]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", TALKS)
-def test_it_makes_no_difference_how_a_talk_is_read(name: str, mode: Mode) -> None:
+def test_a_conversation_gives_the_same_replay_read_at_once_or_one_by_one(name: str, mode: Mode) -> None:
     lines = [line(entry) for entry in TALKS[name] if entry is not None]
     told, saved = at_once(lines, mode)
     assert told == one_by_one(lines, mode)
@@ -93,15 +97,17 @@ def test_it_makes_no_difference_how_a_talk_is_read(name: str, mode: Mode) -> Non
     assert all(json.loads(each)["params"]["sessionId"] == SESSION for each in told.splitlines())
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODES), st.sampled_from([0, 40]))
-def test_it_makes_no_difference_for_any_conversation(talk: list[Step], mode: Mode, limit: int) -> None:
+def test_any_conversation_gives_the_same_replay_read_at_once_or_one_by_one(
+    talk: list[Step], mode: Mode, limit: int
+) -> None:
     lines = [line(step.entry) for step in talk]
     assert at_once(lines, mode, limit)[0] == one_by_one(lines, mode, limit)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(any_entries, st.integers(1, 3)), max_size=8), st.sampled_from(MODES))
-def test_it_makes_no_difference_for_whatever_stands_there(found: list[tuple[Entry | None, int]], mode: Mode) -> None:
+def test_any_entries_give_the_same_replay_read_at_once_or_one_by_one(
+    found: list[tuple[Entry | None, int]], mode: Mode
+) -> None:
     lines = [line(entry) for entry, times in found if entry is not None for _ in range(times)]
     assert at_once(lines, mode)[0] == one_by_one(lines, mode)

@@ -1,4 +1,4 @@
-"""What a client is told of a recorded conversation."""
+"""The updates that a client gets in a replay."""
 
 import json
 from collections.abc import Iterable
@@ -58,18 +58,18 @@ LINK: dict[str, Any] = {"type": "resource_link", "uri": "file:///w/a.py", "name"
 
 
 def user(content: object, message_id: str | None = None) -> dict[str, Any]:
-    """A user chunk of the agent's."""
+    """A user chunk that the agent sent."""
     more = {"messageId": message_id} if message_id is not None else {}
     return update("s", "user_message_chunk", content=content, **more)
 
 
 def own(content: object, number: int) -> bytes:
-    """A user chunk of ours, of the prompt with this number."""
+    """The user chunk that we send for a block of the prompt with this entry number."""
     return line(user(content, f"acp-proxy-{RUN}-{number}"))
 
 
 def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
-    """All that comes of a transcript; the header's number is 0."""
+    """The whole replay of a transcript; the header is entry number 0."""
     telling = Telling("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return lines + telling.end()
@@ -79,7 +79,7 @@ def told(*entries: Entry, mode: Mode = "full") -> list[bytes]:
 
 
 @IN_BOTH_MODES
-def test_a_prompt_is_told_block_by_block_under_an_id_of_its_own(mode: Mode) -> None:
+def test_a_prompt_is_replayed_block_by_block_under_an_id_of_its_own(mode: Mode) -> None:
     assert told(asked(blocks(text("see"), IMAGE, LINK)), mode=mode) == [
         own(text("see"), 1),
         own(IMAGE, 1),
@@ -88,7 +88,7 @@ def test_a_prompt_is_told_block_by_block_under_an_id_of_its_own(mode: Mode) -> N
 
 
 @IN_BOTH_MODES
-def test_two_prompts_in_a_row_stay_two_messages_and_every_replay_tells_the_same(mode: Mode) -> None:
+def test_two_prompts_in_a_row_stay_two_messages_in_every_replay(mode: Mode) -> None:
     entries = asked(prompt(1, "s", "one")), asked(prompt(2, "s", "two"))
     assert told(*entries, mode=mode) == told(*entries, mode=mode) == [own(text("one"), 1), own(text("two"), 2)]
 
@@ -136,7 +136,7 @@ def test_a_prompts_blocks_keep_their_bytes_however_they_are_written(
 
 @IN_BOTH_MODES
 @given(texts, st.lists(st.builds(lambda block, kind: block | {"type": kind}, MEMBERS, texts), max_size=4))
-def test_any_blocks_of_any_session_are_told_as_one_line_each(
+def test_any_blocks_of_any_session_are_replayed_as_one_line_each(
     mode: Mode, session: str, content: list[dict[str, Any]]
 ) -> None:
     telling = Telling(session, run=LATER, mode=mode)
@@ -150,12 +150,12 @@ def test_any_blocks_of_any_session_are_told_as_one_line_each(
 
 @IN_BOTH_MODES
 @pytest.mark.parametrize("content", [None, [], {}, "x", [5, "x", None, []]])
-def test_a_prompt_without_blocks_tells_nothing(content: object, mode: Mode) -> None:
+def test_a_prompt_without_blocks_is_not_replayed(content: object, mode: Mode) -> None:
     assert told(asked(request(1, "session/prompt", {"sessionId": "s", "prompt": content})), mode=mode) == []
 
 
 @IN_BOTH_MODES
-def test_a_prompt_that_failed_is_told_like_any_other(mode: Mode) -> None:
+def test_a_failed_prompt_is_replayed(mode: Mode) -> None:
     failed = entry(error(1, -32000), of="session/prompt")
     assert told(asked(prompt(1, "s", "one")), failed, mode=mode) == [own(text("one"), 1)]
 
@@ -174,13 +174,13 @@ def test_a_prompt_that_failed_is_told_like_any_other(mode: Mode) -> None:
         "",
     ],
 )
-def test_every_update_of_the_conversation_known_or_not_is_told_as_it_was(kind: str) -> None:
+def test_every_update_of_the_conversation_is_replayed_unchanged(kind: str) -> None:
     shape = {"toolCallId": "c", "title": "x", "status": "completed"} if kind == "tool_call" else {"content": text("x")}
     said = spaced(update("s", kind, **shape, entries=[], n=1.0, none=None))
     assert told(entry(said)) == [said]
 
 
-def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
+def test_updates_are_replayed_in_order_and_as_early_as_possible() -> None:
     telling = Telling("s", run=LATER, mode="full")
     said = [chunk("s", "a"), update("s", "tool_call", toolCallId="c", title="x", status="completed"), chunk("s", "b")]
     assert [telling.add(number, entry(each)) for number, each in enumerate(said, 1)] == [[line(each)] for each in said]
@@ -189,7 +189,7 @@ def test_updates_are_told_in_order_and_as_soon_as_they_are_certain() -> None:
     assert telling.end() == []
 
 
-def test_a_prompt_is_certain_when_its_turn_is_over() -> None:
+def test_a_prompt_is_replayed_once_its_turn_is_over() -> None:
     telling = Telling("s", run=LATER, mode="full")
     assert telling.add(1, asked(prompt(1, "s", "one"))) == []
     assert telling.add(2, entry(stopped(1), of="session/prompt")) == [own(text("one"), 1)]
@@ -199,11 +199,11 @@ def test_a_prompt_is_certain_when_its_turn_is_over() -> None:
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_how_things_stood_is_not_told_in_between(kind: str) -> None:
+def test_state_updates_are_not_replayed_in_between(kind: str) -> None:
     assert told(entry(update("s", kind)), entry(chunk("s", "a"))) == [line(chunk("s", "a"))]
 
 
-def test_of_commands_and_usage_the_latest_is_told_at_the_end() -> None:
+def test_the_latest_commands_and_usage_are_sent_at_the_end() -> None:
     telling = Telling("s", run=LATER, mode="full")
     old, new = commands("s", "old"), spaced(commands("s", "new"))
     used = update("s", "usage_update", used=2)
@@ -215,13 +215,13 @@ def test_of_commands_and_usage_the_latest_is_told_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update", "notice", "session_info_update"])
-def test_no_other_state_is_told_at_the_end(kind: str) -> None:
+def test_no_other_state_is_sent_at_the_end(kind: str) -> None:
     telling = Telling("s", run=LATER, mode="full")
     telling.add(1, entry(update("s", kind)))
     assert telling.states() == []
 
 
-def test_where_nothing_stood_there_is_nothing_to_tell_at_the_end() -> None:
+def test_without_state_updates_nothing_is_sent_at_the_end() -> None:
     assert Telling("s", run=LATER, mode="full").states() == []
 
 
@@ -243,7 +243,7 @@ def test_where_nothing_stood_there_is_nothing_to_tell_at_the_end() -> None:
         Entry("", RUN, None, note={"type": "opened", "method": "session/new"}),
     ],
 )
-def test_nothing_else_is_told(other: Entry) -> None:
+def test_nothing_else_is_replayed(other: Entry) -> None:
     a, b = chunk("s", "a"), chunk("s", "b")
     assert told(entry(a), other, entry(b)) == [line(a), line(b)]
 
@@ -262,16 +262,16 @@ def test_nothing_else_is_told(other: Entry) -> None:
         {"sessionId": "s", "update": {"sessionUpdate": 5}},
     ],
 )
-def test_an_update_that_is_none_is_skipped(params: object) -> None:
+def test_an_invalid_update_is_skipped(params: object) -> None:
     assert told(entry(notification("session/update", params))) == []
 
 
-def test_a_line_that_is_no_plain_json_is_told_too() -> None:
+def test_a_line_that_is_not_strict_json_is_replayed_too() -> None:
     said = b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"odd","x":"\\ud800\xff"}}}'
     assert told(entry(said)) == [said + b"\n"]
 
 
-# Whatever a transcript holds.
+# Any entries.
 
 KINDS = st.sampled_from(["user_message_chunk", "plan", "usage_update", "notice", "available_commands_update"])
 UPDATES = st.fixed_dictionaries({}, optional={"sessionUpdate": KINDS | values, "content": values})
@@ -290,7 +290,7 @@ ENTRIES = st.builds(
 
 
 def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
-    """States too."""
+    """The whole replay and the states."""
     telling = Telling("s", run=LATER, mode=mode)
     lines = [one for number, each in enumerate(entries, 1) for one in telling.add(number, each)]
     return b"".join([*lines, *telling.end(), *telling.states()])
@@ -298,7 +298,7 @@ def all_told(entries: Iterable[Entry], mode: Mode) -> bytes:
 
 @IN_BOTH_MODES
 @given(st.lists(ENTRIES | st.just(Entry("", RUN, None, note={})), max_size=10))
-def test_any_entries_are_told_without_harm_and_alike_every_time(mode: Mode, entries: list[Entry]) -> None:
+def test_any_entries_are_replayed_the_same_every_time(mode: Mode, entries: list[Entry]) -> None:
     lines = all_told(entries, mode)
     assert lines == all_told(entries, mode)
     for one in lines.split(b"\n")[:-1]:

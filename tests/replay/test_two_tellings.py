@@ -1,6 +1,6 @@
-"""One truth, two tellings: what was said live, the full telling and the compact one leave clients in the same state.
+"""The live conversation, its full replay and its compact replay leave clients in the same state.
 
-``kept_safe`` says in its own words what the rules of safety make of what was said live. Two models judge: the official
+``kept_safe`` implements a second time the rules that make live updates safe to replay. Two models judge: the official
 SDK's accumulator, and an editor's list of entries.
 """
 
@@ -13,7 +13,7 @@ from acp.schema import SessionNotification
 from hypothesis import HealthCheck, given, settings
 
 from acp_proxy.replay.telling import Mode, Telling
-from acp_proxy.replay.terminals import PLACEHOLDER
+from acp_proxy.replay.terminal_outputs import PLACEHOLDER
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
@@ -25,11 +25,11 @@ NOT_REPLAYED = ("notice", "current_mode_update", "config_option_update", "sessio
 MODES: tuple[Mode, ...] = ("full", "compact")
 
 
-# --- what was said, made safe
+# --- the live conversation, made safe
 
 
 class Safe:
-    """The updates of a conversation as a client may be told them."""
+    """The updates of a conversation as they may be replayed."""
 
     def __init__(self, steps: list[Step], parse: Any) -> None:
         self.outputs = {
@@ -38,13 +38,13 @@ class Safe:
             if step.entry.note is not None and "terminalId" in step.entry.note
         }
         self.told: list[list[Value]] = []
-        """What a step tells; a later step may add to it."""
+        """The updates of each step; a later step may add to them."""
         self.status: dict[str, str] = {}
         self.runs: dict[str, str] = {}
         self.asked: dict[str, Value] = {}
         self.places: dict[str, list[Value]] = {}
         self.waiting: list[Value] = []
-        """The prompts without an answer."""
+        """The unanswered prompts."""
         self.quiet: set[str] = set()
         self.latest: dict[str, Value] = {}
         echoed: int | None = None
@@ -138,7 +138,7 @@ class Safe:
         self.quiet &= {one["run"] for one in self.waiting}
 
     def echo(self, step: Step, parse: Any) -> None:
-        """Find out whose echo it is, and give that one its id."""
+        """Find the prompt that this echoes, and give it the echo's id."""
         run, number = step.entry.run, parse(b"[%d]" % step.of)[0]
         waiting = [one for one in self.of(run) if not one["echoed"]]
         own = [one for one in waiting if one["request"] == number]
@@ -176,7 +176,7 @@ class Safe:
         return update
 
     def finished(self, live: set[str]) -> list[Value]:
-        """Nobody will finish these any more."""
+        """Updates that fail what nobody will finish."""
         unfinished = [id for id, found in self.status.items() if found in ("pending", "in_progress")]
         left = [id for id in unfinished if self.runs[id] not in live]
         self.status |= dict.fromkeys(left, "failed")
@@ -214,7 +214,7 @@ def without_terminal(item: Value, outputs: dict[Any, Any], run: str) -> Value:
     return {"type": "content", "content": {"type": "text", "text": words}}
 
 
-# --- what is told
+# --- the replays
 
 
 def told_of(steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIONAL_KINDS) -> list[bytes]:
@@ -223,7 +223,7 @@ def told_of(steps: Iterable[Step], mode: Mode, kinds: frozenset[str] = acp.OPTIO
     return [*told, *telling.end(), *telling.states()]
 
 
-# --- the state that clients are left in
+# --- the final state of clients
 
 
 def edited(updates: Iterable[Value]) -> Editor:
@@ -248,7 +248,7 @@ def accumulated(updates: Iterable[Value]) -> Value:
 
 
 def joined(chunks: Iterable[Value]) -> list[Value]:
-    """Adjacent texts of one message as one: the accumulator keeps one item per chunk."""
+    """Adjacent texts of one message, joined: the accumulator keeps one item per chunk."""
     kept: list[Value] = []
     for chunk in chunks:
         before = kept[-1] if kept else None
@@ -271,12 +271,12 @@ def plain(line: bytes | None) -> Any:
     return json.loads(line or b"null")
 
 
-# --- the proof
+# --- the test
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
-def test_clients_end_in_the_state_in_which_they_were_live(steps: list[Step]) -> None:
+def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps: list[Step]) -> None:
     edited_live, accumulated_live = edited(kept_safe(steps, parsed)), accumulated(kept_safe(steps, plain))
     tellings = {mode: told_of(steps, mode) for mode in MODES}
     for mode, told in tellings.items():
@@ -288,5 +288,5 @@ def test_clients_end_in_the_state_in_which_they_were_live(steps: list[Step]) -> 
 
 
 def starts(steps: list[Step]) -> int:
-    """A call that is stated anew may take a line more."""
+    """The number of starts of calls: a repeated start may take one line more."""
     return sum(step.entry.peer is Peer.AGENT and b'"tool_call"' in (step.entry.raw or b"") for step in steps)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from acp import schema
 
-from acp_proxy.demo.telling import tell
+from acp_proxy.demo.display import tell
 from tests.client import NO_ANSWER, TIMEOUT, Client, OutputEnded, RequestFailed, has_kind
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"

@@ -17,16 +17,16 @@ SETTINGS = Settings(records=True, serves=True, release="0")
 
 
 class Side:
-    """An editor or an agent: what it says, and what it is told."""
+    """An editor or an agent: what it sends, and what it gets."""
 
     def __init__(self) -> None:
         self.reads, self.told_by = os.pipe()
         self.heard_from, self.writes = os.pipe()
         self.lines: list[bytes] = []
         self.begun = b""
-        """Of a line whose end has not come."""
+        """The beginning of a line whose end has not come."""
         self.reads_on = threading.Event()
-        """Cleared: nothing more is read behind what comes next."""
+        """Cleared: nothing is read after the next data."""
         self.reads_on.set()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -36,7 +36,7 @@ class Side:
         os.write(self.writes, message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
 
     def hear(self, **wanted: Any) -> Any:
-        """The first message with these members that has come, or will."""
+        """The first message with these members; waits until it comes."""
 
         def found() -> Any:
             messages = [json.loads(line) for line in self.lines]
@@ -58,7 +58,7 @@ class Side:
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """The relay is through with both ends."""
+        """Close the ends that the relay used, once it has finished."""
         os.close(self.told_by)
         os.close(self.heard_from)
         self._thread.join(SECONDS)
@@ -73,13 +73,13 @@ class Side:
                 assert self.reads_on.wait(9 * SECONDS)
 
     def stop_reading(self, other: "Side") -> None:
-        """Behind one line more, of the other side."""
+        """Stop reading after one more line from the other side."""
         self.reads_on.clear()
         other.say({"jsonrpc": "2.0", "method": "_last"})
         self.hear(method="_last")
 
     def is_written_to(self) -> bool:
-        """Of what it does not read, something has come."""
+        """Whether data that it does not read arrives in time."""
         return bool(select.select([self.reads], [], [], SECONDS)[0])
 
 
@@ -112,7 +112,7 @@ class Talk:
         self._next = 100
 
     def exchange(self, method: str, params: Any, result: Any) -> Any:
-        """A request of the editor, and what the agent answers: as the editor hears it."""
+        """Send a request as the editor, answer it as the agent, and return the answer that the editor gets."""
         self._next += 1
         self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
         self.agent.hear(id=self._next)
@@ -120,13 +120,13 @@ class Talk:
         return self.editor.hear(id=self._next)
 
     def ask(self, method: str, params: Any) -> Any:
-        """A request of the editor that the agent does not see."""
+        """Send a request that the proxy answers, and return the answer."""
         self._next += 1
         self.editor.say({"jsonrpc": "2.0", "id": self._next, "method": method, "params": params})
         return self.editor.hear(id=self._next)
 
     def open(self, session: str = "s", *, loads: bool = False) -> None:
-        """``loads``: the agent does so itself; else it can only resume."""
+        """``loads``: the agent loads sessions itself; otherwise it can only resume them."""
         capabilities: dict[str, Any] = {"loadSession": True} if loads else {"sessionCapabilities": {"resume": {}}}
         self.exchange("initialize", {"protocolVersion": 1}, {"protocolVersion": 1, "agentCapabilities": capabilities})
         self.exchange("session/new", {"cwd": "/project", "mcpServers": []}, {"sessionId": session})
@@ -136,7 +136,7 @@ class Talk:
         self.exchange("session/prompt", {"sessionId": session, "prompt": prompt}, {"stopReason": "end_turn"})
 
     def told(self, session: str = "s") -> list[str]:
-        """What the transcript has: the texts of the prompts, and the types of the notes."""
+        """The content of the transcript: the texts of the prompts, and the types of the notes."""
         reading = self.store.read(self.recorder.agent, session)
         try:
             values: list[Any] = [line.entry.note or line.entry.value for line in reading.lines() if line.entry]
@@ -146,7 +146,7 @@ class Talk:
         return [one for one in said if one is not None]
 
     def end(self) -> None:
-        """Both sides end; when this returns the relay is through with everything."""
+        """End both sides, and wait until the relay has finished."""
         for side, pump in ((self.editor, self.relay.client), (self.agent, self.relay.agent)):
             side.end()
             assert pump.ended.wait(SECONDS)

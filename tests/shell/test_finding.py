@@ -1,4 +1,4 @@
-"""A session that is to be opened is found as it is: with all that was said, deleted, or behind a store in trouble."""
+"""The lookup of a session for a load: complete, incomplete, deleted, or in a failing store."""
 
 import errno
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 from acp_proxy.core.capabilities import STORE, Modes
 from acp_proxy.core.interceptor import Interceptor
 from acp_proxy.recording.recorder import Recorder
-from acp_proxy.transcripts.files.reading import Line, Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Line, Reading
 from acp_proxy.transcripts.store import Store
 from tests.recording.hanging import HangingStore
 from tests.recording.notes import full_disk
@@ -17,7 +17,7 @@ from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk
 NOT_FOUND, CANCELLED = -32002, -32800
 
 
-def test_a_load_does_not_take_a_transcript_for_complete_that_cannot_say_yet_what_it_lacks(tmp_path: Path) -> None:
+def test_a_transcript_that_cannot_note_its_gap_yet_does_not_count_as_complete(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Interceptor(SETTINGS.but(modes=Modes(load=STORE))))
     offers = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True, "sessionCapabilities": {"resume": {}}}}
     talk.exchange("initialize", {"protocolVersion": 1}, offers)
@@ -49,7 +49,7 @@ class DeletedMeanwhile(Store):
         return super().read(agent, session)
 
 
-def test_a_session_that_another_process_deletes_while_we_look_for_it_is_not_found(tmp_path: Path) -> None:
+def test_a_session_that_another_process_deletes_during_the_lookup_is_not_found(tmp_path: Path) -> None:
     talk = Talk(DeletedMeanwhile(tmp_path / "store"))
     talk.open()
     talk.turn("one")
@@ -58,7 +58,9 @@ def test_a_session_that_another_process_deletes_while_we_look_for_it_is_not_foun
     talk.end()
 
 
-def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
+def test_a_load_from_a_hanging_store_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
     talk.open()
     talk.turn("one")
     hanging.hangs.set()
@@ -73,7 +75,7 @@ def test_a_load_from_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Ta
 
 
 class LongToSearch(Store):
-    """A transcript that it takes many steps to look through."""
+    """A store whose transcript takes many steps to search."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -95,7 +97,7 @@ class LongToSearch(Store):
         return Long(found.path)
 
 
-def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_path: Path) -> None:
+def test_a_transcript_that_takes_long_to_search_does_not_count_as_a_hanging_store(tmp_path: Path) -> None:
     store = LongToSearch(tmp_path)
     talk = Talk(store)
     try:
@@ -107,41 +109,41 @@ def test_a_transcript_that_is_long_to_look_through_is_no_store_that_hangs(tmp_pa
     finally:
         talk.end()
     assert None not in store.stepped
-    assert len(set(store.stepped)) == 3, "whoever waits for the store may come to it between two steps"
+    assert len(set(store.stepped)) == 3, "others may use the store between two steps"
 
 
 class Unread(Store):
-    """A transcript that can be looked through, and then goes wrong while it is compared."""
+    """A store whose transcript can be searched, but fails while it is compared."""
 
     def read(self, agent: str, session: str) -> Reading:
         store = self
 
         class Reads(Reading):
-            def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
+            def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
                 return store.lines()
 
         found = super().read(agent, session)
         found.close()
         return Reads(found.path)
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         raise NotImplementedError
 
 
 class Endless(Unread):
-    """It is read until the test is over."""
+    """Its transcript is read until the test is over."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.begun, self.over = threading.Event(), threading.Event()
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         while not self.over.is_set():
             self.begun.set()
             yield Line(1, 0, whole=True, entry=None)
 
 
-def test_a_load_that_is_cancelled_reads_its_transcript_no_further(tmp_path: Path) -> None:
+def test_a_cancelled_load_stops_reading_its_transcript(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     store = Endless(tmp_path)
     talk = Talk(store)
@@ -168,11 +170,11 @@ def test_a_load_that_is_cancelled_reads_its_transcript_no_further(tmp_path: Path
 class TornOff(Unread):
     """Its disk is gone."""
 
-    def lines(self) -> Iterator[Line | Lines]:
+    def lines(self) -> Iterator[Line | AlikeLines]:
         raise OSError(errno.EIO, "gone")
 
 
-def test_the_agents_replay_is_shown_where_it_cannot_be_compared(tmp_path: Path) -> None:
+def test_the_agents_replay_is_shown_if_it_cannot_be_compared(tmp_path: Path) -> None:
     talk = Talk(TornOff(tmp_path))
     try:
         talk.open()

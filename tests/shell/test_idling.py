@@ -1,4 +1,4 @@
-"""Idle minutes are used once a day, and given back at once."""
+"""Idle minutes are used to compress once a day, and a line ends that at once."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ NICE = idling._NICE
 
 @pytest.fixture(autouse=True)
 def as_quick_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who gives way to everybody may have to wait for longer than a test does."""
+    """A thread with a low priority may have to wait longer than a test does."""
     monkeypatch.setattr(idling, "_NICE", 0)
 
 
@@ -41,14 +41,14 @@ def _made_cold(store: Both, session: str = "cold") -> Path:
 
 
 def in_a_thread(store: Both, goes_on: bool) -> None:
-    """Its thread's priority is not given back."""
+    """Compress in a thread of its own: a lowered priority is not restored."""
     thread = threading.Thread(target=compress, args=(store.root, lambda: goes_on))
     thread.start()
     thread.join(SECONDS)
     assert not thread.is_alive()
 
 
-def test_what_is_cold_is_compressed_once_a_day(store: Both, cold: Path) -> None:
+def test_cold_transcripts_are_compressed_once_a_day(store: Both, cold: Path) -> None:
     warm = kept(store, "warm")
     in_a_thread(store, True)
     assert (cold.exists(), compressed(cold).exists(), warm.exists()) == (False, True, True)
@@ -60,7 +60,7 @@ def test_what_is_cold_is_compressed_once_a_day(store: Both, cold: Path) -> None:
     assert not later.exists()
 
 
-def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Both, cold: Path) -> None:
+def test_interrupted_compression_is_done_in_the_next_idle_minutes(store: Both, cold: Path) -> None:
     in_a_thread(store, False)
     assert cold.exists()
     in_a_thread(store, True)
@@ -69,7 +69,7 @@ def test_what_was_interrupted_is_done_in_the_next_idle_minutes(store: Both, cold
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no priority of its own")
 @pytest.mark.parametrize(("before", "then"), [(0, NICE), (NICE + 5, NICE + 5)])
-def test_its_thread_gives_way_to_others_and_no_less_than_before(
+def test_the_compressing_thread_lowers_its_priority_and_never_raises_it(
     store: Both, monkeypatch: pytest.MonkeyPatch, before: int, then: int
 ) -> None:
     monkeypatch.setattr(idling, "_NICE", NICE)
@@ -87,13 +87,13 @@ def test_its_thread_gives_way_to_others_and_no_less_than_before(
     assert found == [max(then, usual)]
 
 
-def test_a_store_in_trouble_is_left_alone(store: Both, cold: Path) -> None:
+def test_a_failing_store_is_left_alone(store: Both, cold: Path) -> None:
     os.mkdir(store.root / "compressed")
     in_a_thread(store, True)
     assert cold.exists()
 
 
-def test_a_relay_that_hears_nothing_compresses_what_is_cold_and_goes_on(store: Both, cold: Path) -> None:
+def test_an_idle_relay_compresses_cold_transcripts_and_continues(store: Both, cold: Path) -> None:
     before = content(cold)
     talk = Talk(store, idle_seconds=0.01)
     talk.open()
@@ -110,7 +110,7 @@ def test_a_relay_that_hears_nothing_compresses_what_is_cold_and_goes_on(store: B
     assert talk.warnings == []
 
 
-def test_a_relay_that_was_not_told_to_compresses_nothing(store: Both, cold: Path) -> None:
+def test_a_relay_without_an_idle_time_compresses_nothing(store: Both, cold: Path) -> None:
     talk = Talk(store)
     talk.open()
     talk.turn("one")

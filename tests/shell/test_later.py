@@ -1,4 +1,4 @@
-"""Modules that are loaded when something of them is used."""
+"""Modules that are loaded at their first use."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ import sys
 from acp_proxy.shell import launch
 from acp_proxy.shell.later import Later
 with Later(*launch.LATER):
-    import acp_proxy.shell.run
+    import acp_proxy.shell.proxy
 print(*sys.modules)
 from dataclasses import make_dataclass
 print(make_dataclass("Point", [("x", int)]).__doc__, sys.modules["inspect"].isclass(int))
@@ -32,7 +32,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop(NAME, None)
 
 
-def test_a_module_is_loaded_when_something_of_it_is_used() -> None:
+def test_a_module_is_loaded_at_its_first_use() -> None:
     with Later(NAME):
         early = __import__(NAME)
     assert NAME not in sys.modules
@@ -40,7 +40,7 @@ def test_a_module_is_loaded_when_something_of_it_is_used() -> None:
     assert sys.modules[NAME].VALUE is value
 
 
-def test_an_import_afterwards_brings_the_module_itself() -> None:
+def test_an_import_afterwards_gives_the_module_itself() -> None:
     with Later(NAME):
         early = __import__(NAME)
     itself = __import__(NAME)
@@ -55,21 +55,21 @@ def test_a_module_that_is_used_at_once_is_loaded_at_once() -> None:
     assert sys.modules[NAME].VALUE is value
 
 
-def test_a_module_that_is_there_already_stays() -> None:
+def test_a_module_that_is_loaded_already_stays() -> None:
     itself = __import__(NAME)
     with Later(NAME):
         assert __import__(NAME) is itself
     assert sys.modules[NAME] is itself
 
 
-def test_what_a_module_does_not_have_is_told_as_always() -> None:
+def test_a_missing_attribute_raises_the_usual_error() -> None:
     with Later(NAME):
         early = __import__(NAME)
     with pytest.raises(AttributeError, match=f"{NAME}.*nothing"):
         early.nothing  # noqa: B018
 
 
-def test_run_loads_nothing_that_inspects_code() -> None:
+def test_run_loads_no_module_that_inspects_code() -> None:
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, timeout=SECONDS, check=True)
     modules, later = done.stdout.splitlines()
     assert not {"ast", "dis", "inspect", "ipaddress", "tokenize"} & set(modules.split())
@@ -77,7 +77,7 @@ def test_run_loads_nothing_that_inspects_code() -> None:
     assert later == "Point(x: int) True"
 
 
-def test_a_class_that_is_only_named_loads_nothing() -> None:
+def test_naming_a_class_loads_nothing() -> None:
     with Later(NAME, classes=("Some",)):
         assert isinstance(__import__(NAME, fromlist=["Some"]).Some, type)
     assert NAME not in sys.modules

@@ -1,4 +1,4 @@
-"""Whole lines go out, at the peer's pace; a peer that is gone is noticed, and is no error."""
+"""Whole lines are written at the peer's pace; a peer that is gone is noticed, and is not an error."""
 
 import contextlib
 import math
@@ -20,7 +20,7 @@ SECONDS = 20.0
 
 
 class Pipe:
-    """An output, the end that its peer reads, and how often it was told that the peer is gone."""
+    """An output, the end that its peer reads, and how often the output reported that the peer is gone."""
 
     def __init__(self) -> None:
         self.reading, self.writing = os.pipe()
@@ -44,7 +44,7 @@ def pipe() -> Iterator[Pipe]:
     os.close(made.reading)
 
 
-def test_what_is_written_arrives_as_it_is_and_then_the_end(pipe: Pipe) -> None:
+def test_data_arrives_unchanged_and_then_the_end(pipe: Pipe) -> None:
     pipe.output.write(b"one\n")
     pipe.output.write(b"")
     pipe.output.write(b"two\nthr")
@@ -53,7 +53,7 @@ def test_what_is_written_arrives_as_it_is_and_then_the_end(pipe: Pipe) -> None:
     assert pipe.gone == []
 
 
-def test_a_message_of_ours_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
+def test_our_message_begins_on_a_line_of_its_own(pipe: Pipe) -> None:
     pipe.output.write(b"ours\n", own=True)
     pipe.output.write(b"unfinished")
     pipe.output.write(b"ours\n", own=True)
@@ -74,7 +74,7 @@ def test_nothing_comes_between_the_pieces_of_a_line(pipe: Pipe) -> None:
 
 @needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(64 * 1024, WIDE), (2 * WIDE, 2 * WIDE)])
-def test_from_a_long_line_on_a_pipe_holds_more(pipe: Pipe, before: int, then: int) -> None:
+def test_a_long_line_enlarges_the_pipe(pipe: Pipe, before: int, then: int) -> None:
     make_hold(pipe.writing, before)
     pipe.output.write(b"one\n")
     assert held_by(pipe.writing) == before
@@ -85,7 +85,7 @@ def test_from_a_long_line_on_a_pipe_holds_more(pipe: Pipe, before: int, then: in
 
 
 @needs_wide_pipes
-def test_a_long_line_for_a_peer_that_is_gone_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
+def test_a_long_line_for_a_gone_peer_changes_no_pipe_that_got_its_descriptor(pipe: Pipe) -> None:
     other = Pipe()
     pipe.output.close()
     os.dup2(other.writing, pipe.writing)
@@ -98,7 +98,7 @@ def test_a_long_line_for_a_peer_that_is_gone_changes_no_pipe_that_got_its_descri
     os.close(other.reading)
 
 
-def test_what_is_posted_waits_for_the_end_of_a_long_line_and_holds_nobody_up(pipe: Pipe) -> None:
+def test_posted_messages_wait_for_the_end_of_a_long_line_and_block_nothing(pipe: Pipe) -> None:
     pipe.output.write_piece(b"lo", begins=True, ends=False)
     pipe.output.post(b"ours\n")
     pipe.output.post(b"ours again\n")
@@ -110,7 +110,7 @@ def test_what_is_posted_waits_for_the_end_of_a_long_line_and_holds_nobody_up(pip
     assert pipe.read_all() == b"long\nours\nours again\nnext\nours\n"
 
 
-def test_what_is_posted_holds_nobody_up_where_the_peer_does_not_read_until_there_is_very_much_of_it(pipe: Pipe) -> None:
+def test_posting_to_a_peer_that_does_not_read_blocks_only_beyond_a_limit(pipe: Pipe) -> None:
     make_hold(pipe.writing, SMALL)
     line = b"x" * (POSTED // 4 - 1) + b"\n"  # more than it holds
     for _ in range(4):
@@ -128,7 +128,7 @@ def test_what_is_posted_holds_nobody_up_where_the_peer_does_not_read_until_there
     assert pipe.output.is_delivered(SECONDS)
 
 
-def test_what_is_posted_to_a_peer_that_goes_is_let_go() -> None:
+def test_messages_posted_to_a_peer_that_goes_are_dropped() -> None:
     pipe = Pipe()
     for _ in range(3):
         pipe.output.post(b"x" * MORE_THAN_A_PIPE_HOLDS, math.inf)
@@ -139,7 +139,7 @@ def test_what_is_posted_to_a_peer_that_goes_is_let_go() -> None:
     os.close(pipe.writing)
 
 
-def test_a_line_that_broke_off_is_ended_before_what_follows_and_not_gone_on_with(pipe: Pipe) -> None:
+def test_a_broken_line_is_ended_before_the_next_one_and_not_continued(pipe: Pipe) -> None:
     pipe.output.write_piece(b"a lo", begins=True, ends=False)
     pipe.output.break_line()
     pipe.output.write(b"ours\n", own=True)
@@ -165,7 +165,7 @@ def test_a_write_waits_for_a_peer_that_does_not_read_and_loses_nothing(pipe: Pip
     writer = threading.Thread(target=pipe.output.write, args=(data,))
     writer.start()
     writer.join(0.05)
-    assert writer.is_alive()  # nobody reads yet, and a pipe does not hold it
+    assert writer.is_alive()  # nothing reads yet, and a pipe does not hold this much
     begun.set()
     writer.join(SECONDS)
     reader.join(SECONDS)
@@ -193,7 +193,7 @@ def test_lines_of_two_writers_never_interleave(pipe: Pipe) -> None:
     assert sorted(bytes(read).splitlines(keepends=True)) == sorted(lines * 10)
 
 
-def test_a_peer_that_is_gone_is_told_once_and_later_writes_do_nothing() -> None:
+def test_a_gone_peer_is_reported_once_and_later_writes_do_nothing() -> None:
     pipe = Pipe()
     os.close(pipe.reading)
     pipe.output.write(b"one\n")
@@ -204,7 +204,7 @@ def test_a_peer_that_is_gone_is_told_once_and_later_writes_do_nothing() -> None:
     os.close(pipe.writing)
 
 
-def test_a_peer_that_goes_while_a_write_waits_for_it_ends_the_write() -> None:
+def test_a_waiting_write_ends_when_its_peer_goes() -> None:
     pipe = Pipe()
     writer = threading.Thread(target=pipe.output.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
     writer.start()
@@ -234,7 +234,7 @@ def a_socket_that_still_reads() -> tuple[int, socket.socket | None, Callable[[],
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
 @pytest.mark.parametrize("kind", [a_pipe, a_socket, a_socket_that_still_reads])
-def test_a_speaker_that_hangs_up_is_noticed_in_a_write_that_waits_and_nothing_of_that_is_lost(
+def test_a_hang_up_is_noticed_during_a_waiting_write_and_the_write_loses_nothing(
     kind: Callable[[], tuple[int, socket.socket | None, Callable[[], None]]],
 ) -> None:
     speaker, other, hang_up = kind()
@@ -260,7 +260,7 @@ def test_a_speaker_that_hangs_up_is_noticed_in_a_write_that_waits_and_nothing_of
         other.close()
 
 
-def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:
+def test_writes_after_the_close_go_nowhere(pipe: Pipe) -> None:
     pipe.output.write(b"one\n")
     pipe.output.close()
     pipe.output.close()
@@ -269,7 +269,7 @@ def test_what_is_written_behind_the_close_goes_nowhere(pipe: Pipe) -> None:
     assert os.read(pipe.reading, 100) == b""
 
 
-def test_what_is_said_on_stderr_arrives_whole_where_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_on_stderr_arrives_whole_if_somebody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "_UNREAD_SECONDS", SECONDS)
     reading, writing = os.pipe()
     said = b"one\n" + b"x" * MORE_THAN_A_PIPE_HOLDS + b"\n"
@@ -285,7 +285,7 @@ def test_what_is_said_on_stderr_arrives_whole_where_somebody_reads(monkeypatch: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
-def test_where_nobody_reads_stderr_nobody_waits_for_that_and_later_words_arrive() -> None:
+def test_an_unread_stderr_blocks_nothing_and_later_text_arrives() -> None:
     reading, writing = os.pipe()
     told = Stderr(writing)
     words = threading.Thread(target=told.write, args=(b"x" * MORE_THAN_A_PIPE_HOLDS,))
@@ -302,21 +302,21 @@ def test_where_nobody_reads_stderr_nobody_waits_for_that_and_later_words_arrive(
     os.close(writing)
 
 
-def test_a_stderr_that_is_gone_is_no_error() -> None:
+def test_a_gone_stderr_is_not_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     Stderr(writing).write(b"one\n")
     os.close(writing)
 
 
-def test_a_read_brings_what_there_is_and_then_nothing_at_the_end(pipe: Pipe) -> None:
+def test_a_read_returns_the_available_data_and_nothing_at_the_end(pipe: Pipe) -> None:
     pipe.output.write(b"one\n")
     assert output.read(pipe.reading, 65536) == b"one\n"
     pipe.output.close()
     assert output.read(pipe.reading, 65536) == b""
 
 
-def test_a_read_waits_where_the_other_side_made_the_pipe_non_blocking(pipe: Pipe) -> None:
+def test_a_read_waits_even_if_the_other_side_made_the_pipe_non_blocking(pipe: Pipe) -> None:
     os.set_blocking(pipe.reading, False)
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(output.read(pipe.reading, 65536)))
@@ -329,7 +329,7 @@ def test_a_read_waits_where_the_other_side_made_the_pipe_non_blocking(pipe: Pipe
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a pty whose other side closed reads as an end")
-def test_a_terminal_that_was_torn_off_is_an_end() -> None:
+def test_a_disconnected_terminal_reads_as_the_end() -> None:
     ours, theirs = pty.openpty()
     os.close(theirs)
     assert output.read(ours, 65536) == b""

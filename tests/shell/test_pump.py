@@ -1,4 +1,4 @@
-"""One direction: what was decided is done in order, and a thread that hangs in the store can be gone on without."""
+"""One direction: effects are performed in order, and a thread that hangs in the store can be replaced."""
 
 import os
 import threading
@@ -21,7 +21,7 @@ def nothing() -> None:
 
 
 class Performer:
-    """Decides by what a line says, and notes what it is asked to do."""
+    """Decides by the text of a line, and notes what it has to do."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -84,12 +84,12 @@ class Performer:
         assert self.room.wait(SECONDS)
 
     def wait_for(self, *done: str) -> None:
-        """Wait until these were done, each behind the one before."""
+        """Wait until these were done, in this order."""
         with self._changed:
             assert self._changed.wait_for(lambda: is_within(done, self.done), SECONDS), self.done
 
     def wait_for_bytes(self, count: int) -> None:
-        """Wait until so many have passed."""
+        """Wait until this many bytes have passed."""
         with self._changed:
             assert self._changed.wait_for(
                 lambda: sum(len(one) for one in self.done if one != "flush") >= count, SECONDS
@@ -125,7 +125,7 @@ class Direction:
         os.write(self.writing, data)
 
     def end(self) -> None:
-        """The peer ends; the pump is through with everything when this returns."""
+        """End the peer, and wait until the pump has finished."""
         os.close(self.writing)
         assert self.pump.ended.wait(SECONDS)
 
@@ -148,7 +148,7 @@ def test_the_lines_of_one_read_are_decided_together_and_done_in_order(direction:
     assert direction.ends == [None]
 
 
-def test_what_came_last_without_a_newline_is_delivered_at_the_end(direction: Direction) -> None:
+def test_a_last_line_without_a_newline_is_delivered_at_the_end(direction: Direction) -> None:
     direction.write(b"one\ntw")
     direction.write(b"o")
     direction.pump.start()
@@ -156,14 +156,14 @@ def test_what_came_last_without_a_newline_is_delivered_at_the_end(direction: Dir
     assert [done for done in direction.performer.done if done != "flush"] == ["one\n", "two"]
 
 
-def test_only_what_goes_first_is_done_before_the_store_has_what_came_with_it(direction: Direction) -> None:
+def test_only_leading_updates_are_forwarded_before_the_flush(direction: Direction) -> None:
     direction.write(b"first one\nfirst two\nthree\nfirst four\n")
     direction.pump.start()
     direction.end()
     assert direction.performer.done == ["first one\n", "first two\n", "flush", "three\n", "first four\n"]
 
 
-def test_what_went_first_is_with_the_store_before_the_next_read(direction: Direction) -> None:
+def test_leading_updates_are_flushed_before_the_next_read(direction: Direction) -> None:
     direction.write(b"first one\n")
     direction.pump.start()
     direction.performer.wait_for("first one\n", "flush")
@@ -172,14 +172,14 @@ def test_what_went_first_is_with_the_store_before_the_next_read(direction: Direc
     assert direction.performer.done == ["first one\n", "flush", "first two\n", "flush"]
 
 
-def test_what_an_effect_asks_for_is_done_before_what_came_behind_it(direction: Direction) -> None:
+def test_effects_that_follow_from_an_effect_are_performed_before_later_lines(direction: Direction) -> None:
     direction.write(b"find\ntwo\n")
     direction.pump.start()
     direction.end()
     assert [done for done in direction.performer.done if done != "flush"] == ["found", "two\n"]
 
 
-def test_nothing_is_read_where_there_is_no_room(direction: Direction) -> None:
+def test_nothing_is_read_without_room(direction: Direction) -> None:
     direction.performer.room.clear()
     direction.write(b"one\n")
     direction.pump.start()
@@ -191,7 +191,7 @@ def test_nothing_is_read_where_there_is_no_room(direction: Direction) -> None:
 
 
 class Hanging:
-    """A call in which the first thread that comes stays until it is released."""
+    """A call that holds the first thread until it is released."""
 
     def __init__(self) -> None:
         self.stuck = threading.Event()
@@ -205,14 +205,14 @@ class Hanging:
             self.release.wait(SECONDS)
 
     def ended(self) -> bool:
-        """Let the thread go; whether it ended."""
+        """Release the thread; whether it ended."""
         assert self.thread is not None
         self.release.set()
         self.thread.join(SECONDS)
         return not self.thread.is_alive()
 
 
-def test_a_direction_goes_on_behind_a_flush_that_hangs_and_nothing_is_done_twice(direction: Direction) -> None:
+def test_a_direction_continues_after_a_hanging_flush_and_nothing_is_done_twice(direction: Direction) -> None:
     hanging = direction.performer.on_flush = Hanging()
     direction.write(b"first one\ntwo\nthree\n")
     direction.pump.start()
@@ -247,7 +247,7 @@ def test_an_effect_that_hangs_is_replaced_and_its_late_answer_is_dropped(directi
 LONG = b"x" * 2 * pump.LONG_LINE
 
 
-def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(direction: Direction) -> None:
+def test_a_long_line_passes_in_pieces_and_the_lines_after_it_as_usual(direction: Direction) -> None:
     direction.pump.start()
     said = b"long " + LONG + b"\ntwo\nthr"
     direction.write(b"one\n" + said)
@@ -262,7 +262,7 @@ def test_a_long_line_passes_in_pieces_and_what_stands_behind_it_as_ever(directio
 
 @needs_wide_pipes
 @pytest.mark.parametrize(("before", "then"), [(pump.READ_SIZE, output.WIDE), (2 * output.WIDE,) * 2])
-def test_from_a_long_line_on_more_is_read_at_once(direction: Direction, before: int, then: int) -> None:
+def test_from_a_long_line_on_more_data_is_read_at_once(direction: Direction, before: int, then: int) -> None:
     make_hold(direction.reading, before)
     direction.pump.start()
     direction.write(b"one\n")
@@ -273,14 +273,14 @@ def test_from_a_long_line_on_more_is_read_at_once(direction: Direction, before: 
     assert held_by(direction.reading) == then
 
 
-def test_a_long_line_that_may_not_pass_in_pieces_is_held_to_its_end(direction: Direction) -> None:
+def test_a_long_line_that_may_not_pass_in_pieces_is_held_until_its_end(direction: Direction) -> None:
     direction.pump.start()
     direction.write(b"other " + LONG + b"\n")
     direction.end()
     assert direction.performer.read == [[b"other " + LONG + b"\n"]]
 
 
-def test_a_long_line_ends_with_what_its_peer_says(direction: Direction) -> None:
+def test_the_end_of_its_peer_ends_a_long_line(direction: Direction) -> None:
     direction.pump.start()
     direction.write(b"long " + LONG)
     direction.end()
@@ -301,8 +301,8 @@ def test_lines_that_pass_undecided_do_not_overtake_the_end_of_a_long_line(peer: 
     assert "".join(done for done in direction.performer.done[1:] if done != "flush").endswith("xend\n" + one)
 
 
-def test_what_is_within_a_long_line_goes_on_where_there_is_no_room(direction: Direction) -> None:
-    """Who would make room waits for the end of the line."""
+def test_a_long_line_continues_without_room(direction: Direction) -> None:
+    """What would make room waits for the end of the line."""
     direction.pump.start()
     said = b"long " + LONG
     direction.write(said)

@@ -12,7 +12,7 @@ import pytest
 
 from acp_proxy.core.capabilities import ALWAYS, Modes
 from acp_proxy.core.effects import Effect
-from acp_proxy.core.events import Event, Lines
+from acp_proxy.core.events import Event, LinesRead
 from acp_proxy.core.interceptor import Interceptor, Settings
 from acp_proxy.shell.pump import LONG_LINE
 from acp_proxy.transcripts.listing.index import Page
@@ -26,7 +26,7 @@ from tests.shell.sides import SECONDS, SETTINGS, Talk, chunk, is_complete
 # A store without room.
 
 
-def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
+def test_a_gap_at_the_end_is_noted_before_we_end(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.turn("one")
@@ -43,7 +43,7 @@ def test_what_a_transcript_lacks_at_the_end_is_noted_before_we_end(tmp_path: Pat
 # A store that hangs.
 
 
-def test_both_directions_go_on_without_a_store_that_hangs_and_recording_goes_on_when_it_is_back(
+def test_both_directions_continue_without_a_hanging_store_and_recording_resumes_when_it_returns(
     talk: Talk, hanging: HangingStore
 ) -> None:
     talk.open()
@@ -61,14 +61,14 @@ def test_both_directions_go_on_without_a_store_that_hangs_and_recording_goes_on_
     hanging.thread.join(SECONDS)
     talk.turn("four")
     told = talk.told()
-    assert told[:3] == ["opened", "one", "two"]  # what was under way when it hung is written when it is back
+    assert told[:3] == ["opened", "one", "two"]  # what was being written when it hung is written when it is back
     assert told[3:] == ["three", "four"]
     assert is_complete(talk)
     [warning] = talk.warnings
     assert str(hanging.root) in warning
 
 
-def test_the_agents_direction_goes_on_behind_an_update_that_cannot_be_put_away(
+def test_the_agents_direction_continues_after_an_update_that_cannot_be_recorded(
     talk: Talk, hanging: HangingStore
 ) -> None:
     talk.open()
@@ -82,7 +82,9 @@ def test_the_agents_direction_goes_on_behind_an_update_that_cannot_be_put_away(
     assert len(talk.warnings) == 1
 
 
-def test_a_delete_in_a_store_that_hangs_is_refused_and_the_talk_goes_on(talk: Talk, hanging: HangingStore) -> None:
+def test_a_delete_in_a_hanging_store_is_refused_and_the_conversation_continues(
+    talk: Talk, hanging: HangingStore
+) -> None:
     talk.open()
     talk.turn("one")
     hanging.hangs.set()
@@ -101,7 +103,7 @@ def test_a_list_says_that_nothing_is_recorded_while_the_store_hangs(talk: Talk, 
 
 
 class SlowToSync(Store):
-    """A disk that takes what is written, and hangs when it is to be forced down."""
+    """A disk that accepts writes, and hangs when they are forced to it."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -111,7 +113,7 @@ class SlowToSync(Store):
         self.back.wait()
 
 
-def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_without_it(
+def test_a_list_and_a_delete_after_hanging_work_are_answered_once_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", 0.05)
@@ -131,7 +133,7 @@ def test_a_list_and_a_delete_behind_work_that_hangs_are_answered_once_and_withou
     assert (said.count(b"ETIMEDOUT"), said.count(b'"sessions"'), said.count(b'"result":{}')) == (1, 0, 1)
 
 
-def test_nobody_is_answered_any_more_behind_the_end(tmp_path: Path) -> None:
+def test_nothing_is_answered_after_the_end(tmp_path: Path) -> None:
     store = SlowToSync(tmp_path / "store")
     talk = Talk(store)
     talk.open()
@@ -154,7 +156,7 @@ class Broken(Store):
         raise RuntimeError("a bug")
 
 
-def test_a_list_that_a_bug_keeps_from_an_answer_is_answered_at_once(
+def test_a_list_that_fails_because_of_a_bug_is_answered_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.shell.serving._ANSWER_SECONDS", 1000.0)
@@ -181,14 +183,14 @@ def test_only_so_many_lists_wait_for_a_store_and_the_next_are_answered_without_i
     talk.end()
 
 
-# Bugs of ours.
+# Bugs.
 
 
 class Buggy(Interceptor):
-    """Trips over one word."""
+    """Fails on certain words."""
 
     def handle(self, event: Event) -> list[Effect]:
-        if isinstance(event, Lines) and any(b"trip" in line for line in event.lines):
+        if isinstance(event, LinesRead) and any(b"trip" in line for line in event.lines):
             raise ValueError("tripped")
         return super().handle(event)
 
@@ -201,7 +203,7 @@ class Buggy(Interceptor):
         raise ValueError("tripped")
 
 
-def test_a_bug_in_looking_at_the_beginning_of_a_long_line_is_a_warning_and_it_passes_whole(tmp_path: Path) -> None:
+def test_a_bug_in_the_check_of_a_long_line_is_a_warning_and_the_line_passes_whole(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
     talk.turn("long" * LONG_LINE)
@@ -210,7 +212,7 @@ def test_a_bug_in_looking_at_the_beginning_of_a_long_line_is_a_warning_and_it_pa
     talk.end()
 
 
-def test_a_bug_in_seeing_whether_a_line_means_nothing_is_a_warning_and_it_is_decided_on(tmp_path: Path) -> None:
+def test_a_bug_in_the_check_of_a_meaningless_line_is_a_warning_and_the_line_is_decided_on(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
     talk.turn("stumble")
@@ -219,7 +221,7 @@ def test_a_bug_in_seeing_whether_a_line_means_nothing_is_a_warning_and_it_is_dec
     talk.end()
 
 
-def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_as_they_came(tmp_path: Path) -> None:
+def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_unchanged(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"), Buggy(SETTINGS))
     talk.open()
     odd = b'{"jsonrpc":"2.0",  "id":1.0,"method":"trip"}\n'
@@ -235,10 +237,10 @@ def test_a_bug_in_deciding_is_a_warning_and_the_lines_pass_as_they_came(tmp_path
     talk.end()
 
 
-# Too much for memory.
+# Limits on memory.
 
 
-def test_an_agent_is_not_read_while_too_much_waits_for_a_replay(
+def test_an_agent_is_not_read_while_too_much_is_held_for_a_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.core.under_way.HELD_LIMIT", 1000)
@@ -271,7 +273,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
-def test_a_turn_that_ended_is_forced_to_the_disk_unless_that_is_not_wanted(
+def test_a_finished_turn_is_forced_to_the_disk_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
     synced: list[int] = []
@@ -286,7 +288,7 @@ def test_a_turn_that_ended_is_forced_to_the_disk_unless_that_is_not_wanted(
 
 
 @pytest.mark.parametrize(("fsync", "forced"), [("turn", True), ("never", False)])
-def test_a_delete_is_forced_to_the_disk_unless_that_is_not_wanted(
+def test_a_delete_is_forced_to_the_disk_unless_turned_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, forced: bool
 ) -> None:
     store = Store(tmp_path / "store")
@@ -300,7 +302,7 @@ def test_a_delete_is_forced_to_the_disk_unless_that_is_not_wanted(
     assert synced == ([journal.stat().st_ino] if forced else [])
 
 
-def test_what_is_open_when_the_agent_ends_is_answered_and_the_prompt_is_kept_as_failed(tmp_path: Path) -> None:
+def test_when_the_agent_ends_open_requests_are_answered_and_the_prompt_is_recorded_as_failed(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "one"}]}
@@ -318,7 +320,7 @@ def test_what_is_open_when_the_agent_ends_is_answered_and_the_prompt_is_kept_as_
     talk.agent.close()
 
 
-def test_an_editor_that_ends_is_told_and_the_agent_reads_its_end(tmp_path: Path) -> None:
+def test_the_end_of_an_editor_is_reported_and_the_agent_reads_its_end(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     told = threading.Event()
     talk.relay.notify = told.set
@@ -332,7 +334,7 @@ def test_an_editor_that_ends_is_told_and_the_agent_reads_its_end(tmp_path: Path)
     talk.editor.close()
 
 
-def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
+def test_no_thread_of_a_relay_outlives_it(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
@@ -342,13 +344,13 @@ def test_nothing_of_a_relay_runs_on_when_all_is_over(tmp_path: Path) -> None:
         assert not thread.is_alive(), thread.name
 
 
-# Sides that write and do not read meanwhile.
+# Sides that write without reading.
 
 
 FLOOD = b'{"jsonrpc":"2.0","method":"_flood","params":"' + b"x" * MORE_THAN_A_PIPE_HOLDS + b'"}\n'
 
 
-def test_an_agent_that_does_not_read_while_it_writes_is_read_though_it_is_asked_for_a_new_session(
+def test_an_agent_that_does_not_read_is_still_read_while_it_is_asked_for_a_new_session(
     tmp_path: Path,
 ) -> None:
     settings = Settings(records=True, serves=True, release="0", modes=Modes(handover=ALWAYS))
@@ -374,7 +376,7 @@ def test_an_agent_that_does_not_read_while_it_writes_is_read_though_it_is_asked_
     talk.end()
 
 
-def test_an_editor_that_does_not_read_while_it_writes_is_read_though_it_is_refused_something(tmp_path: Path) -> None:
+def test_an_editor_that_does_not_read_is_still_read_while_its_requests_are_refused(tmp_path: Path) -> None:
     talk = Talk(Store(tmp_path / "store"))
     talk.open()
     talk.editor.stop_reading(talk.agent)
@@ -392,7 +394,7 @@ def test_an_editor_that_does_not_read_while_it_writes_is_read_though_it_is_refus
     talk.end()
 
 
-def test_a_load_that_is_cancelled_within_a_long_line_of_another_session_holds_nobody_up(
+def test_a_load_cancelled_during_a_long_line_of_another_session_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("acp_proxy.shell.pump.LONG_LINE", 100)

@@ -1,4 +1,4 @@
-"""A replay of streamed messages: compared, told and made a record of, however many lines are read at once."""
+"""A replay of streamed messages is compared, sent and made a record, however many lines are read at once."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def replayed(
 
 
 def messages(lines: list[bytes]) -> list[bytes]:
-    """What the agent said, as lines."""
+    """The messages of these entries, as lines."""
     return [(entry.raw or b"") + b"\n" for line in lines if (entry := record.decode_entry(line)) is not None]
 
 
@@ -87,7 +87,7 @@ def compared_with(theirs: list[bytes]) -> StartReplay:
     return WANTED.but(told=tuple((line, False) for line in theirs), compares=True)
 
 
-def test_every_update_is_told_with_its_own_bytes(path: Path) -> None:
+def test_every_update_is_replayed_with_its_own_bytes(path: Path) -> None:
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], "full")
     assert heard[1:] == messages(ANSWER)
     assert ended.rule is Rule.LESS
@@ -95,7 +95,7 @@ def test_every_update_is_told_with_its_own_bytes(path: Path) -> None:
 
 @pytest.mark.parametrize("before", [[], [TERMINAL]], ids=["at once", "held back for a terminal"])
 @pytest.mark.parametrize("mode", ["full", "compact"])
-def test_what_the_agent_tells_of_it_in_pieces_is_found_in_ours(path: Path, mode: Mode, before: list[bytes]) -> None:
+def test_the_agents_replay_in_pieces_is_found_in_the_transcript(path: Path, mode: Mode, before: list[bytes]) -> None:
     ours = [talk.prompt("q"), *before, *ANSWER, talk.answer()]
     heard, _ = replayed(path, ours, mode)
     again, ended = replayed(path, ours, mode, compared_with(messages(ANSWER[3:30])))
@@ -108,9 +108,7 @@ def test_what_the_agent_tells_of_it_in_pieces_is_found_in_ours(path: Path, mode:
 
 
 @pytest.mark.parametrize("is_told_again", [False, True])
-def test_what_was_replayed_is_compared_only_where_something_waits_that_may_tell_it_again(
-    path: Path, *, is_told_again: bool
-) -> None:
+def test_a_replay_is_compared_only_if_something_that_waits_may_repeat_it(path: Path, *, is_told_again: bool) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     heard, ended = replayed(path, ours, "full", is_told_again=is_told_again)
     assert heard[1:] == messages(ANSWER)
@@ -118,7 +116,7 @@ def test_what_was_replayed_is_compared_only_where_something_waits_that_may_tell_
     assert (ended.comparison is not None) is is_told_again
 
 
-def test_what_was_decided_already_is_not_decided_again(path: Path) -> None:
+def test_a_given_rule_is_not_decided_again(path: Path) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     wanted = compared_with(messages([LACKED, *ANSWER])).but(rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, ours, "full", wanted)
@@ -126,7 +124,7 @@ def test_what_was_decided_already_is_not_decided_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["full", "compact"])
-def test_what_nobody_wants_to_see_is_compared_all_the_same(path: Path, mode: Mode) -> None:
+def test_a_replay_that_is_not_shown_is_still_compared(path: Path, mode: Mode) -> None:
     new = messages([LACKED])
     wanted = compared_with(messages(ANSWER) + new).but(shows=False, rule=Rule.ASKED_FOR)
     heard, ended = replayed(path, [talk.prompt("q"), *ANSWER, talk.answer()], mode, wanted)
@@ -144,7 +142,7 @@ def test_the_record_has_every_word(path: Path, mode: Mode) -> None:
 
 
 def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> None:
-    """Of another process a prompt may have the same id."""
+    """A prompt of another process may have the same id."""
     ours = [talk.prompt("q"), *ANSWER, talk.answer(), talk.prompt("again", run=OWN_RUN), talk.said("never said")]
     wanted = WANTED.but(record=True, rule=Rule.HANDED_OVER, shows=False, before=RequestId("1"))
     heard, ended = replayed(path, ours, "compact", wanted)
@@ -155,9 +153,7 @@ def test_the_record_ends_before_the_prompt_that_is_sent_again(path: Path) -> Non
 
 
 @pytest.mark.parametrize(("titles", "told"), [(True, ["q"]), (False, [])])
-def test_the_title_that_prompts_make_is_told_where_the_list_shows_it(
-    path: Path, *, titles: bool, told: list[str]
-) -> None:
+def test_the_title_made_from_prompts_is_sent_if_the_list_shows_it(path: Path, *, titles: bool, told: list[str]) -> None:
     ours = [talk.prompt("q"), *ANSWER, talk.answer()]
     _, ended = replayed(path, ours, "compact", WANTED.but(titles=titles))
     updates = [json.loads(state)["params"]["update"] for state in ended.states]
@@ -166,14 +162,14 @@ def test_the_title_that_prompts_make_is_told_where_the_list_shows_it(
 
 @needs_wide_pipes
 @pytest.mark.parametrize(("words", "is_widened"), [(10, False), (WIDE // 100, True)])
-def test_what_is_long_is_told_through_a_pipe_that_holds_more(path: Path, words: int, is_widened: bool) -> None:
+def test_a_long_replay_enlarges_the_pipe(path: Path, words: int, is_widened: bool) -> None:
     path.write_bytes(record.encode_header(talk.header()) + talk.said("word") * words)
     reads, writes = os.pipe()
     make_hold(writes, before := 64 * 1024)
     with open(reads, "rb") as heard:
         replay = replay_of(path, "compact", writes, [], [])
         replay.start(WANTED)
-        replay.join()  # joined, all of it is one line that fits into any pipe
+        replay.join()  # joined, it is one line that fits into any pipe
         assert held_by(writes) == (WIDE if is_widened else before)
         os.close(writes)
         assert heard.read().count(b"word") == words

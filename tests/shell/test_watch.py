@@ -1,4 +1,4 @@
-"""Who hangs in the store is noticed, and idle minutes are used for as long as they last."""
+"""A thread that hangs in the store is noticed, and idle minutes are used as long as they last."""
 
 import math
 import queue
@@ -21,17 +21,17 @@ from tests.stored import Both
 from tests.transcripts import cold
 
 SOON = 0.001
-"""Seconds in which a test does not want to wait for a pause."""
+"""Seconds: so few that a test does not wait for a pause."""
 
 
 class Watching:
-    """Watches that end with the test, and what they ask and tell."""
+    """Watches that end with the test, and what they ask and report."""
 
     def __init__(self) -> None:
         self.stuck: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.asked = threading.Semaphore(0)
-        """Whether a replay runs, as often as that was asked: each time, it was idle."""
+        """Released whenever an idle watch asks whether a replay runs."""
         self._before = set(threading.enumerate())
         self._made: list[Watch] = []
 
@@ -76,7 +76,9 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 # A busy store.
 
 
-def test_who_hangs_in_the_store_is_told_and_nothing_waits_for_it(watching: Watching, tmp_path: Path) -> None:
+def test_a_thread_that_hangs_in_the_store_is_reported_and_nothing_waits_for_it(
+    watching: Watching, tmp_path: Path
+) -> None:
     store = HangingStore(tmp_path / "store")
     notes = Notes(store)
     notes.begin()
@@ -96,7 +98,7 @@ def test_who_hangs_in_the_store_is_told_and_nothing_waits_for_it(watching: Watch
 
 
 class LookedAt(Gate):
-    """Busy with much, for so many looks."""
+    """Busy with a long job, for the first looks."""
 
     looks = 0
 
@@ -110,9 +112,7 @@ class LookedAt(Gate):
         pass
 
 
-def test_a_store_that_has_much_to_do_is_looked_at_while_it_has_and_is_none_that_hangs(
-    watching: Watching, notes: Notes
-) -> None:
+def test_a_busy_store_is_watched_and_does_not_count_as_hanging(watching: Watching, notes: Notes) -> None:
     notes.recorder.gate = gate = LookedAt(notes.recorder._backlog)
     watched = watching(notes.recorder, None)
     assert not gate.looks
@@ -129,14 +129,14 @@ def test_a_store_that_has_much_to_do_is_looked_at_while_it_has_and_is_none_that_
 
 @pytest.fixture
 def two_cold(notes: Notes) -> list[Path]:
-    """In the order in which they are compressed."""
+    """Two cold transcripts, in the order in which they are compressed."""
     paths = sorted(cold.kept(Both(notes.store.root), session) for session in ("one", "two"))
     for path in paths:
         cold.age(path, 8)
     return paths
 
 
-def test_what_is_cold_is_compressed_when_nothing_has_passed_for_a_while(
+def test_cold_transcripts_are_compressed_when_nothing_has_passed_for_a_while(
     watching: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
     watching(notes.recorder, SOON)
@@ -155,7 +155,7 @@ def test_nothing_is_compressed_while_a_replay_runs(watching: Watching, notes: No
     wait_until(lambda: not any(path.exists() for path in two_cold))
 
 
-def test_where_nothing_is_to_be_compressed_it_is_never_idle(watching: Watching, notes: Notes) -> None:
+def test_without_compression_the_watch_is_never_idle(watching: Watching, notes: Notes) -> None:
     notes.recorder.gate = gate = LookedAt(notes.recorder._backlog)
     gate.looks = 10
     watched = watching(notes.recorder, None)
@@ -167,7 +167,7 @@ def test_where_nothing_is_to_be_compressed_it_is_never_idle(watching: Watching, 
 
 @pytest.fixture
 def patient(watching: Watching, monkeypatch: pytest.MonkeyPatch) -> Watching:
-    """Behind a line it is not idle again before the test is over."""
+    """After a line, it is not idle again before the test is over."""
     monkeypatch.setattr(watch, "_WATCH_SECONDS", SECONDS)
     return watching
 
@@ -176,8 +176,8 @@ def is_under_way(path: Path) -> bool:
     return unfinished(compressed(path)).exists()
 
 
-def test_a_line_ends_the_compression_that_is_under_way(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
-    with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, and not end
+def test_a_line_ends_the_running_compression(patient: Watching, notes: Notes, two_cold: list[Path]) -> None:
+    with Layout(notes.store.root).journal(cold.AGENT).alone():  # it can begin, but not end
         watched = patient(notes.recorder, SOON)
         wait_until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")
@@ -187,14 +187,14 @@ def test_a_line_ends_the_compression_that_is_under_way(patient: Watching, notes:
     assert two_cold[1].exists()
 
 
-def test_so_does_a_line_of_the_editors_that_means_nothing(
+def test_a_meaningless_line_of_the_editor_ends_the_running_compression(
     patient: Watching, notes: Notes, two_cold: list[Path]
 ) -> None:
     with Layout(notes.store.root).journal(cold.AGENT).alone():
         talk = Talk(notes.store, idle_seconds=SOON)
         wait_until(lambda: is_under_way(two_cold[0]))
         [working] = patient.threads("idle")
-        for number in range(2):  # the second is read when the first has been done with
+        for number in range(2):  # the second is read when the first has been handled
             talk.editor.say({"jsonrpc": "2.0", "method": f"_nothing_{number}"})
             talk.agent.hear(method=f"_nothing_{number}")
     working.join(SECONDS)
@@ -204,7 +204,7 @@ def test_so_does_a_line_of_the_editors_that_means_nothing(
 
 
 class Buggy(Both):
-    """Trips when it is asked where it is."""
+    """Fails when it is asked for its root."""
 
     trips = False
 
@@ -214,19 +214,19 @@ class Buggy(Both):
         return super().__getattribute__(name)
 
 
-def test_a_bug_while_it_is_idle_is_a_warning(watching: Watching, tmp_path: Path) -> None:
+def test_a_bug_in_idle_work_is_a_warning(watching: Watching, tmp_path: Path) -> None:
     store = Buggy(tmp_path / "store")
     notes = Notes(store)
     store.trips = True
     watching(notes.recorder, SOON)
-    assert watching.warnings.get(timeout=SECONDS) == "internal error while nothing was said: RuntimeError: a bug"
+    assert watching.warnings.get(timeout=SECONDS) == "internal error while idle: RuntimeError: a bug"
 
 
 # The end.
 
 
 @pytest.mark.parametrize("idle_seconds", [None, SOON])
-def test_it_ends_when_it_is_told_to(watching: Watching, notes: Notes, idle_seconds: float | None) -> None:
+def test_a_watch_ends_when_it_is_told_to(watching: Watching, notes: Notes, idle_seconds: float | None) -> None:
     watched = watching(notes.recorder, idle_seconds)
     [thread] = watching.threads("watch")
     watched.end()

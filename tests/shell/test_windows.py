@@ -1,4 +1,4 @@
-"""What the start on Windows decides, and what it asks of the system; this runs anywhere."""
+"""The start on Windows: its decisions and its system calls. These tests run on every platform."""
 
 import ctypes
 from typing import Any
@@ -7,7 +7,7 @@ from acp_proxy.shell import windows
 
 
 class BasicLimits(ctypes.Structure):
-    """JOBOBJECT_BASIC_LIMIT_INFORMATION, as the documentation of the system has it."""
+    """JOBOBJECT_BASIC_LIMIT_INFORMATION, as in the documentation of Windows."""
 
     _fields_ = (
         ("PerProcessUserTimeLimit", ctypes.c_int64),
@@ -38,7 +38,7 @@ class ExtendedLimits(ctypes.Structure):
 KILL_ON_JOB_CLOSE, BREAKAWAY_OK = 0x2000, 0x800
 
 
-def test_the_job_ends_all_that_is_in_it_and_lets_go_only_what_asks_for_it() -> None:
+def test_the_job_ends_all_its_processes_except_those_that_ask_to_leave() -> None:
     limits = ExtendedLimits.from_buffer_copy(windows.limits())
     assert len(windows.limits()) == ctypes.sizeof(ExtendedLimits)
     assert limits.BasicLimitInformation.LimitFlags == KILL_ON_JOB_CLOSE | BREAKAWAY_OK
@@ -47,7 +47,7 @@ def test_the_job_ends_all_that_is_in_it_and_lets_go_only_what_asks_for_it() -> N
 
 
 class Kernel:
-    """The system's calls, as far as we use them."""
+    """The system calls that we use."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -64,13 +64,13 @@ class Kernel:
         return 1
 
 
-def test_the_job_has_its_limits_before_the_agent_is_in_it() -> None:
+def test_the_job_gets_its_limits_before_the_agent() -> None:
     kernel = Kernel()
     windows.end_with_us(17, kernel)
     assert kernel.asked == [(71, 9, windows.limits(), 144), (71, 17)]
 
 
-def test_a_command_is_started_by_the_full_name_of_what_the_path_has_for_it() -> None:
+def test_a_command_is_started_by_its_full_path() -> None:
     there = {"npx": r"C:\Program Files\nodejs\npx.CMD"}
     assert windows.resolved(["npx", "-y", "agent"], there.get) == [there["npx"], "-y", "agent"]
     assert windows.resolved(["uvx", "agent"], there.get) is None

@@ -1,4 +1,4 @@
-"""Jobs are done one after the other, on a thread of their own; none of them can end it."""
+"""Jobs are done in order on a thread of their own, which no job can end."""
 
 import threading
 
@@ -20,7 +20,7 @@ def test_jobs_are_done_in_order_on_one_thread_that_is_not_the_callers() -> None:
     assert threading.current_thread().name not in names
 
 
-def test_a_job_that_fails_is_told_about_and_the_next_one_is_done() -> None:
+def test_a_failed_job_is_reported_and_the_next_one_is_done() -> None:
     def fail() -> None:
         raise ValueError
 
@@ -36,7 +36,7 @@ def test_a_job_that_fails_is_told_about_and_the_next_one_is_done() -> None:
     assert "ValueError" in complaint
 
 
-def test_the_end_does_not_wait_for_a_job_that_hangs() -> None:
+def test_the_end_does_not_wait_for_a_hanging_job() -> None:
     begun, release, dropped = threading.Event(), threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -54,5 +54,5 @@ def test_the_end_does_not_wait_for_a_job_that_hangs() -> None:
     assert dropped.wait(SECONDS)
 
 
-def test_a_worker_that_was_never_started_is_finished_at_once() -> None:
+def test_a_worker_that_was_never_started_finishes_at_once() -> None:
     Worker(lambda text: None).finish(SECONDS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files.names import compressed, file_name
 from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.lives.packing import Made, Terms
+from acp_proxy.transcripts.lives.compressing import Made, Terms
 from tests.stored import Both
 from tests.transcripts import talk
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.searching import Found, Sought
+from acp_proxy.transcripts.search.searching import SearchResult, Sought
 from tests.stored import Both, contents
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
@@ -29,7 +29,7 @@ def append(store: Both, session: str, *lines: bytes) -> None:
     transcript.close()
 
 
-def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> Found:
+def search(store: Both, *words: str, agents: tuple[str, ...] | None = None, **wanted: object) -> SearchResult:
     chosen = store.agents() if agents is None else agents
     return store.search(Sought(phrases.question(words), chosen, **wanted))  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.comparing import agrees
 from acp_proxy.transcripts.listing.index import Index, Listed
-from acp_proxy.transcripts.listing.newest import Wanted, newest
+from acp_proxy.transcripts.listing.queries import ListFilter, newest
 from acp_proxy.wire import record
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
@@ -63,7 +63,7 @@ class Shelf:
 
     def all(self) -> list[Listed]:
         """The list for users."""
-        return list(newest(lambda question, *_: question(self.index), Wanted([AGENT])))
+        return list(newest(lambda question, *_: question(self.index), ListFilter([AGENT])))
 
     def pages(self, size: int, cwd: str | None = None) -> Iterator[list[str]]:
         cursor = None

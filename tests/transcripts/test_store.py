@@ -14,7 +14,7 @@ import pytest
 from acp_proxy.errors import InvalidCursor, NewerFormat, StoreRefused
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives.beginning import Deleted
 from acp_proxy.wire import acp, record
 from tests.stored import Both
 from tests.transcripts import talk
@@ -118,7 +118,7 @@ def test_a_read_only_store_is_checked_like_any_other(root: Path, monkeypatch: py
     cannot_be_written_to(monkeypatch)
     (root / "transcripts" / AGENT).mkdir(mode=0o700)
     (root / "transcripts" / AGENT).chmod(0o770)
-    with pytest.raises(StoreRefused, match="can be written to by others"):
+    with pytest.raises(StoreRefused, match="other users can write to"):
         Both(root, make=False)
     (root / "transcripts" / AGENT).chmod(0o700)
     (root / "format").write_text("99\n")

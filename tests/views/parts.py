@@ -1,6 +1,6 @@
 """A conversation with parts of every kind."""
 
-from acp_proxy.conversation import Begun, Call, Ended, Note, Other, Part, Plan, Said
+from acp_proxy.conversation import Begun, Ended, Note, Other, Part, Plan, Said, ToolCall
 from acp_proxy.wire import record
 
 AT = "2026-11-20T09:15:02.123Z"
@@ -36,9 +36,11 @@ def everything() -> list[Part]:
                 {"content": "test"},
             ]
         ),
-        Call("1", {"title": "Read auth.py", "status": "completed", "locations": [{"path": "/p/a", "line": 3}]}, True),
-        Call("2", {"title": LONG, "status": "failed", "content": [OUTPUT], "rawInput": {"command": "grep"}}, True),
-        Call(
+        ToolCall(
+            "1", {"title": "Read auth.py", "status": "completed", "locations": [{"path": "/p/a", "line": 3}]}, True
+        ),
+        ToolCall("2", {"title": LONG, "status": "failed", "content": [OUTPUT], "rawInput": {"command": "grep"}}, True),
+        ToolCall(
             "3",
             {"title": "Edit", "status": "completed", "content": [DIFF, {"type": "content", "content": IMAGE}]},
             True,
@@ -48,7 +50,7 @@ def everything() -> list[Part]:
         Other({"sessionUpdate": "compaction_update", "before": 10}),
         Ended("end_turn", None),
         Begun(2, AT, prompted=True),
-        Call("1", {"status": "failed", "rawOutput": "no"}, False),
+        ToolCall("1", {"status": "failed", "rawOutput": "no"}, False),
         Note(record.GAP, "ENOSPC"),
         Note(record.HANDOVER, "new-1"),
         Ended("max_tokens", None),

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from acp_proxy.conversation import Call, Plan, Said
+from acp_proxy.conversation import Plan, Said, ToolCall
 from acp_proxy.views import attachments
 from acp_proxy.views.attachments import Attachment
 
@@ -21,7 +21,7 @@ def test_messages_and_tool_calls_have_attachments() -> None:
         ("audio", "of no known type"),
     ]
     content = [{"type": "content", "content": IMAGE}, {"type": "diff", "path": "/a"}, "odd", {"type": "content"}]
-    call = Call("1", {"content": content}, is_new=True)
+    call = ToolCall("1", {"content": content}, is_new=True)
     assert [one.bytes() for one in attachments.attachments(call)] == [b"\x89PNG1234"]
     assert list(attachments.attachments(Plan([]))) == []
 

@@ -38,7 +38,7 @@ def test_applying_the_hunks_to_the_old_text_gives_the_new(old: str, new: str) ->
     assert _applied(f"{old}\n", whole) == f"{new}\n".split("\n")[:-1]
 
 
-def _applied(old: str, rows: list[diffs.Row]) -> list[str]:
+def _applied(old: str, rows: list[diffs.DiffRow]) -> list[str]:
     """The lines of the old text with the hunks applied."""
     lines, out, at = old.split("\n")[:-1], list[str](), 0
     for row in rows:

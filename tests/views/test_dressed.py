@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.conversation import Call, Part, Said
+from acp_proxy.conversation import Part, Said, ToolCall
 from acp_proxy.views.dressed import Dressed
 from acp_proxy.views.showing import passages
 from tests.views.parts import everything
@@ -179,7 +179,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_full_does_not_wrap_the_output_of_programs() -> None:
-    assert f"    {'x' * 300}\n" in plain([Call("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
+    assert f"    {'x' * 300}\n" in plain([ToolCall("1", {"rawOutput": "x" * 300}, True)], 40, full=True)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_control_sequences_are_removed_everywhere(speaker: str, width: int) -> N
         Said("user", [{"type": "text", "text": markdown}, {"type": bad, "name": bad, "uri": bad}]),
         Said("agent", [{"type": "text", "text": markdown}]),
         Said("thought", [{"type": "text", "text": markdown}]),
-        Call(bad, {"title": bad, "status": bad, "content": [diff], "rawInput": {bad: bad}, "rawOutput": bad}, True),
+        ToolCall(bad, {"title": bad, "status": bad, "content": [diff], "rawInput": {bad: bad}, "rawOutput": bad}, True),
     ]
     text = plain([part for part in parts if not isinstance(part, Said) or part.speaker == speaker], width, full=True)
     assert not set(CONTROLS) & set(text)

@@ -3,10 +3,10 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from acp_proxy.conversation import Call, Item, Note, Other, Plan, Turn
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, ToolCall
 from acp_proxy.views import document, html
 from acp_proxy.views.document import Choices, Head, Tools
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
@@ -78,7 +78,7 @@ class Page(HTMLParser):
             self.text += data
 
 
-def page(*turns: Turn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
+def page(*turns: ConversationTurn, head: Head = HEAD, tools: Tools = "full", thoughts: bool = True) -> str:
     choices = Choices(tools, thoughts)
     contents = [(turn.number, document.first_line(turn)) for turn in turns]
     return "".join(html.page(head, contents, document.selected(turns, choices), choices))
@@ -200,7 +200,7 @@ def test_a_failed_or_cancelled_turn_says_so() -> None:
 
 
 def test_a_later_update_of_a_call_is_shown_under_its_title() -> None:
-    later = Call("call-1", {"status": "failed"}, is_new=False)
+    later = ToolCall("call-1", {"status": "failed"}, is_new=False)
     told = page(turn(call("Build")), turn(later, number=2))
     assert words(told).count("Build") == 2
     assert "call-1" not in told
@@ -215,7 +215,6 @@ def test_hostile_text_stays_text_everywhere() -> None:
             assert found.images == []
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(codec=None) | st.sampled_from("<>\"'&`/="), max_size=40))
 def test_a_page_with_any_text_is_well_formed(evil: str) -> None:
     head, turns = everywhere(evil)

@@ -1,13 +1,13 @@
 import json
 from typing import Any
 
-from acp_proxy.conversation import Note, Other, Plan, Turn
+from acp_proxy.conversation import ConversationTurn, Note, Other, Plan
 from acp_proxy.views import json_document
 from acp_proxy.views.document import Choices
 from tests.views.turns import HEAD, call, everywhere, said, text, turn
 
 
-def read(*turns: Turn, choices: Choices | None = None) -> Any:
+def read(*turns: ConversationTurn, choices: Choices | None = None) -> Any:
     told = "".join(json_document.document(HEAD, turns, choices or Choices()))
     assert told.isascii()
     assert told.replace("\n", "").isprintable()

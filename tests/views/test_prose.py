@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.views import prose
@@ -67,7 +67,6 @@ PIECES = ["<script>", "[", "](", ")", "javascript:x", "https://x", "`", "```", "
 PIECES += ["<", ">", "&", " ", "a", "\\", "#", "~~", "    "]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_any_mix_of_markdown_is_safe(pieces: list[str]) -> None:
     check(html_of("".join(pieces)))

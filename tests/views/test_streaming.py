@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acp_proxy.views import figures
-from acp_proxy.views.streaming import PLAIN, QUIET, USER, Piece, Streaming
+from acp_proxy.views.streaming import PLAIN, QUIET, USER, StreamedText, Streaming
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
 from tests.mock.recording import CANCELLED, asked, decided
@@ -11,17 +11,17 @@ from tests.transcripts import talk
 STEERING = "\x1b[2J\x07\x9b31m\u202e\r\x00\x7f"
 
 
-def pieces(*lines: bytes, width: int | None = None) -> list[Piece]:
+def pieces(*lines: bytes, width: int | None = None) -> list[StreamedText]:
     streaming = Streaming(width)
     return [piece for line in lines for piece in streaming.take(talk.entry(line))] + streaming.end()
 
 
-def text(found: Iterable[Piece]) -> str:
+def text(found: Iterable[StreamedText]) -> str:
     """The output of a terminal that cannot rewrite a line."""
     return "".join(f"\n{piece.text}" if piece.again else piece.text for piece in found)
 
 
-def looks(found: Iterable[Piece]) -> dict[str, str]:
+def looks(found: Iterable[StreamedText]) -> dict[str, str]:
     return {piece.text.strip(): piece.look for piece in found if piece.text.strip()}
 
 
@@ -58,8 +58,8 @@ def test_the_line_of_a_call_is_updated_with_its_status() -> None:
         talk.said("Done"),
     )
     assert [piece for piece in found if piece.again] == [
-        Piece("▸ in_progress: Edit", "yellow", again=True),
-        Piece("✓ Edit", "green", again=True),
+        StreamedText("▸ in_progress: Edit", "yellow", again=True),
+        StreamedText("✓ Edit", "green", again=True),
     ]
     assert text(found) == "See\n\n○ pending: Edit\n▸ in_progress: Edit\n✓ Edit\n\nDone\n"
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_proxy.conversation import Call, Item, Note, Other, Plan, Said, Speaker, Turn
+from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, Speaker, ToolCall
 from acp_proxy.views.document import Head
 
 AT = "2026-11-20T09:15:02.123Z"
@@ -41,12 +41,12 @@ def said(speaker: Speaker, *blocks: str | dict[str, Any]) -> Said:
     return Said(speaker, [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks])
 
 
-def turn(*items: Item, number: int = 1, stop: str | None = "end_turn", error: str | None = None) -> Turn:
-    return Turn(number, AT, list(items), stop, error)
+def turn(*items: Item, number: int = 1, stop: str | None = "end_turn", error: str | None = None) -> ConversationTurn:
+    return ConversationTurn(number, AT, list(items), stop, error)
 
 
-def call(title: str, *content: dict[str, Any], **fields: Any) -> Call:
-    return Call("call-1", {"title": title, "status": "completed", "content": list(content), **fields}, is_new=True)
+def call(title: str, *content: dict[str, Any], **fields: Any) -> ToolCall:
+    return ToolCall("call-1", {"title": title, "status": "completed", "content": list(content), **fields}, is_new=True)
 
 
 def text(words: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def diff(path: str, old: str | None, new: str) -> dict[str, Any]:
     return {"type": "diff", "path": path, "oldText": old, "newText": new}
 
 
-def everywhere(evil: str) -> tuple[Head, list[Turn]]:
+def everywhere(evil: str) -> tuple[Head, list[ConversationTurn]]:
     """Turns with this text in every place that others control."""
     head = Head(evil, {"id": evil, "name": evil, "version": evil}, evil, evil, evil, evil, evil)
     blocks: list[dict[str, Any]] = [
@@ -82,11 +82,11 @@ def everywhere(evil: str) -> tuple[Head, list[Turn]]:
     items: list[Item] = [
         *(said(speaker, *blocks) for speaker in ("user", "agent", "thought")),
         call(evil, *content, **fields),
-        Call(evil, {"title": evil, "rawInput": {"command": evil}, "rawOutput": evil}, is_new=True),
-        Call(evil, {"rawInput": evil}, is_new=False),
+        ToolCall(evil, {"title": evil, "rawInput": {"command": evil}, "rawOutput": evil}, is_new=True),
+        ToolCall(evil, {"rawInput": evil}, is_new=False),
         Plan([{"content": evil, "status": evil, "priority": evil}, evil]),
         Note("gap", evil),
         Note(evil, evil),
         Other({"sessionUpdate": evil, evil: evil}),
     ]
-    return head, [Turn(1, evil, items, evil, evil), turn(said("user", evil), number=2, stop=evil)]
+    return head, [ConversationTurn(1, evil, items, evil, evil), turn(said("user", evil), number=2, stop=evil)]

@@ -1,4 +1,4 @@
-"""Parameters of peers are read without trusting them, and the few lines that are changed keep their other bytes."""
+"""Parameters from either side are read without trusting them; lines that are changed keep their other bytes."""
 
 import json
 from typing import Any
@@ -16,27 +16,27 @@ from tests.strategies import messages, spelled, texts, values
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":{}}}\n'
 
 
-def test_a_member_is_found_in_an_object_and_nowhere_else() -> None:
+def test_a_member_is_found_only_in_an_object() -> None:
     assert acp.member({"a": {"b": 1}}, "a") == {"b": 1}
     others: list[object] = [None, [], ["a"], "a", 1, True, {}]
     assert [acp.member(value, "a") for value in others] == [None] * 7
 
 
-def test_only_text_is_taken_for_text() -> None:
+def test_only_strings_are_text() -> None:
     assert acp.text({"a": "x"}, "a") == "x"
     assert [acp.text({"a": value}, "a") for value in (1, None, ["x"], {"x": 1}, True)] == [None] * 5
     assert acp.session_id({"sessionId": "s"}) == "s"
     assert acp.session_id({"sessionId": 1}) is acp.session_id("s") is acp.session_id(None) is None
 
 
-def test_of_a_list_only_the_strings_are_taken() -> None:
+def test_only_the_strings_of_a_list_are_taken() -> None:
     assert acp.strings({"a": ["x", 1, None, "y", ["z"]]}, "a") == ["x", "y"]
     assert [acp.strings({"a": value}, "a") for value in ("xy", 1, None, {"x": 1})] == [[]] * 4
     assert acp.strings(None, "a") == []
 
 
 @pytest.mark.parametrize("params", [None, {}, {"cwd": None}, {"cursor": "x"}])
-def test_a_parameter_that_is_absent_or_null_is_none_and_so_are_absent_parameters(params: object) -> None:
+def test_absent_and_null_parameters_are_none(params: object) -> None:
     assert acp.optional_text(params, "cwd") is None
     with pytest.raises(InvalidParams):
         acp.required_text(params, "cwd")
@@ -52,13 +52,13 @@ def test_parameters_of_the_wrong_type_are_invalid(params: object) -> None:
         acp.required_text(params, "cwd")
 
 
-def test_a_parameter_that_is_there_is_taken_also_when_it_is_empty() -> None:
+def test_a_parameter_is_taken_even_if_it_is_empty() -> None:
     assert acp.optional_text({"cwd": ""}, "cwd") == ""
     assert acp.required_text({"sessionId": "s"}, "sessionId") == "s"
 
 
 @pytest.mark.parametrize("marker", [True, {}, {"x": 1}, [], 0, "", "yes"])
-def test_a_capability_is_offered_when_its_marker_is_there(marker: object) -> None:
+def test_a_capability_is_offered_when_its_marker_is_present(marker: object) -> None:
     assert acp.offers({"list": marker}, "list")
 
 
@@ -73,19 +73,19 @@ def test_absolute_paths_of_any_system_are_absolute(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", ".", "x", "./x", "../x", "~", "C:x", "C:", "\\x", "file:///x", " /x", "1:/x"])
-def test_everything_else_is_not(path: str) -> None:
+def test_other_paths_are_not_absolute(path: str) -> None:
     assert not acp.is_absolute(path)
 
 
 @pytest.mark.parametrize(
     "kind", ["user_message_chunk", "agent_thought_chunk", "tool_call", "plan", "compaction_update", "unknown", "", None]
 )
-def test_every_kind_of_update_that_is_no_state_is_conversation(kind: str | None) -> None:
+def test_every_update_that_is_not_a_state_is_conversation(kind: str | None) -> None:
     assert acp.is_conversation(kind)
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_what_tells_how_things_stand_is_no_conversation(kind: str) -> None:
+def test_state_updates_are_not_conversation(kind: str) -> None:
     assert not acp.is_conversation(kind)
 
 
@@ -94,11 +94,11 @@ def test_the_kind_of_an_update_is_a_string_or_none() -> None:
     assert acp.update_kind({"sessionUpdate": 1}) is acp.update_kind("plan") is None
 
 
-# A line known as an update by its beginning.
+# Updates recognised by their beginning.
 
 
 @pytest.mark.parametrize("id", [b"s-1", b"", b"a b/c:d", "é\u2028😀".encode(), b"\xff"])
-def test_an_update_written_as_the_sdks_write_it_is_known_by_its_beginning(id: bytes) -> None:
+def test_an_update_as_sdks_write_it_is_recognised_by_its_beginning(id: bytes) -> None:
     assert acp.plain_update_session(UPDATE.replace(b"s-1", id)) == id
 
 
@@ -123,7 +123,7 @@ def test_any_other_line_has_to_be_parsed(line: bytes) -> None:
 
 
 @given(texts, values)
-def test_the_session_found_by_the_beginning_is_the_one_that_a_parser_finds(session: str, update: Any) -> None:
+def test_the_session_found_by_the_beginning_is_the_parsed_one(session: str, update: Any) -> None:
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session, "update": update}}
     line = json.dumps(message, separators=(",", ":")).encode()
     found = acp.plain_update_session(line)
@@ -133,7 +133,7 @@ def test_the_session_found_by_the_beginning_is_the_one_that_a_parser_finds(sessi
 # Lines that are changed.
 
 
-def test_a_request_is_renamed_and_keeps_its_other_bytes() -> None:
+def test_a_request_gets_another_method_and_keeps_its_other_bytes() -> None:
     raw = b'\xef\xbb\xbf { "method" : "x","params":{"method":"y","n":1.0},"id":1e400, "m\\u0065thod":"session/load" }\r'
     assert acp.renamed(raw, acp.RESUME) == raw.replace(b"session/load", b"session/resume")
 
@@ -144,13 +144,13 @@ def test_a_result_is_replaced_and_the_other_bytes_stay() -> None:
 
 
 @given(spelled(messages.map(lambda value: value | {"method": "session/load", "result": None})))
-def test_only_the_one_value_changes(text: str) -> None:
+def test_only_the_replaced_value_changes(text: str) -> None:
     assert json.loads(acp.renamed(text.encode(), "new")) == json.loads(text) | {"method": "new"}
     assert json.loads(acp.with_result(text.encode(), "[1]")) == json.loads(text) | {"result": [1]}
 
 
 @given(texts, texts, spelled())
-def test_a_block_of_a_prompt_is_told_as_an_update_that_is_known_by_its_beginning(
+def test_a_block_of_a_prompt_becomes_an_update_recognised_by_its_beginning(
     session: str, message_id: str, block: str
 ) -> None:
     line = acp.user_chunk(session, block.encode(), message_id)
@@ -168,7 +168,7 @@ def test_a_block_of_a_prompt_is_told_as_an_update_that_is_known_by_its_beginning
 
 
 @given(st.data(), values)
-def test_nothing_that_reads_parameters_raises_on_what_a_peer_may_send(data: st.DataObject, value: Any) -> None:
+def test_reading_parameters_never_raises(data: st.DataObject, value: Any) -> None:
     for key in (data.draw(texts), "sessionId"):
         assert acp.text(value, key) is None or isinstance(acp.text(value, key), str)
         assert all(isinstance(item, str) for item in acp.strings(value, key))
@@ -204,5 +204,5 @@ def test_a_line_without_an_id_cannot_get_another() -> None:
         ({"session": {"compaction": {}}, "plan": {}, "subagents": {}}, acp.OPTIONAL_KINDS),
     ],
 )
-def test_a_client_says_which_optional_kinds_it_understands(capabilities: object, kinds: set[str]) -> None:
+def test_a_client_announces_the_optional_kinds_that_it_understands(capabilities: object, kinds: set[str]) -> None:
     assert acp.optional_kinds(capabilities) == kinds

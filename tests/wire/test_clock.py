@@ -19,7 +19,7 @@ from tests import strategies
         (-1, "1969-12-31T23:59:59.000Z"),
     ],
 )
-def test_seconds_become_utc_to_the_millisecond_and_never_run_ahead(seconds: float, text: str) -> None:
+def test_seconds_become_utc_cut_to_the_millisecond(seconds: float, text: str) -> None:
     assert clock.stamp(seconds) == text
 
 
@@ -40,7 +40,7 @@ def test_seconds_become_utc_to_the_millisecond_and_never_run_ahead(seconds: floa
         ("0987-01-01T00:00:00Z", "0987-01-01T00:00:00.000Z"),
     ],
 )
-def test_any_iso_8601_time_is_brought_to_our_form(text: str, ours: str) -> None:
+def test_any_iso_8601_time_is_converted_to_our_form(text: str, ours: str) -> None:
     assert clock.normalized(text) == ours
 
 
@@ -60,12 +60,12 @@ def test_any_iso_8601_time_is_brought_to_our_form(text: str, ours: str) -> None:
         "\ud800",
     ],
 )
-def test_what_is_no_time_is_none(text: str) -> None:
+def test_text_that_is_not_a_time_is_none(text: str) -> None:
     assert clock.normalized(text) is None
 
 
 @given(strategies.texts | st.text("0123456789-:.,+TWZ ", max_size=30))
-def test_any_text_at_all_is_a_time_in_our_form_or_none(text: str) -> None:
+def test_any_text_is_a_time_in_our_form_or_none(text: str) -> None:
     found = clock.normalized(text)
     assert found is None or (len(found) == 24 and clock.normalized(found) == found)
 
@@ -78,14 +78,14 @@ def test_any_text_at_all_is_a_time_in_our_form_or_none(text: str) -> None:
     ),
     st.timedeltas(timedelta(0), timedelta(days=400)),
 )
-def test_times_sort_as_text_as_they_do_as_times(moment: datetime, later: timedelta) -> None:
+def test_times_sort_as_text_like_times(moment: datetime, later: timedelta) -> None:
     first, second = clock.normal(moment), clock.normal(moment.astimezone(UTC) + later)
     assert first <= second
     assert len(first) == len(second) == 24
     assert first.endswith("Z")
 
 
-def test_between_two_of_our_times_are_seconds() -> None:
+def test_the_difference_of_two_times_is_in_seconds() -> None:
     first, second = clock.stamp(1_700_000_000.25), clock.stamp(1_700_003_600.75)
     assert clock.between(first, second) == 3600.5
     assert clock.between(second, first) == 0

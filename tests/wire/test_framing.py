@@ -1,4 +1,4 @@
-"""Lines are cut at the byte newline and at nothing else, whatever pieces they come in, at a linear cost."""
+"""Lines are cut only at newline bytes, whatever pieces they come in, at a linear cost."""
 
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ SAMPLES = {
     "empty lines": b"\n\n{}\n\n",
     "carriage returns": b"one\r\n\rtwo\r\r\nthree\n",
     "other line separators": "a\u2028b\u2029c\u0085d\x0b\x0c\x1c\x1d\x1ee\n".encode(),
-    "bytes that are no text": b"\xff\xfe\n\xe2\x80\n\x00\n",
+    "bytes that are not text": b"\xff\xfe\n\xe2\x80\n\x00\n",
 }
 
 
@@ -32,7 +32,7 @@ def single_bytes(data: bytes) -> Iterator[bytes]:
     "tail", [b"", b'{"torn', b"\r", b"\xe2\x82"], ids=["no tail", "torn", "return", "half a character"]
 )
 @pytest.mark.parametrize("data", SAMPLES.values(), ids=SAMPLES.keys())
-def test_lines_are_the_same_whole_and_byte_by_byte_and_the_tail_waits(data: bytes, tail: bytes) -> None:
+def test_whole_reads_and_single_bytes_give_the_same_lines_and_the_same_tail(data: bytes, tail: bytes) -> None:
     expected = [line + b"\n" for line in data.split(b"\n")[:-1]]
     for pieces in ([data + tail], single_bytes(data + tail)):
         framer = LineFramer()
@@ -50,7 +50,7 @@ def test_any_chunking_gives_the_same_lines_and_loses_nothing(data: st.DataObject
     assert b"\n" not in rest
 
 
-def test_a_line_comes_out_with_the_read_that_completes_it() -> None:
+def test_a_line_comes_with_the_read_that_completes_it() -> None:
     framer = LineFramer()
     assert framer.feed(b"on") == []
     assert framer.feed(b"e\ntwo\nth") == [b"one\n", b"two\n"]
@@ -59,12 +59,12 @@ def test_a_line_comes_out_with_the_read_that_completes_it() -> None:
     assert framer.rest() == b""
 
 
-def test_a_thousand_lines_in_one_read_come_out_in_one_list() -> None:
+def test_a_thousand_lines_in_one_read_come_in_one_list() -> None:
     lines = [b'{"n":%d}\n' % number for number in range(1000)]
     assert LineFramer().feed(b"".join(lines)) == lines
 
 
-def test_the_rest_is_handed_out_once_and_belongs_to_no_later_line() -> None:
+def test_the_rest_is_returned_once_and_belongs_to_no_later_line() -> None:
     framer = LineFramer()
     framer.feed(b"torn")
     assert framer.rest() == b"torn"
@@ -73,7 +73,7 @@ def test_the_rest_is_handed_out_once_and_belongs_to_no_later_line() -> None:
 
 
 def allocated(length: int) -> int:
-    """Bytes that feeding a line of this length byte by byte asks for, summed over all reads."""
+    """Bytes allocated to feed a line of this length byte by byte, summed over all reads."""
     framer, total = LineFramer(), 0
     tracemalloc.start()
     try:
@@ -87,12 +87,12 @@ def allocated(length: int) -> int:
         tracemalloc.stop()
 
 
-def test_a_long_line_that_comes_byte_by_byte_is_not_copied_again_and_again() -> None:
+def test_a_long_line_that_comes_byte_by_byte_is_not_copied_repeatedly() -> None:
     short, long = allocated(4_000), allocated(16_000)
-    assert long < 6 * short  # four times as much, and the growth of a list; copying would make it sixteen
+    assert long < 6 * short  # four times as much, and the growth of a list; copying would take sixteen times as much
 
 
-def test_the_beginning_of_a_line_can_be_looked_at_while_it_waits() -> None:
+def test_the_beginning_of_an_unfinished_line_can_be_read() -> None:
     framer = LineFramer()
     assert (framer.waiting, framer.beginning()) == (0, b"")
     assert framer.take(b"one\ntw") == b"one\n"
@@ -105,7 +105,7 @@ def test_the_beginning_of_a_line_can_be_looked_at_while_it_waits() -> None:
     assert (framer.waiting, framer.rest()) == (0, b"")
 
 
-def test_the_rest_can_be_had_in_the_pieces_in_which_it_came_behind_its_beginning() -> None:
+def test_the_rest_can_be_taken_in_the_pieces_in_which_it_came() -> None:
     framer = LineFramer()
     came = [b"a", b"b", b"c" * 5000, b"d" * 5000, b"e"]
     for data in came:

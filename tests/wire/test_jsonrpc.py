@@ -1,4 +1,4 @@
-"""Any line is read without raising, ids keep their own text, and what is ours is written as one line of JSON."""
+"""Reading a line never raises, ids keep their own text, and our messages are one line of JSON each."""
 
 import json
 from typing import Any
@@ -68,7 +68,7 @@ def test_a_notification_has_a_method_and_no_id() -> None:
     assert read_message(raw) == Notification(raw, "session/cancel", None)
 
 
-def test_a_request_whose_id_is_null_is_still_a_request() -> None:
+def test_a_request_with_a_null_id_is_a_request() -> None:
     message = read_message(b'{"id":null,"method":"x"}')
     assert isinstance(message, Request)
     assert message.id == "null"
@@ -98,7 +98,7 @@ def test_a_batch_keeps_the_bytes_of_each_of_its_messages() -> None:
     "line",
     [b"{}", b"[]", b'{"method":7}', b'{"method":null,"result":1}', b'{"id":1}', b'{"jsonrpc":"2.0"}', b'\t{"a":1} \r'],
 )
-def test_an_object_or_array_that_is_no_message_is_json_all_the_same(line: bytes) -> None:
+def test_an_object_or_array_that_is_not_a_message_is_still_json(line: bytes) -> None:
     message = read_message(line + b"\n")
     assert message.raw == line
     assert isinstance(message, Batch) or message == Opaque(line, is_json=True)
@@ -124,11 +124,11 @@ def test_an_object_or_array_that_is_no_message_is_json_all_the_same(line: bytes)
         b'{"a":1,}',
     ],
 )
-def test_what_is_no_json_object_or_array_is_not_taken_for_one(line: bytes) -> None:
+def test_anything_but_an_object_or_array_is_not_json(line: bytes) -> None:
     assert read_message(line + b"\n") == Opaque(line, is_json=False)
 
 
-def test_only_one_newline_is_taken_off_a_line() -> None:
+def test_only_one_newline_is_removed_from_a_line() -> None:
     assert read_message(b"{}\r\n").raw == b"{}\r"
     assert read_message(b"x\n\n").raw == b"x\n"
 
@@ -138,7 +138,7 @@ def test_the_last_of_duplicate_keys_counts() -> None:
     assert read_message(raw) == Request(raw, RequestId("2.0"), "b", {"x": 2})
 
 
-def test_a_byte_order_mark_is_no_obstacle() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     raw = b'\xef\xbb\xbf{"id":1.50,"method":"a"}'
     assert read_message(raw + b"\n") == Request(raw, RequestId("1.50"), "a", None)
     batch = read_message(b'\xef\xbb\xbf[{"method":"a"}]')
@@ -146,14 +146,14 @@ def test_a_byte_order_mark_is_no_obstacle() -> None:
     assert batch.messages == (Notification(b'{"method":"a"}', "a", None),)
 
 
-def test_bytes_that_are_no_utf8_are_no_obstacle() -> None:
+def test_invalid_utf8_is_accepted() -> None:
     message = read_message(b'{"method":"a","params":{"text":"\xff\xe2\x82"}}')
     assert isinstance(message, Notification)
     assert message.method == "a"
 
 
 @pytest.mark.parametrize("depth", [1000, 1023, 1024, 1025, DEEP])
-def test_deep_nesting_passes_as_json_however_deep(depth: int) -> None:
+def test_deep_nesting_passes_as_json(depth: int) -> None:
     nested = b"[" * depth + b"]" * depth
     for line in (nested, b'{"method":"x","params":%s}' % nested, b'{"id":%s,"method":"x"}' % nested):
         message = read_message(line)
@@ -162,13 +162,13 @@ def test_deep_nesting_passes_as_json_however_deep(depth: int) -> None:
 
 
 @pytest.mark.parametrize("depth", range(960, 1030))
-def test_nesting_just_at_the_limit_of_a_reader_does_not_raise(depth: int) -> None:
+def test_nesting_near_the_limit_of_a_reader_does_not_raise(depth: int) -> None:
     nested = b"[" * depth + b"]" * depth
     for line in (nested, b'{"id":%s,"method":"x"}' % nested, b'{"id":%s,"result":1}' % nested, b"[%s,1.5]" % nested):
         assert read_message(line).raw == line
 
 
-def test_numbers_of_ten_thousand_digits_are_no_obstacle() -> None:
+def test_numbers_of_ten_thousand_digits_are_accepted() -> None:
     digits = b"9" * 10_000
     for number in (digits, b"-" + digits, b"0." + digits, digits + b"e-9999", b"1e" + digits):
         message = read_message(b'{"method":"a","params":{"n":%s}}' % number)
@@ -179,17 +179,17 @@ def test_numbers_of_ten_thousand_digits_are_no_obstacle() -> None:
 # Ids.
 
 
-def test_ids_of_every_kind_are_different_ids() -> None:
+def test_ids_of_different_kinds_are_different() -> None:
     assert len({id_of(request(id)) for id in IDS}) == len(IDS)
 
 
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
-def test_an_id_comes_back_with_its_own_text(id: str) -> None:
+def test_an_answer_repeats_the_text_of_the_id(id: str) -> None:
     assert jsonrpc.result(id_of(request(id)), {}) == b'{"jsonrpc":"2.0","id":%s,"result":{}}\n' % id.encode()
 
 
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
-def test_a_request_and_its_answer_have_the_same_id_whatever_stands_around_it(id: str) -> None:
+def test_a_request_and_its_answer_have_the_same_id_whatever_surrounds_it(id: str) -> None:
     asked = id_of(request(id))
     assert asked == id_of(b' { "result" : { "id" : 5.5 } , "id" :\t%s , "x":1.5}' % id.encode())
     assert asked == id_of(b'{"id":99,"error":{},"\\u0069d":%s}' % id.encode())
@@ -213,7 +213,7 @@ def test_two_spellings_of_one_string_are_one_id(written: str, again: str) -> Non
 
 
 @pytest.mark.parametrize("id", IDS, ids=lambda id: id[:24])
-def test_an_id_inside_of_parameters_is_read_the_same_way(id: str) -> None:
+def test_an_id_within_parameters_is_read_the_same_way(id: str) -> None:
     raw = b'{"method":"$/cancel_request","params":{"requestId":%s}}' % id.encode()
     message = read_message(raw)
     assert isinstance(message, Notification)
@@ -223,7 +223,7 @@ def test_an_id_inside_of_parameters_is_read_the_same_way(id: str) -> None:
 
 
 @given(values)
-def test_any_value_at_all_is_an_id_that_comes_back_as_the_same_value(value: Any) -> None:
+def test_any_value_can_be_an_id(value: Any) -> None:
     text = json.dumps(value)
     answer = jsonrpc.result(id_of(request(text)), None)
     assert json.dumps(json.loads(answer)["id"]) == json.dumps(json.loads(text))
@@ -244,7 +244,7 @@ def test_any_bytes_are_read_without_raising_and_kept(data: bytes) -> None:
 
 
 @given(messages | st.lists(messages, max_size=3) | values)
-def test_anything_json_shaped_is_read_for_what_it_is(value: Any) -> None:
+def test_any_json_value_is_classified(value: Any) -> None:
     raw = one_line(value)
     message = read_message(raw + b"\n")
     assert message.raw == raw
@@ -252,7 +252,7 @@ def test_anything_json_shaped_is_read_for_what_it_is(value: Any) -> None:
 
 
 @given(spelled(messages | st.lists(messages, max_size=3)))
-def test_however_it_is_spelled(text: str) -> None:
+def test_any_json_value_is_classified_in_any_spelling(text: str) -> None:
     message = read_message(text.encode())
     assert message.raw == text.encode()
     assert_read(message, json.loads(text))
@@ -281,50 +281,50 @@ def assert_read(message: jsonrpc.Message, value: Any) -> None:
 
 
 @given(st.data(), spelled(messages))
-def test_a_line_that_is_damaged_anywhere_is_read_without_raising(data: st.DataObject, text: str) -> None:
+def test_a_damaged_line_is_read_without_raising(data: st.DataObject, text: str) -> None:
     raw = bytearray(text.encode())
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255).filter(lambda byte: byte != 10))
     assert read_message(bytes(raw)).raw == raw
 
 
-# What is ours.
+# Writing.
 
 
 @given(values)
-def test_what_we_write_is_one_line_of_json_that_says_the_value(value: Any) -> None:
+def test_we_write_a_value_as_one_line_of_json(value: Any) -> None:
     written = jsonrpc.dump(value)
     assert b"\n" not in written
     assert json.loads(written) == json.loads(json.dumps(value))
 
 
 @given(st.lists(values))
-def test_what_is_written_as_we_would_is_so_in_every_part(value: list[Any]) -> None:
+def test_a_value_in_our_spelling_has_parts_in_our_spelling(value: list[Any]) -> None:
     for raw in (json.dumps(value, separators=(",", ":")).encode(), jsonrpc.dump(value)):
         if jsonrpc.is_dumped(raw, jsonrpc.parse(raw)):
             assert raw == b"[" + b",".join(map(jsonrpc.dump, value)) + b"]"
 
 
-def test_a_part_may_be_written_otherwise_where_the_whole_has_half_a_pair() -> None:
+def test_a_part_may_be_in_our_spelling_although_the_whole_has_a_lone_surrogate() -> None:
     value = ["\u00e9", "\ud800"]
     assert not jsonrpc.is_dumped(jsonrpc.dump(value), value)
     assert jsonrpc.is_dumped(jsonrpc.dump(value[:1]), value[:1])
 
 
-def test_numbers_that_json_does_not_have_are_written_as_null() -> None:
+def test_numbers_that_json_lacks_are_written_as_null() -> None:
     value = {"surrogate": "\ud800", "numbers": [float("inf"), {"deep": float("nan")}, 1.5]}
     assert json.loads(jsonrpc.dump(value), parse_constant=pytest.fail)["numbers"] == [None, {"deep": None}, 1.5]
     assert jsonrpc.dump([float("inf")]) == b"[null]"
 
 
 @pytest.mark.parametrize("depth", [200, 300, 1000, 1023])
-def test_what_is_nested_beyond_all_sense_is_written_as_far_as_it_goes(depth: int) -> None:
+def test_extremely_deep_values_are_written_as_far_as_possible(depth: int) -> None:
     written = jsonrpc.dump({"modes": jsonrpc.parse(b"[" * depth + b"]" * depth), "cwd": "/project"})
     assert json.loads(written)["cwd"] == "/project"
     assert written.startswith(b'{"modes":[[[[[[[[[[')
 
 
-def test_answers_and_notifications_of_ours_are_messages() -> None:
+def test_our_answers_and_notifications_are_messages() -> None:
     id = RequestId("1e400")
     assert jsonrpc.result(id, {"a": 1}) == b'{"jsonrpc":"2.0","id":1e400,"result":{"a":1}}\n'
     assert jsonrpc.error(id, -32602, 'not "so"') == (
@@ -354,7 +354,7 @@ def test_answers_and_notifications_of_ours_are_messages() -> None:
     ],
     ids=lambda value: str(value)[:24],
 )
-def test_plain_is_what_can_be_embedded_in_a_line_of_ours_and_read_again(raw: bytes, expected: bool) -> None:
+def test_plain_json_can_be_embedded_in_our_lines_and_read_again(raw: bytes, expected: bool) -> None:
     assert jsonrpc.is_plain(raw) is expected
 
 
@@ -366,21 +366,19 @@ def test_the_error_codes_are_those_of_the_protocol() -> None:
     assert jsonrpc.RESOURCE_NOT_FOUND == -32002
 
 
-def test_each_side_has_another() -> None:
+def test_each_peer_has_another() -> None:
     assert Peer.CLIENT.other is Peer.AGENT
     assert Peer.AGENT.other is Peer.CLIENT
 
 
-def test_text_of_others_cannot_steer_a_terminal() -> None:
+def test_foreign_text_cannot_control_a_terminal() -> None:
     shown = jsonrpc.printable("a\x1b[31m\x07\u202eb\nc\td é")
     assert shown == "a\ufffd[31m\ufffd\ufffdb\ufffdc\ufffdd é"
 
 
 @pytest.mark.parametrize("depth", [64, 65, 1100, DEEP])
 @pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"x":', b"}"), (b'[{"[{\\"":', b"}]")])
-def test_of_what_is_nested_too_deeply_to_be_parsed_the_outer_levels_are_seen(
-    depth: int, pair: tuple[bytes, bytes]
-) -> None:
+def test_the_outer_levels_of_extremely_deep_values_are_read(depth: int, pair: tuple[bytes, bytes]) -> None:
     nested = pair[0] * depth + b"1" + pair[1] * depth
     message = read_message(b'{"id":"a]","result":{"before":"[{\\\\","deep":%s,"after":[{"b":2}]}}' % nested)
     assert isinstance(message, Response)
@@ -389,7 +387,7 @@ def test_of_what_is_nested_too_deeply_to_be_parsed_the_outer_levels_are_seen(
     assert (message.result["before"], message.result["after"]) == ("[{\\", [{"b": 2}])
 
 
-def test_what_is_nested_too_deeply_and_is_not_closed_passes_unread() -> None:
+def test_an_unclosed_extremely_deep_value_passes_unread() -> None:
     assert read_message(b'{"method":"a","params":' + b"[" * DEEP) == Opaque(
         b'{"method":"a","params":' + b"[" * DEEP, is_json=True
     )

@@ -1,4 +1,4 @@
-"""The exact bytes of a message come back from its entry; whatever happened to a line, it is read or it is none."""
+"""An entry gives back the exact bytes of its message; a damaged line is read or is None."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from acp_proxy.errors import NewerFormat
 from acp_proxy.wire import jsonrpc, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from tests.strategies import chunked, messages, spelled, texts, values
 
 AT, RUN = "2026-11-20T09:15:02.123Z", "k3f9a1"
@@ -48,7 +48,7 @@ def test_an_entry_is_written_as_the_format_says() -> None:
     )
 
 
-def test_an_entry_says_when_who_and_what() -> None:
+def test_an_entry_has_its_time_run_peer_and_content() -> None:
     assert decoded(encoded(PROMPT, peer=Peer.CLIENT)) == Entry(
         AT, RUN, Peer.CLIENT, None, raw=PROMPT, value=json.loads(PROMPT)
     )
@@ -58,7 +58,7 @@ def test_an_entry_says_when_who_and_what() -> None:
     assert note == Entry(AT, RUN, None, note={"type": "closed"})
 
 
-def test_a_note_of_a_gap_begins_with_the_mark_that_is_looked_for() -> None:
+def test_a_gap_note_contains_the_mark_that_readers_search_for() -> None:
     assert record.GAP_MARK in record.encode_note(AT, RUN, {"type": record.GAP, "since": AT})
 
 
@@ -115,7 +115,7 @@ def test_the_exact_bytes_of_any_line_come_back(raw: bytes, of: str | None) -> No
 
 
 @given(st.lists(spelled(messages), min_size=1, max_size=5))
-def test_many_messages_of_one_moment_are_the_same_as_each_alone(many: list[str]) -> None:
+def test_updates_encoded_together_equal_updates_encoded_alone(many: list[str]) -> None:
     raws = [text.encode() for text in many]
     together = record.encode_updates(AT, RUN, b"".join(raw + b"\n" for raw in raws))
     alone = [record.encode_message(AT, RUN, Peer.AGENT, raw) for raw in raws]
@@ -123,7 +123,7 @@ def test_many_messages_of_one_moment_are_the_same_as_each_alone(many: list[str])
 
 
 @given(lines.flatmap(chunked), st.sampled_from([b"", b"\n"]), peers)
-def test_a_message_in_pieces_is_the_same_as_whole(pieces: list[bytes], newline: bytes, peer: Peer) -> None:
+def test_a_message_encoded_in_pieces_equals_the_whole(pieces: list[bytes], newline: bytes, peer: Peer) -> None:
     ends = [b""] * (len(pieces) - 1) + [newline]
     written = [
         record.encode_piece(AT, RUN, peer, piece + end, first=at == 0, last=at == len(pieces) - 1)
@@ -133,13 +133,13 @@ def test_a_message_in_pieces_is_the_same_as_whole(pieces: list[bytes], newline: 
 
 
 @given(st.dictionaries(texts, values, max_size=4))
-def test_any_note_comes_back(note: Mapping[str, Any]) -> None:
+def test_any_note_can_be_read_back(note: Mapping[str, Any]) -> None:
     entry = decoded(record.encode_note(AT, RUN, note))
     assert entry.raw is None
     assert json.dumps(entry.note) == json.dumps(jsonrpc.parse(json.dumps(note).encode()))
 
 
-def test_a_note_of_what_is_nested_beyond_all_sense_is_still_a_note() -> None:
+def test_a_note_with_extremely_deep_values_is_still_a_note() -> None:
     modes = jsonrpc.parse(b"[" * 1020 + b"]" * 1020)
     note = decoded(record.encode_note(AT, RUN, {"type": "opened", "cwd": "/x", "modes": modes})).note
     assert note is not None
@@ -166,7 +166,7 @@ def test_a_header_is_written_as_the_format_says() -> None:
         Header("\ud800\0\n\u2028../..", "/\udcff", record.IMPORTED, AT, ["\ud800"]),
     ],
 )
-def test_a_header_comes_back(header: Header) -> None:
+def test_a_header_can_be_read_back(header: Header) -> None:
     line = record.encode_header(header)
     assert line.index(b"\n") == len(line) - 1
     assert record.decode_header(line) == header
@@ -195,11 +195,11 @@ def test_a_header_comes_back(header: Header) -> None:
     ],
     ids=lambda line: repr(line)[2:40],
 )
-def test_what_is_no_header_is_none(line: bytes) -> None:
+def test_a_line_that_is_not_a_header_is_none(line: bytes) -> None:
     assert record.decode_header(line) is None
 
 
-def test_of_a_header_with_wrong_values_the_session_is_kept() -> None:
+def test_a_header_with_wrong_values_keeps_its_session() -> None:
     line = (
         b'{"acp-transcript":1,"sessionId":"s","cwd":7,"origin":["recorded"],"createdAt":{},"agent":"x",'
         b'"additionalDirectories":["/a",7]}'
@@ -208,13 +208,13 @@ def test_of_a_header_with_wrong_values_the_session_is_kept() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3, 2**40])
-def test_a_newer_version_is_an_error_that_says_so(version: int) -> None:
+def test_a_newer_version_raises_an_error_of_its_own(version: int) -> None:
     line = b'{"acp-transcript":%d,"whatever":"comes"}' % version
     with pytest.raises(NewerFormat):
         record.decode_header(line)
 
 
-def test_an_older_version_is_brought_up_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_version_is_upgraded_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "VERSION", 3)
     monkeypatch.setitem(record.UPGRADES, 1, lambda value: value | {"run": f"{value['run']}+"})
     monkeypatch.setitem(record.UPGRADES, 2, lambda value: value | {"run": f"{value['run']}!"})
@@ -232,7 +232,7 @@ LAST_TWO = [encoded(UPDATE), encoded(b'{"text":"\xff\\ud800"}', "session/prompt"
 
 
 @pytest.mark.parametrize("line", LAST_TWO, ids=["message", "line"])
-def test_a_line_that_is_cut_anywhere_is_damage_unless_only_its_newline_is_missing(line: bytes) -> None:
+def test_a_truncated_line_is_damaged_unless_only_its_newline_is_missing(line: bytes) -> None:
     whole = record.decode_entry(line)
     assert whole is not None
     assert record.decode_entry(line[:-1]) == whole
@@ -244,30 +244,30 @@ def entries_in(line: bytes) -> list[Entry]:
 
 
 @pytest.mark.parametrize("torn", LAST_TWO, ids=["message", "line"])
-def test_an_entry_glued_behind_a_torn_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
+def test_an_entry_after_a_truncated_one_is_found_wherever_that_was_cut(torn: bytes) -> None:
     behind = encoded(PROMPT, peer=Peer.CLIENT)
     for at in range(len(torn) - 1):
         assert entries_in(torn[:at] + behind) == [decoded(behind)]
     assert entries_in(torn[:-1] + behind) == [decoded(torn), decoded(behind)]
 
 
-def test_entries_beside_nul_bytes_are_found_and_where_they_stand() -> None:
+def test_entries_beside_nul_bytes_are_found_with_their_places() -> None:
     entry = encoded(PROMPT, peer=Peer.CLIENT)
     size, value = len(entry) - 1, decoded(entry)
-    assert record.entries_in(entry) == [Piece(0, size, value)]
-    assert record.entries_in(b"\0" * 4096 + entry) == [Piece(4096, 4096 + size, value)]
+    assert record.entries_in(entry) == [Intact(0, size, value)]
+    assert record.entries_in(b"\0" * 4096 + entry) == [Intact(4096, 4096 + size, value)]
     between = entry[:-1] + b"\0" * 10 + entry[:-1] + b"\0\n"
-    assert record.entries_in(between) == [Piece(0, size, value), Piece(size + 10, 2 * size + 10, value)]
+    assert record.entries_in(between) == [Intact(0, size, value), Intact(size + 10, 2 * size + 10, value)]
     assert record.entries_in(b"\0" * 4096 + b"\n") == []
 
 
 @pytest.mark.parametrize("newline", [b"\x0b", b"\x08", b"*", b"J", b"\x8a", b",", b"}", b""])
-def test_entries_whose_newline_was_changed_are_both_found(newline: bytes) -> None:
+def test_entries_with_a_changed_newline_between_them_are_both_found(newline: bytes) -> None:
     one, two = encoded(PROMPT, peer=Peer.CLIENT), encoded(UPDATE)
     assert entries_in(one[:-1] + newline + two) == [decoded(one), decoded(two)]
 
 
-def test_what_looks_like_an_entry_within_a_torn_message_is_none() -> None:
+def test_a_copy_of_an_entry_within_a_truncated_message_is_not_an_entry() -> None:
     within = encoded(PROMPT, peer=Peer.CLIENT)[:-1]
     message = b'{"method":"session/update","params":{"a":%b,"b":[%b,%b]}}' % (within, within, within)
     whole = encoded(message)
@@ -275,7 +275,7 @@ def test_what_looks_like_an_entry_within_a_torn_message_is_none() -> None:
     assert entries_in(whole[: whole.rindex(b"]") + 1]) == []
 
 
-def test_looking_for_a_glued_entry_costs_no_more_than_a_few_tries() -> None:
+def test_searching_for_an_attached_entry_takes_few_tries() -> None:
     calls = 0
     parse = jsonrpc.parse
 
@@ -292,7 +292,7 @@ def test_looking_for_a_glued_entry_costs_no_more_than_a_few_tries() -> None:
     assert calls < 300
 
 
-def test_a_header_counts_also_where_something_is_glued_to_it() -> None:
+def test_a_header_counts_even_if_something_is_attached_to_it() -> None:
     header = Header("s", "/project", record.RECORDED, "2026-11-20T09:15:02.123Z")
     line = record.encode_header(header)
     assert record.decode_header_of(line) == (header, len(line) - 1)
@@ -323,7 +323,7 @@ def test_a_header_counts_also_where_something_is_glued_to_it() -> None:
     ],
     ids=lambda line: repr(line)[2:60],
 )
-def test_what_is_no_entry_is_none(line: bytes) -> None:
+def test_a_line_that_is_not_an_entry_is_none(line: bytes) -> None:
     assert record.decode_entry(line) is None
 
 
@@ -338,13 +338,13 @@ def test_what_is_no_entry_is_none(line: bytes) -> None:
         b'{"at":"x","more":{"b":1,"message":2},"run":"y","from":"agent","message":{"a" : "\\ud800"}}',
     ],
 )
-def test_an_entry_that_another_program_has_written_gives_the_message_and_nothing_else(line: bytes) -> None:
+def test_an_entry_written_by_another_program_gives_exactly_its_message(line: bytes) -> None:
     entry = decoded(line + b"\n")
     assert entry.raw == b'{"a" : "\\ud800"}'
     assert entry.value == {"a": "\ud800"}
 
 
-def test_an_entry_of_another_program_that_is_nested_too_deeply_to_look_into_is_damage() -> None:
+def test_an_extremely_deep_entry_of_another_program_is_damaged() -> None:
     deep = b"[" * 1010 + b"]" * 1010
     assert record.decode_entry(b'{"at":"x","run":"y","from":"agent","message":%s,"more":1}' % deep) is None
     assert decoded(b'{"at":"x","run":"y","from":"agent","message":%s}' % deep).raw == deep
@@ -360,17 +360,17 @@ shaped = st.dictionaries(keys | texts, st.sampled_from(["agent", "client", "prox
 
 
 @given(spelled(shaped | values))
-def test_nothing_json_shaped_makes_a_reader_raise(text: str) -> None:
+def test_reading_any_json_never_raises(text: str) -> None:
     assert_read(text.encode())
 
 
 @given(st.binary())
-def test_no_bytes_make_a_reader_raise(data: bytes) -> None:
+def test_reading_any_bytes_never_raises(data: bytes) -> None:
     assert_read(data)
 
 
 @given(st.data(), st.sampled_from([*LAST_TWO, record.encode_header(HEADER), record.encode_note(AT, RUN, {"a": 1})]))
-def test_flipped_bits_do_not_make_a_reader_raise(data: st.DataObject, line: bytes) -> None:
+def test_reading_flipped_bits_never_raises(data: st.DataObject, line: bytes) -> None:
     damaged = bytearray(line)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(line) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -378,7 +378,7 @@ def test_flipped_bits_do_not_make_a_reader_raise(data: st.DataObject, line: byte
 
 
 def assert_read(line: bytes) -> None:
-    """Whatever it is, it is read; what is read can be told again as one line, and kept in an index as text."""
+    """The line is read without raising, and the times in it can be stored as text."""
     entry = record.decode_entry(line)
     if entry is not None:
         entry.at.encode()
@@ -394,9 +394,9 @@ def assert_read(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("behind", [b',"from":"client"', b',"message":{"a":1}', b',"at":7', b',"note":{},"of":"x"'])
-def test_what_a_message_brings_behind_itself_changes_nothing_of_its_entry(behind: bytes) -> None:
+def test_text_after_a_message_changes_nothing_in_its_entry(behind: bytes) -> None:
     update = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}'
-    hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is no JSON
+    hostile = update + behind + b',"z":{"y":1}'  # as a line of its own it is not JSON
 
     entry = decoded(record.encode_updates("2026-11-20T09:15:02.123Z", "k3f9a1", hostile + b"\n"))
 

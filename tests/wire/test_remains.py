@@ -1,4 +1,4 @@
-"""What stands whole in a damaged line is found, and what is part of something else is not."""
+"""Whole objects in a damaged line are found; parts of other objects are not."""
 
 import json
 import re
@@ -21,16 +21,16 @@ def test_every_whole_object_is_found_with_its_place() -> None:
     assert numbers(b"") == numbers(b"\n") == numbers(b'{"m":1}') == []
 
 
-def test_members_of_a_torn_object_are_not_found() -> None:
+def test_members_of_a_truncated_object_are_not_found() -> None:
     assert numbers(b'{"a":[{"n":1},{"n":2}],"b":{"n":3},"torn') == []
 
 
-def test_an_object_behind_one_that_was_torn_before_a_value_is_found() -> None:
+def test_an_object_after_one_truncated_before_a_value_is_found() -> None:
     for torn in (b'{"a":', b'{"a":[1,', b'{"a":['):
         assert numbers(torn + b'{"n":1}\n') == [(len(torn), len(torn) + 7, 1)]
 
 
-def test_a_line_of_beginnings_costs_a_bounded_number_of_looks() -> None:
+def test_a_line_of_beginnings_takes_a_limited_number_of_reads() -> None:
     looks = 0
 
     def read(data: bytes) -> None:
@@ -42,6 +42,6 @@ def test_a_line_of_beginnings_costs_a_bounded_number_of_looks() -> None:
 
 
 @given(st.binary(max_size=30), st.binary(max_size=30))
-def test_whatever_surrounds_it_nothing_is_raised(before: bytes, behind: bytes) -> None:
+def test_searching_in_any_surroundings_never_raises(before: bytes, behind: bytes) -> None:
     pieces(before + b'{"n":1}' + behind, START, lambda data: data)
     assert (before + behind).startswith(first_value(before + behind))

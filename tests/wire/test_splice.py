@@ -1,4 +1,4 @@
-"""Values are found where they stand, and replacing one leaves every other byte alone."""
+"""Values are found with their places, and replacing one leaves every other byte alone."""
 
 import json
 from typing import Any
@@ -19,12 +19,12 @@ arrays = st.lists(values, max_size=5)
 @given(st.binary())
 @example(b"\xff\xe2\x82")
 @example("\ud800".encode("utf-8", "surrogatepass"))
-def test_any_bytes_come_back_from_text_unchanged(data: bytes) -> None:
+def test_any_bytes_survive_decoding_and_encoding(data: bytes) -> None:
     assert splice.encode(splice.decode(data)) == data
 
 
 @given(spelled(objects))
-def test_the_members_of_an_object_are_what_json_sees(text: str) -> None:
+def test_the_members_of_an_object_are_those_that_json_reads(text: str) -> None:
     spans = splice.members(text)
     seen = json.loads(text)
     assert spans.keys() == seen.keys()
@@ -34,13 +34,13 @@ def test_the_members_of_an_object_are_what_json_sees(text: str) -> None:
 
 
 @given(spelled(arrays))
-def test_the_elements_of_an_array_are_what_json_sees(text: str) -> None:
+def test_the_elements_of_an_array_are_those_that_json_reads(text: str) -> None:
     found = [json.loads(text[start:end]) for start, end in splice.elements(text)]
     assert json.dumps(found) == json.dumps(json.loads(text))
 
 
 @given(st.data(), spelled(arrays))
-def test_of_an_array_that_breaks_off_the_elements_that_stand_whole_are_found(data: st.DataObject, text: str) -> None:
+def test_the_whole_elements_of_a_truncated_array_are_found(data: st.DataObject, text: str) -> None:
     spans = splice.elements(text)
     broken = text[: data.draw(st.integers(0, len(text)))]
     found = splice.elements_before_break(broken)
@@ -51,13 +51,13 @@ def test_of_an_array_that_breaks_off_the_elements_that_stand_whole_are_found(dat
 
 
 @given(spelled(values))
-def test_the_whole_is_the_one_value_without_the_white_space_around_it(text: str) -> None:
+def test_the_whole_is_the_value_without_surrounding_white_space(text: str) -> None:
     start, end = splice.whole(text)
     assert text[start:end] == text.strip(" \t")
 
 
 @given(st.data(), spelled(objects), values)
-def test_replacing_a_value_leaves_every_other_byte_and_is_what_json_sees(
+def test_replacing_a_value_changes_no_other_byte_and_json_reads_the_new_value(
     data: st.DataObject, text: str, value: Any
 ) -> None:
     key, (start, end) = data.draw(st.sampled_from(sorted(splice.members(text).items())))
@@ -85,26 +85,26 @@ def test_an_empty_span_inserts() -> None:
     assert splice.replaced("{}", [((1, 1), '"b":2')]) == '{"b":2}'
 
 
-def test_the_last_of_duplicate_keys_counts_also_when_it_is_escaped() -> None:
+def test_the_last_of_duplicate_keys_counts_even_if_it_is_escaped() -> None:
     text = '{"a":1,"\\u0061":[2], "b":{"a":3}}'
     start, end = splice.members(text)["a"]
     assert text[start:end] == "[2]"
 
 
-def test_a_byte_order_mark_and_white_space_stand_before_the_value() -> None:
+def test_a_byte_order_mark_and_white_space_before_the_value_are_skipped() -> None:
     assert splice.whole('\ufeff \t{"a":1}\r') == (3, 10)
     assert splice.members("\r\n\t {}") == {}
     assert splice.elements(" [ ]") == []
 
 
-def test_an_object_is_found_inside_of_another() -> None:
+def test_an_object_is_found_within_another() -> None:
     text = '{"params":{ "cwd" : "/x" },"id":1}'
     start, _ = splice.members(text)["params"]
     inner, end = splice.members(text, start)["cwd"]
     assert text[inner:end] == '"/x"'
 
 
-def test_values_that_python_could_not_hold_are_measured_all_the_same() -> None:
+def test_values_that_python_cannot_hold_are_measured_too() -> None:
     number = "1" * 10_000
     text = f'{{"a":{number},"b":-{number}.5e-{number},"c":"\\ud800","d":1e400}}'
     spans = splice.members(text)
@@ -149,7 +149,7 @@ def test_values_that_python_could_not_hold_are_measured_all_the_same() -> None:
     ],
     ids=lambda text: repr(text)[:20],
 )
-def test_what_is_not_one_json_value_is_a_value_error(text: str) -> None:
+def test_text_that_is_not_one_json_value_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         splice.whole(text)
 
@@ -172,19 +172,19 @@ def test_what_is_not_one_json_value_is_a_value_error(text: str) -> None:
         '{"a":1x"b":2}',
     ],
 )
-def test_what_is_no_object_has_no_members(text: str) -> None:
+def test_text_that_is_not_an_object_has_no_members(text: str) -> None:
     with pytest.raises(ValueError):
         splice.members(text)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "1", '"[]"', "[1", "[1,]", "[1}", "[", "{1]", "[1 22]", "[1x2]"])
-def test_what_is_no_array_has_no_elements(text: str) -> None:
+def test_text_that_is_not_an_array_has_no_elements(text: str) -> None:
     with pytest.raises(ValueError):
         splice.elements(text)
 
 
 @given(st.text(st.sampled_from('{}[]",:\\ \t0x1.eEu"-nul'), max_size=40) | texts)
-def test_text_that_only_looks_like_json_is_a_value_error_or_what_json_sees(text: str) -> None:
+def test_text_that_only_looks_like_json_is_a_value_error_or_is_read_by_json_too(text: str) -> None:
     try:
         start, end = splice.whole(text)
     except ValueError:
@@ -194,7 +194,7 @@ def test_text_that_only_looks_like_json_is_a_value_error_or_what_json_sees(text:
         json.loads(text[start:end], strict=False)
 
 
-def test_thousands_of_changes_of_a_large_text_are_made() -> None:
+def test_thousands_of_changes_can_be_made_in_a_large_text() -> None:
     text = json.dumps(["x" * 100] * 20_000)
     changes = [(span, '"y"') for span in splice.elements(text)]
     assert splice.replaced(text, changes) == json.dumps(["y"] * 20_000)

@@ -1,4 +1,4 @@
-"""A streamed message read many lines at once says what its lines say one by one, whatever stands among them."""
+"""A streamed message read many lines at once has the same entries as its lines read one by one."""
 
 import json
 import tracemalloc
@@ -28,7 +28,7 @@ def kept(raw: bytes, *, at: str = AT, peer: Peer = Peer.AGENT, of: str | None = 
 
 
 def read(lines: list[bytes]) -> list[Entry | Stream | None]:
-    """As a transcript is read."""
+    """The lines, read as a transcript is read."""
     streams, out, at = Streams(), list[Entry | Stream | None](), 0
     lines = [line + b"\n" for line in lines]
     while at < len(lines):
@@ -48,7 +48,7 @@ def one_by_one(lines: list[bytes]) -> list[Entry | None]:
 
 
 def streams_in(lines: list[bytes]) -> list[Stream]:
-    """Those that are found; that they and the rest say the same as each line by itself is seen to here."""
+    """The streams found; checks that they and the other lines have the same entries as the lines one by one."""
     found = read(lines)
     entries = [entry for one in found for entry in (one.entries() if isinstance(one, Stream) else [one])]
     assert entries == one_by_one(lines)
@@ -71,7 +71,7 @@ def text_of(entry: Entry) -> str:
 
 @pytest.mark.parametrize("more", [{}, {"messageId": "m"}, {"_meta": {"text": "another", "n": 1.0}}])
 @pytest.mark.parametrize("kind", ["agent_message_chunk", "agent_thought_chunk"])
-def test_what_goes_on_as_the_line_before_it_did_is_one_stream_whatever_it_says(kind: str, more: Any) -> None:
+def test_similar_lines_in_a_row_are_one_stream_whatever_their_text(kind: str, more: Any) -> None:
     words = ["Hel", "lo", "", ' "quoted"', "\\", "\n", "é\U0001f600\u2028", '"}}}}}', '"text":"', "x" * 70_000, "\r\0"]
     words += [said("x").decode(), said("x").decode() + "\n"]
     times = [f"2026-11-20T09:15:02.{number:03}Z" for number in range(len(words))]
@@ -80,7 +80,7 @@ def test_what_goes_on_as_the_line_before_it_did_is_one_stream_whatever_it_says(k
     assert [stream.count for stream in streams_in(lines)] == ([len(words) - 1] if more_behind else [])
 
 
-def test_a_stream_of_any_length_is_read_in_few_goes() -> None:
+def test_a_stream_of_any_length_is_read_in_few_steps() -> None:
     assert len(streams_in([said(f" word{number}") for number in range(3_000)])) < 10
 
 
@@ -110,7 +110,7 @@ def test_a_stream_of_any_length_is_read_in_few_goes() -> None:
         said("x").replace(b'"x"', b'""]["'),
     ],
 )
-def test_what_is_anything_else_is_read_as_always(other: bytes) -> None:
+def test_other_lines_are_read_as_usual(other: bytes) -> None:
     before, behind = [said("a"), said("b"), said("c")], [said("d"), said("e"), said("f")]
     assert [stream.text for stream in streams_in([*before, other, *behind])] in (["bc", "ef"], ["def"], ["ef"])
     assert streams_in([*before, other]) or streams_in(before)
@@ -134,14 +134,14 @@ def test_what_is_anything_else_is_read_as_always(other: bytes) -> None:
         (b'"\xc3"', b'"\xa9"'),
     ],
 )
-def test_lines_that_would_make_good_values_only_together_are_none(values: tuple[bytes, ...]) -> None:
+def test_lines_with_values_that_are_valid_only_together_are_no_stream(values: tuple[bytes, ...]) -> None:
     start, end = said("x").split(b'"x"')
     streams_in([said("a"), said("b"), *(start + value + end for value in values), said("c"), said("d")])
 
 
 @pytest.mark.parametrize("byte", [b"\0", b" ", b'"', b"x", b"7", b"\\", b"\xff", b""])
 @pytest.mark.parametrize("count", [1, 30])
-def test_a_line_with_another_byte_anywhere_is_read_as_always(byte: bytes, count: int) -> None:
+def test_a_line_with_a_changed_byte_is_read_as_usual(byte: bytes, count: int) -> None:
     line = said("word")
     around = [said(f"word{number}") for number in range(count)]
     for at in range(len(line)):
@@ -149,17 +149,17 @@ def test_a_line_with_another_byte_anywhere_is_read_as_always(byte: bytes, count:
 
 
 @pytest.mark.parametrize("size", [1, 7, 31, 100, 200])
-def test_a_line_that_is_cut_off_is_read_as_always(size: int) -> None:
+def test_a_truncated_line_is_read_as_usual(size: int) -> None:
     around = [said(f"word{number}") for number in range(20)]
     line = said("word")
     streams_in([*around, line[:size], *around, line[size:], *around, line[:-size]])
 
 
-def test_short_lines_behind_one_with_much_before_its_text_take_no_more_memory_than_they_have() -> None:
+def test_short_lines_around_a_large_one_take_little_memory() -> None:
     update = {"sessionUpdate": "agent_message_chunk", "_meta": "m" * 100_000, "content": {"type": "text", "text": "a"}}
     message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
     large = kept(json.dumps(message, separators=(",", ":")).encode())
-    lines = [said("word")] * 5_000 + [large] * 2 + [b"{}"] * 2_000  # what was streamed before has made a window long
+    lines = [said("word")] * 5_000 + [large] * 2 + [b"{}"] * 2_000  # the stream before them has made the window long
     tracemalloc.start()
     try:
         read(lines)
@@ -168,7 +168,7 @@ def test_short_lines_behind_one_with_much_before_its_text_take_no_more_memory_th
         tracemalloc.stop()
 
 
-def test_what_only_begins_like_a_chunk_is_no_stream() -> None:
+def test_lines_that_only_begin_like_a_chunk_are_no_stream() -> None:
     for line in (
         kept(b'{"method":"session/update","params":{"update":{"content":{"type":"text","text":"a"}}}}'),
         kept(b'{"method":"other","text":"a"}'),
@@ -203,5 +203,5 @@ def _lines(draw: st.DrawFn) -> bytes:
 
 
 @given(st.lists(_lines(), max_size=30))
-def test_any_lines_say_the_same_at_once_and_one_by_one(lines: list[bytes]) -> None:
+def test_any_lines_have_the_same_entries_at_once_and_one_by_one(lines: list[bytes]) -> None:
     streams_in(lines)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import compressed
-from acp_proxy.transcripts.lives import packing
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives import compressing
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.wire import record
 from tests.end_to_end.proxied import PROXY, Proxied, say
 from tests.stored import Both
@@ -161,7 +161,7 @@ def _change(root: Path, ended: threading.Event, changes: list[int]) -> None:
     while not ended.is_set():
         for agent, name in store.compressible():
             if not layout.is_marked(agent, name) and store.compress(agent, name, Terms(min_size=1, older_than=0.0)):
-                packing.decompress(layout, agent, layout.transcript(agent, name))
+                compressing.decompress(layout, agent, layout.transcript(agent, name))
                 store.sessions()
                 changes[0] += 1
 

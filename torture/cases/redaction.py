@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from acp_proxy.core.effects import Begin, Identify, Keep, KeepNote, KeepUpdates, Recording
+from acp_proxy.core.effects import BeginTranscript, IdentifyAgent, Recording, RecordLine, RecordNote, RecordUpdates
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.redaction.masking import Masking
 from acp_proxy.transcripts.lives.redacting import redact_file
@@ -76,8 +76,8 @@ def _recorded(store: Both, trials: list[Trial], masking: Masking | None) -> Path
     """The transcript of all entries."""
     trouble: list[str] = []
     recorder = Recorder(store, ["agent"], None, "never", trouble.append, masking.lines if masking else None)
-    recorder.add(Identify("agent", None))
-    recorder.add(Begin(SESSION, "/project", [], record.RECORDED))
+    recorder.add(IdentifyAgent("agent", None))
+    recorder.add(BeginTranscript(SESSION, "/project", [], record.RECORDED))
     for trial in trials:
         for written in trial:
             recorder.add(written.effect)
@@ -206,8 +206,8 @@ def _written(peer: Peer, before: bytes, secret: bytes, after: bytes) -> Written:
         before, secret = (json.dumps(each.decode())[1:-1].encode() for each in (before, secret))
         raw = json.dumps(raw.decode())[1:-1].encode()
     start = line.index(raw) + len(before)
-    effect = KeepUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
-    return Written(effect or Keep(SESSION, peer, _raw(line)), line, start, start + len(secret))
+    effect = RecordUpdates(SESSION, before + secret + after + b"\n") if is_plain and peer is Peer.AGENT else None
+    return Written(effect or RecordLine(SESSION, peer, _raw(line)), line, start, start + len(secret))
 
 
 def _raw(line: bytes) -> bytes:
@@ -224,7 +224,7 @@ def _note(rule: str, chance: random.Random) -> Written:
     line = record.encode_note(AT, RUN, note)
     secret = _plain(one.secret, chance).encode()
     start = line.index(secret)
-    return Written(KeepNote(SESSION, note), line, start, start + len(secret))
+    return Written(RecordNote(SESSION, note), line, start, start + len(secret))
 
 
 # --- split into chunks

@@ -1,1 +1,1 @@
-"""One session's transcript, the files beside it, and how they are read and written."""
+"""One session's transcript, the files next to it, and how they are read and written."""

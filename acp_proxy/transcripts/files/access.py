@@ -1,6 +1,6 @@
-"""Who may touch the store: directories 0700, files 0600, and nothing where somebody else could write.
+"""File access and permissions: directories are 0700, files 0600, and a store that others can write to is refused.
 
-Raises ``StoreRefused`` with the command that mends it. Modes and owners mean nothing on Windows, and are not looked at.
+A refusal raises ``StoreRefused``, whose text names the command that fixes it. Modes are not checked on Windows.
 """
 
 import errno
@@ -18,18 +18,21 @@ _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 PRIVATE_UMASK = 0o077
-"""For a process that writes to a store: the modes above come out exactly."""
+"""The umask for a process that writes to a store: new files get exactly the modes above."""
 
 
 def prepare(root: Path) -> None:
-    """Make the store's directory if it is missing, and refuse it if others could write to it, or we cannot."""
+    """Create the store's directory if it is missing, and check that this user, and no other, can write to it.
+
+    Raises StoreRefused.
+    """
     make_root(root)
     if (refused := only_read(root)) is not None:
         raise refused
 
 
 def make_root(root: Path) -> None:
-    """Make the store's directory if it is missing, without a check that it can be written to."""
+    """Create the store's directory if it is missing. It may still be read-only. Raises StoreRefused."""
     try:
         make_directory(root)
         found = os.stat(root)
@@ -44,18 +47,16 @@ def make_root(root: Path) -> None:
 
 
 def only_read(root: Path) -> StoreRefused | None:
-    """Why nothing can be written to the store, if so, and what to do about it."""
+    """The refusal, with advice, if the store cannot be written; None if it can."""
     if os.access(root, os.W_OK | os.X_OK):
         return None
     advice = "Choose another place with --store."
     try:
         mode, is_mounted_so = os.stat(root).st_mode, _is_on_what_is_read_only(root)
-    except OSError as problem:  # it has gone meanwhile
+    except OSError as problem:  # it was removed in the meantime
         return StoreRefused(f"{root} cannot be used: {problem.strerror}. {advice}")
     if is_mounted_so:
-        advice = (
-            "Mount that writable, or choose another place with --store. What is kept there can be read, and exported."
-        )
+        advice = "Mount it writable, or choose another place with --store. Its sessions can still be read and exported."
         return StoreRefused(f"{root} cannot be written to: its file system is read-only. {advice}")
     if mode & _OWNER_WRITES != _OWNER_WRITES:
         return StoreRefused(f"{root} cannot be written to. Run: chmod 700 {root}")
@@ -69,7 +70,10 @@ def _is_on_what_is_read_only(path: Path) -> bool:
 
 
 def check_inside(directory: Path) -> None:
-    """Nothing in it is a link, and others can write to nothing below it. Raises StoreRefused, OSError."""
+    """Check that a directory contains no links, and no directory that others own or can write to.
+
+    Raises StoreRefused, OSError.
+    """
     if sys.platform == "win32":
         return
     for path in directory.iterdir():
@@ -79,19 +83,20 @@ def check_inside(directory: Path) -> None:
 
 
 def check_link(path: Path) -> None:
-    """Not one in the place of something of ours. Raises StoreRefused."""
+    """Check that a path is not a symbolic link. Raises StoreRefused."""
     if path.is_symlink():
-        raise StoreRefused(f"{path} is a link. Put what it leads to in its place; to do without it, run: rm {path}")
+        raise StoreRefused(f"{path} is a link. Replace it with what it points to, or remove it: rm {path}")
 
 
 def make_inner_directory(path: Path) -> None:
-    """Make a directory inside the store; a link in its place is refused. Raises OSError, StoreRefused."""
+    """Create a directory inside the store if it is missing, and check it. Raises OSError, StoreRefused."""
     make_directory(path)
     check_link(path)
     check_owner(path, os.lstat(path))
 
 
 def check_owner(root: Path, found: os.stat_result) -> None:
+    """Check that this is a directory of this user that others cannot write to. Raises StoreRefused."""
     if sys.platform == "win32":
         return
     if not stat.S_ISDIR(found.st_mode):
@@ -99,32 +104,32 @@ def check_owner(root: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         raise StoreRefused(f"{root} belongs to another user. Choose another place with --store.")
     if found.st_mode & 0o022:
-        raise StoreRefused(f"{root} can be written to by others. Run: chmod 700 {root}")
+        raise StoreRefused(f"other users can write to {root}. Run: chmod 700 {root}")
 
 
 def make_directory(path: Path) -> None:
-    """A directory for us alone, whatever the umask says; parents that are missing are made the same way."""
+    """Create a directory and its missing parents, all 0700 whatever the umask is. Raises OSError."""
     try:
         _make(path)
     except FileNotFoundError:
         if path.parent == path:
             raise
         make_directory(path.parent)
-        _make(path)  # in /proc, and in a directory that was removed, there is none to be made
+        _make(path)  # fails in /proc and in a removed directory, where nothing can be created
 
 
 def _make(path: Path) -> None:
     try:
         os.mkdir(path, _PRIVATE_DIRECTORY)
-    except FileExistsError:  # another process may have made it meanwhile
+    except FileExistsError:  # another process may have been faster
         if not path.is_dir():
             raise
 
 
 def open_private(path: Path, flags: int) -> int:
-    """A file descriptor; a file that this makes is 0600. Never follows a link at the last step.
+    """Open a file and return its descriptor; a file that this creates is 0600.
 
-    Raises OSError, also for what is no file: a pipe in its place would be waited for, forever.
+    Raises OSError, also if the last component is a link, or not a regular file: opening a pipe could block forever.
     """
     extra = 0
     for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NONBLOCK"):
@@ -139,10 +144,10 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def check_database(path: Path) -> None:
-    """Check a database file without opening it.
+    """Check that a file is a regular file that can be read and written, without opening it. Raises OSError.
 
-    Whoever closes a file gives up the locks that SQLite has on it in this process. Another process would then take its
-    log away, in the middle of what we write. Raises OSError.
+    Opening and closing it would drop the locks that SQLite holds on it in this process; another process could then
+    remove SQLite's log while this one writes.
     """
     mode = os.lstat(path).st_mode
     number = 0
@@ -157,12 +162,12 @@ def check_database(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """For us alone, what was there before. Raises OSError."""
+    """Restrict an existing file or directory to this user. Raises OSError."""
     os.chmod(path, _PRIVATE_DIRECTORY if path.is_dir() else _PRIVATE_FILE)
 
 
 def read_at(fd: int, size: int, at: int) -> bytes:
-    """Bytes from a place of a file that one thread reads."""
+    """Up to ``size`` bytes at an offset. Not for descriptors shared between threads: Windows moves their position."""
     if hasattr(os, "pread"):  # not on Windows
         return os.pread(fd, size, at)
     os.lseek(fd, at, os.SEEK_SET)
@@ -170,7 +175,7 @@ def read_at(fd: int, size: int, at: int) -> bytes:
 
 
 def write_at(fd: int, data: bytes, at: int) -> None:
-    """Bytes to a place of a file that was not opened to be appended to. Raises OSError."""
+    """Write all of ``data`` at an offset, to a file not opened with O_APPEND. Raises OSError."""
     view = memoryview(data)
     while view:
         if hasattr(os, "pwrite"):
@@ -182,28 +187,27 @@ def write_at(fd: int, data: bytes, at: int) -> None:
 
 
 BLOCK = 4096
-"""File systems that share blocks between files do so only where both parts begin, and end, with a block: of this size,
-as they are usually made."""
+"""File systems can share blocks between files only where both ranges are aligned to blocks, usually of this size."""
 
 
 def copy_in_kernel(source: int, start: int, out: int, at: int, size: int) -> int:
-    """Copy a part of one open file into another, as cheaply as its file system can: it may share the blocks.
+    """Copy a range from one open file to another inside the kernel, which may share blocks instead of copying them.
 
-    How many bytes that were, from the first on; perhaps none: then they are to be read and written.
+    Returns the number of bytes copied, from the start of the range. If it is 0, the caller must read and write instead.
     """
     if not hasattr(os, "copy_file_range"):  # Linux
         return 0
     try:
         return os.copy_file_range(source, out, size, start, at)
-    except OSError:  # what is wrong with the disk, reading and writing tell
+    except OSError:  # reading and writing will report a real problem
         return 0
 
 
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
-    """An open file for us alone, or for us among others who share it, until it is closed or locked otherwise.
+    """Lock an open file exclusively, or ``shared``, until it is closed or locked again.
 
-    False where there are no such locks (Windows, some network file systems). Raises BlockingIOError where somebody
-    else's is in the way and we do not wait; OSError.
+    Returns False where the system has no such locks (Windows, some network file systems). Raises BlockingIOError if
+    another holder is in the way and ``wait`` is False; OSError.
     """
     if sys.platform == "win32":
         return False
@@ -222,12 +226,16 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
 
 
 def touch(path: Path) -> None:
+    """Create an empty file if it is missing. Raises OSError."""
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT))
 
 
 @contextmanager
 def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """No other process is in here meanwhile (Windows: nobody is kept out). Raises BlockingIOError, OSError."""
+    """Hold the exclusive lock on a folder. On Windows, this locks nothing.
+
+    Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
+    """
     if sys.platform == "win32":
         yield
         return

@@ -1,9 +1,13 @@
-"""``state.jsonl``: one line per delete, lifted delete, restore and title of the user's, for one agent: their truth.
+"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores and the user's titles.
 
-Appending is one ``write``; several processes append. Reading skips what is damaged. A transcript's name is taken away,
-and a deleted session lives again, only by who holds ``alone``: so no file is removed that was made behind a lifted
-delete. Nothing is ever taken out but the words of titles whose sessions were deleted for good: those are overwritten
-where they lie, so that who appends need not wait.
+It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
+lines are skipped.
+
+A transcript is renamed or removed, and a delete lifted, only while holding ``alone``. So nobody removes a file that was
+created after its delete was lifted.
+
+Nothing is ever removed, except titles whose transcript was deleted or renamed or that the user removed: those are
+overwritten in place, so that appending need not wait.
 """
 
 import os
@@ -16,7 +20,7 @@ from pathlib import Path
 from acp_proxy.transcripts.files.access import lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.names import file_name, is_ours
 from acp_proxy.wire import acp, jsonrpc, remains
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
@@ -26,8 +30,11 @@ _TITLE = b'"titled"'
 
 
 class Event(Value):
-    """One line. ``transcript``: whose title it is, where that is not the one of the session's own name; or under which
-    name a softly deleted one is kept. ``title``: None takes the user's away."""
+    """One line.
+
+    ``transcript``: of a title: its transcript's name, if that is not the session's own; of a soft delete: the new name.
+    ``title``: None removes the user's title.
+    """
 
     kind: str
     session: str
@@ -36,15 +43,16 @@ class Event(Value):
 
     @property
     def name(self) -> str:
-        """Of the transcript that a title is of."""
+        """The name of the transcript that a title belongs to."""
         return self.transcript or file_name(self.session)
 
 
-class State(Value):
-    """What all events come to.
+class JournalState(Value):
+    """The result of all events.
 
-    ``deleted``: the sessions that are deleted now, and where those lie that were deleted softly. ``titles``: the
-    user's, by the transcript's name. ``titled``: of which transcripts there are words in the file, also old ones.
+    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if it was deleted for good.
+    ``titles``: the user's titles by transcript name.
+    ``titled``: the transcripts whose titles are in the file, replaced titles included.
     """
 
     deleted: Mapping[str, str | None]
@@ -54,26 +62,26 @@ class State(Value):
     titled: frozenset[str]
 
     def title(self, session: str) -> str | None:
-        """What the user calls it."""
+        """The user's title of a session, if there is one."""
         return self.titles.get(file_name(session))
 
 
-_NOTHING = State({}, frozenset(), {}, frozenset())
+_NOTHING = JournalState({}, frozenset(), {}, frozenset())
 
 
 class Journal:
-    """What became of the sessions of one agent, as all processes know it."""
+    """The journal of one agent, shared by all processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[tuple[int, int, int], State] | None = None
+        self._known: tuple[tuple[int, int, int], JournalState] | None = None
         self._holder = 0
 
     @contextmanager
     def alone(self, *, wait: bool = True) -> Iterator[None]:
-        """For the moment, no other process does what this is held for. Raises OSError (BlockingIOError: one does).
+        """Hold the journal's exclusive lock. The thread that holds it may enter again.
 
-        Who holds it may ask again.
+        Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
         """
         if self._holder == threading.get_ident():
             yield
@@ -90,7 +98,7 @@ class Journal:
             os.close(fd)
 
     def append(self, event: str, session: str, at: str, **more: str | None) -> None:
-        """``more``: ``transcript`` and ``title``, as an ``Event`` has them. Raises OSError."""
+        """Append an event. ``at``: its time. ``more``: an ``Event``'s ``transcript`` and ``title``. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
@@ -103,7 +111,7 @@ class Journal:
             os.close(fd)
 
     def sync(self) -> None:
-        """What was appended is on the disk when this returns. Raises OSError."""
+        """Return once everything appended is on disk. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR)
         try:
             os.fsync(fd)
@@ -111,11 +119,11 @@ class Journal:
             os.close(fd)
 
     def deleted(self) -> frozenset[str]:
-        """Ids of the sessions that are deleted now. Raises OSError."""
+        """The ids of the sessions that are deleted now, soft-deleted ones included. Raises OSError."""
         return self.state().gone
 
-    def state(self) -> State:
-        """Raises OSError."""
+    def state(self) -> JournalState:
+        """The current state; the file is read again only if it changed. Raises OSError."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -126,10 +134,10 @@ class Journal:
         return self._known[1]
 
     def erase_titles(self, names: Collection[str]) -> None:
-        """No word of these transcripts' titles is left. Only for who holds ``alone``. Raises OSError.
+        """Overwrite every title of these transcripts. Call it only while holding ``alone``. Raises OSError.
 
-        Readers must know already that they have none: who has read the file before does not look again. What is torn
-        beside a title goes too: it may be half of one.
+        First append events that remove the titles: processes that have read the file do not notice an overwritten line.
+        A damaged part of a line with a title is overwritten too, as it may contain half of one.
         """
         fd = open_private(self._path, os.O_RDWR)
         try:
@@ -149,7 +157,7 @@ class Journal:
                 yield from (piece.value for piece in events_in(line))
 
 
-def _folded(events: Iterator[Event]) -> State:
+def _folded(events: Iterator[Event]) -> JournalState:
     deleted: dict[str, str | None] = {}
     titles: dict[str, str] = {}
     titled: set[str] = set()
@@ -164,11 +172,11 @@ def _folded(events: Iterator[Event]) -> State:
             titles.pop(file_name(event.session), None)
         else:
             deleted.pop(event.session, None)
-    return State(deleted, frozenset(deleted), titles, frozenset(titled))
+    return JournalState(deleted, frozenset(deleted), titles, frozenset(titled))
 
 
 def _without_titles(line: bytes, names: Collection[str]) -> bytes:
-    """The line with spaces in the place of what is no whole event, or a title of these."""
+    """The line with spaces in place of these titles' events and of anything damaged."""
     kept = bytearray(b" " * len(line))
     for piece in events_in(line):
         event = piece.value
@@ -177,11 +185,11 @@ def _without_titles(line: bytes, names: Collection[str]) -> bytes:
     return bytes(kept)
 
 
-def events_in(line: bytes) -> list[Piece[Event]]:
-    """The intact events of a line: one, or what stands beside damage."""
+def events_in(line: bytes) -> list[Intact[Event]]:
+    """The intact events of a line, with their positions; several only if the line is damaged."""
     event = _event(line)
     if event is not None:
-        return [Piece(0, len(line.rstrip(b"\r\n")), event)]
+        return [Intact(0, len(line.rstrip(b"\r\n")), event)]
     return remains.pieces(line, _START, _event)
 
 
@@ -194,6 +202,6 @@ def _event(line: bytes) -> Event | None:
     transcript = acp.text(value, "transcript")
     if kind is None or kind not in _EVENTS or session is None:
         return None
-    if transcript is not None and not is_ours(transcript):  # it would be taken for a file's name
+    if transcript is not None and not is_ours(transcript):  # it would be used as a file name
         return None
     return Event(kind, session, transcript, acp.text(value, "title"))

@@ -1,4 +1,7 @@
-"""Where everything lies in a store's directory. Names of agents and sessions are file names here, never ids."""
+"""The paths of everything in a store's directory, and the operations that follow from them: list, mark, remove.
+
+Agents and sessions are given by their file names here, never by id. Contents of transcripts are not read.
+"""
 
 import errno
 import os
@@ -16,13 +19,15 @@ FORMAT = 1
 JOURNAL = "state"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _SIDES = ("", "-wal", "-shm")
-"""SQLite's own files beside one of its own."""
+"""Suffixes of the files that SQLite keeps for a database, the database's own first."""
 _TAKEN = "."
-"""Stands in a mark's name while it is being taken away, before a number of its own."""
+"""Follows the transcript's name in a mark that is being removed; a random suffix follows."""
 _WORDS = re.compile(r"[0-9a-f]-[0-9a-f]{16}\.sqlite3")
 
 
 class Layout:
+    """The directory of one store."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.transcripts = root / "transcripts"
@@ -34,23 +39,26 @@ class Layout:
         self.format = root / "format"
         self.compressed = root / "compressed"
         self.is_only_read = False
-        """Nothing in it can be written: what is made of transcripts is made in memory."""
+        """Whether nothing can be written: the index and search tables are then built in memory."""
         self._journals: dict[str, Journal] = {}
 
     @property
     def is_made(self) -> bool:
-        """Whether a store is there. Where that cannot be seen it is taken to be: who uses it finds out why."""
+        """Whether a store exists at ``root``.
+
+        True if that cannot be determined: the first use then raises the actual problem.
+        """
         try:
             return bool({self.format.name, self.transcripts.name} & set(os.listdir(self.root)))
         except FileNotFoundError:
-            return self.root.is_symlink()  # to a disk that is away now
+            return self.root.is_symlink()  # to a disk that is not mounted now
         except OSError:
             return True
 
     def prepare(self) -> None:
-        """Make what is missing, unless it is only read; refuse a newer format, a link, or what others can write to.
+        """Create what is missing, unless the store is read-only, and check the whole directory.
 
-        Raises StoreRefused.
+        A newer format, a link, or a directory that others can write to is refused. Raises StoreRefused.
         """
         try:
             access.check_inside(self.root)
@@ -65,7 +73,7 @@ class Layout:
         except OSError as problem:
             what, reason = problem.filename or self.root, problem.strerror or type(problem).__name__
             raise StoreRefused(
-                f"{what} cannot be used: {reason}. Mend that, or choose another place with --store."
+                f"{what} cannot be used: {reason}. Fix that, or choose another place with --store."
             ) from problem
 
     def _make(self) -> None:
@@ -82,7 +90,10 @@ class Layout:
             access.check_link(self.transcript(agent, JOURNAL))
 
     def make_folder(self, folder: Path) -> None:
-        """An agent's. The store may be gone since, or something else be in its place. Raises OSError."""
+        """Create an agent's folder, and the store itself if it was removed.
+
+        Raises OSError, also if something else is in its place.
+        """
         try:
             access.prepare(self.root)
             for directory in (folder.parent, folder):
@@ -99,38 +110,42 @@ class Layout:
             raise StoreRefused(f"{self.root} was made by a newer acp-proxy. Upgrade acp-proxy.")
 
     def agents(self) -> list[str]:
+        """The folders of all agents, sorted. Raises OSError."""
         try:
             return sorted(path.name for path in self.transcripts.iterdir() if path.is_dir())
-        except FileNotFoundError:  # the store was removed: nothing is kept
+        except FileNotFoundError:  # the store was removed
             return []
 
     def has_agent(self, agent: str) -> bool:
-        return os.path.isdir(self.transcripts / agent)  # a directory that cannot be looked into raises nothing
+        """Whether an agent has a folder."""
+        return os.path.isdir(self.transcripts / agent)  # raises nothing if access is denied
 
     def names(self, agent: str) -> list[str]:
-        """Every transcript of an agent, superseded ones too; what others put there is not ours."""
+        """The names of an agent's transcripts, including those set aside. Other files are left out."""
         return _names_in(self.transcripts / agent)
 
     def all_names(self) -> list[tuple[str, str]]:
-        """The agents and names of all transcripts."""
+        """The agent and name of every transcript."""
         return [(agent, name) for agent in self.agents() for name in self.names(agent)]
 
     def redactable(self, names: dict[str, list[str]] | None) -> list[Path]:
-        """Every file that holds what was said: of these transcripts (by agent), or all, with what was set aside of them
-        when they were repaired. Each as it is called when it is not compressed."""
+        """Every file with content of these transcripts (names by agent), or of all if None; also journals and backups.
+
+        Each path is that of the plain file, even where only its compressed form exists.
+        """
         if names is None:
             folders = (self.transcripts, self.backups, self.deleted)
             return sorted({path for folder in folders for path in _files(folder, "*")})
         chosen = [(agent, name) for agent, each in names.items() for name in each]
         found = {self.transcript(agent, name) for agent, name in chosen}
-        found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # titles of the user's
+        found |= {path for agent in names if (path := self.transcript(agent, JOURNAL)).exists()}  # holds titles
         for agent, name in chosen:
             found.update(_files(self.backups / agent, f"{name}*"))
             found.update(self.kept(agent, each) for each in self.kept_of(agent, name))
         return sorted(found)
 
     def forms(self, agent: str) -> dict[str, os.stat_result | None]:
-        """Every transcript of an agent, with what is said of its file; None where it is compressed."""
+        """An agent's transcripts by name, each with the stat of its plain file; None where it is only compressed."""
         forms: dict[str, os.stat_result | None] = {}
         with suppress(FileNotFoundError, PermissionError), os.scandir(self.transcripts / agent) as found:
             for file in found:
@@ -139,30 +154,38 @@ class Layout:
                 if file.name.endswith(COMPRESSED_SUFFIX):
                     forms.setdefault(name, None)
                     continue
-                with suppress(FileNotFoundError):  # it was deleted in this moment
+                with suppress(FileNotFoundError):  # deleted in the meantime
                     forms[name] = file.stat(follow_symlinks=False)
         return forms
 
     def transcript(self, agent: str, name: str) -> Path:
+        """The path of a transcript's plain file."""
         return self.transcripts / agent / (name + SUFFIX)
 
     def kept(self, agent: str, name: str) -> Path:
-        """Where a softly deleted transcript lies."""
+        """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
     def kept_names(self, agent: str) -> list[str]:
-        """Every softly deleted transcript of an agent."""
+        """The names of an agent's soft-deleted transcripts."""
         return _names_in(self.deleted / agent)
 
     def kept_of(self, agent: str, name: str) -> list[str]:
-        """What was softly deleted of one transcript: more than once, where it lived again in between."""
+        """The soft-deleted transcripts that had this name.
+
+        There may be several: the session may have been soft-deleted, begun anew, and soft-deleted again.
+        """
         return [each for each in self.kept_names(agent) if names.kept_name(each) == name]
 
     def journal(self, agent: str) -> Journal:
+        """An agent's journal, the same object each time."""
         return self._journals.setdefault(agent, Journal(self.transcript(agent, JOURNAL)))
 
     def mark(self, agent: str, name: str) -> None:
-        """The index has not seen all of this transcript: leave a mark that outlives us. Raises OSError."""
+        """Mark a transcript as one that the index has not read to its end. Raises OSError.
+
+        The mark is an empty file, so it survives this process.
+        """
         path = self.unindexed / agent / name
         try:
             access.touch(path)
@@ -171,15 +194,18 @@ class Layout:
             access.touch(path)
 
     def marked(self, agent: str) -> list[str]:
+        """The names of an agent's marked transcripts, including those whose mark is being removed."""
         return list(dict.fromkeys(mark.name.partition(_TAKEN)[0] for mark in self._marks(agent)))
 
     def is_marked(self, agent: str, name: str) -> bool:
+        """Whether a transcript is marked, and the mark is not being removed."""
         return (self.unindexed / agent / name).exists()
 
     def unmark(self, agent: str, name: str, is_needed: Callable[[], bool]) -> None:
-        """Take a mark away, unless it is needed once it is out of the way: then whoever marks it makes another one.
+        """Remove a mark, then call ``is_needed`` and set the mark again if it returns True. Raises OSError.
 
-        Whatever ends this half-way leaves a mark. Raises OSError.
+        A process that marks the transcript in the meantime creates a new mark, which stays. If this is interrupted, a
+        mark remains.
         """
         mark = self.unindexed / agent / name
         taken = mark.with_name(f"{name}{_TAKEN}{os.urandom(8).hex()}")
@@ -190,7 +216,10 @@ class Layout:
         taken.unlink(missing_ok=True)
 
     def give_marks_back(self, agent: str) -> None:
-        """Those that somebody was taking away when it ended, or still is: that is one look more. Raises OSError."""
+        """Put back the marks of an agent whose removal was interrupted. Raises OSError.
+
+        A removal that is still under way is undone too, which only costs another look at that transcript.
+        """
         for mark in self._marks(agent):
             name, taken, _ = mark.name.partition(_TAKEN)
             if taken:
@@ -206,12 +235,16 @@ class Layout:
         return [mark for mark in marks if names.is_ours(mark.name.partition(_TAKEN)[0])]
 
     def exists(self, agent: str, name: str) -> bool:
-        """Whether there is anything by the name of this transcript, in whatever form."""
+        """Whether a file with this transcript's name exists in any form."""
         path = self.transcript(agent, name)
-        return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))  # it may just be finished
+        # Its own name twice: a fork may get it between the checks.
+        return any(map(os.path.lexists, (path, compressed(path), forked(path), path)))
 
     def named_after(self, path: Path) -> Iterator[Path]:
-        """A session's file, then those that were set aside: a file only ever goes that way."""
+        """A transcript's path, then the paths of those with the same id that were set aside.
+
+        This order misses no file, because files are only ever renamed in this direction.
+        """
         yield path
         try:
             found_there = os.listdir(path.parent)
@@ -221,21 +254,22 @@ class Layout:
         yield from (path.with_stem(name) for name in sorted(aside))
 
     def backup(self, agent: str, name: str, stamp: str) -> Path:
-        """Where a file is copied to before it is mended."""
+        """Where a file is copied to before it is repaired. ``stamp``: the time of the repair."""
         return self.backups / agent / f"{name}.{''.join(one for one in stamp if one.isalnum())}{SUFFIX}"
 
     def journal_backups(self, agent: str) -> list[Path]:
+        """The copies of an agent's journal made by repairs."""
         return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
 
     def move_backups(self, agent: str, name: str, after: str) -> None:
-        """They go with their transcript, which has another name now. Raises OSError."""
+        """Rename a transcript's backups to follow the transcript's new name. Raises OSError."""
         for path in list((self.backups / agent).glob(f"{name}.*")):
             path.replace(path.with_name(after + path.name.removeprefix(name)))
 
     def remove(self, agent: str, name: str) -> None:
-        """A transcript, its backups, and what was softly deleted of it. Raises OSError.
+        """Remove a transcript, its backups, and what was soft-deleted under its name. Raises OSError.
 
-        Itself last, since what is left of it has the rest removed.
+        The transcript itself goes last: if this is interrupted, its file shows that there is more to remove.
         """
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
@@ -245,14 +279,14 @@ class Layout:
         self.forget_words(name)
 
     def remove_kept(self, agent: str, name: str) -> None:
-        """A softly deleted transcript and its backups. Raises OSError."""
+        """Remove a soft-deleted transcript and its backups. Raises OSError."""
         for path in (self.backups / agent).glob(f"{name}.*"):
             path.unlink(missing_ok=True)
         _remove(self.kept(agent, name))
         self.forget_words(name)
 
     def sizes(self, agent: str) -> dict[str, int]:
-        """What transcripts take on the disk, with their backups, softly deleted ones too; by name. Raises OSError."""
+        """Bytes on disk by transcript name, backups and soft-deleted transcripts included. Raises OSError."""
         sizes: dict[str, int] = {}
         for folder in (self.transcripts, self.deleted, self.backups):
             try:
@@ -260,14 +294,14 @@ class Layout:
                     for file in found:
                         name = file.name.partition(".")[0]
                         sizes[name] = sizes.get(name, 0) + file.stat(follow_symlinks=False).st_size
-            except FileNotFoundError:  # or deleted in this moment
+            except FileNotFoundError:  # or a file was deleted in the meantime
                 continue
         return sizes
 
     # --- full text
 
     def words(self, digit: str) -> list[Path]:
-        """The files with the words of all transcripts whose names end in this digit."""
+        """The search tables for transcripts whose digit (``names.digit``) this is."""
         with suppress(FileNotFoundError):
             return sorted(
                 self.search / file for file in os.listdir(self.search) if _WORDS.fullmatch(file) and file[0] == digit
@@ -275,14 +309,18 @@ class Layout:
         return []
 
     def new_words(self, digit: str) -> Path:
-        """A name that no file ever had: others may have one open that was removed. Raises OSError, StoreRefused."""
+        """A path for a new search table, with a name never used before. Raises OSError, StoreRefused.
+
+        Another process may still have an old table open after it was removed.
+        """
         access.make_inner_directory(self.search)
         return self.search / f"{digit}-{os.urandom(8).hex()}.sqlite3"
 
     def forget_words(self, name: str) -> bool:
-        """What was said in this transcript is in no search table, and will be in none where it is gone itself.
+        """Remove the search tables that may contain text of this transcript. Returns False if one could not be removed.
 
-        Everything goes that lies with it; the next search makes that again. False where something could not be removed.
+        The tables hold other transcripts too; the next search rebuilds them. If the transcript is gone as well, its
+        text cannot return to a table.
         """
         digit = names.digit(name)
         try:
@@ -290,18 +328,19 @@ class Layout:
         except (FileNotFoundError, NotADirectoryError):
             return True
         try:
-            for file in found:  # a table before what lies beside it: who misses that sees that the table is gone
+            for file in found:  # a table before its side files: a process that misses those sees that it is gone
                 (self.search / file).unlink(missing_ok=True)
         except OSError:
             return False
         return True
 
     def remove_words(self, path: Path) -> None:
-        """One file with words, and what SQLite keeps beside it. Raises OSError."""
+        """Remove one search table and SQLite's side files. Raises OSError."""
         for suffix in _SIDES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     def discard_index(self) -> None:
+        """Remove the index and SQLite's side files. Raises OSError."""
         for suffix in _SIDES:
             self.index.with_name(self.index.name + suffix).unlink(missing_ok=True)
 
@@ -315,7 +354,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _remove(path: Path) -> None:
-    """Every form of a transcript, the plain one last."""
+    """Remove every form of a transcript, the plain file last. Raises OSError."""
     for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
         form.unlink(missing_ok=True)
 

@@ -1,4 +1,7 @@
-"""File names for somebody else's text: readable, bounded, and never the text itself."""
+"""File names for transcripts and agents' folders, made from ids and names that others choose.
+
+A name is readable, limited in length, and safe on every file system. The original text is never used as a file name.
+"""
 
 import re
 import sys
@@ -6,33 +9,33 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-try:  # as ``random`` does: hashlib brings OpenSSL, milliseconds and half a megabyte beside the first answer
+try:  # as ``random`` does: hashlib loads OpenSSL, which costs milliseconds and half a megabyte at start
     if sys.version_info >= (3, 12):
         from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]
     else:
         from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
-except ImportError:  # an interpreter that was built without
+except ImportError:  # an interpreter built without this module
     from hashlib import sha256
 
 _SLUG_LENGTH = 40
-_HASH_LENGTH = 16  # hex digits: 64 bits, for texts of one store
+_HASH_LENGTH = 16  # hex digits: 64 bits are enough within one store
 ASIDE = "~"
-"""Stands before the number of a transcript that was set aside, since its id was given to another session; and before
-the time (all digits) at which one was deleted softly."""
+"""Separates a transcript's name from what was added when its file was renamed: a small number if it was set aside
+because its id was given to another session, or a time (digits only) if it was soft-deleted."""
 SUFFIX = ".jsonl"
 COMPRESSED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
-"""Stands behind the name of a file that is being compressed or decompressed."""
+"""Suffix of a file that is still being compressed or decompressed."""
 FORKED_SUFFIX = SUFFIX + ".fork"
 
 
 def file_name(text: str) -> str:
-    """A slug and a hash: two texts that differ at all (also only in case) have different names on any file system."""
+    """A slug and a hash: texts that differ at all, even only in case, get different names on any file system."""
     return f"{_slug(text) or 'session'}-{digest(text)}"
 
 
 def digest(text: str) -> str:
-    """64 bits of it, as hex digits."""
+    """The first 64 bits of the text's SHA-256, as hex digits."""
     return str(sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH])
 
 
@@ -41,82 +44,90 @@ def _slug(text: str) -> str:
 
 
 def fits(text: str, name: str) -> bool:
-    """Whether a file of this name (also one that was set aside) may be this text's: only names of ours can tell."""
+    """Whether a transcript of this name, set aside or not, can belong to the id ``text``.
+
+    True for every name that acp-proxy did not make, because such a name says nothing about the id.
+    """
     name = name.partition(ASIDE)[0]
     return not is_ours(name) or name == file_name(text)
 
 
 def aside(name: str) -> str:
-    """What stands behind the hash of a transcript that was set aside, or deleted softly: ``~1``."""
+    """The part of a name from the first ``ASIDE`` on, such as ``~1``; empty if the transcript was never renamed."""
     _, mark, behind = name.partition(ASIDE)
     return mark + behind
 
 
 def digit(name: str) -> str:
-    """The last digit of a transcript's name, also of one that was set aside: a sixteenth of them have the same."""
+    """The last hex digit of a transcript's hash, which selects its search table.
+
+    One in sixteen transcripts has the same digit. A transcript that was set aside keeps its digit.
+    """
     return name.partition(ASIDE)[0][-1:]
 
 
 def compressed(path: Path) -> Path:
-    """Where a transcript lies once it is compressed."""
+    """The path of a transcript's compressed file."""
     return path.with_name(path.name.removesuffix(SUFFIX) + COMPRESSED_SUFFIX)
 
 
 def plain(path: Path) -> Path:
-    """Where a transcript lies that is not compressed."""
+    """The path of a transcript's plain (uncompressed) file."""
     return path.with_name(path.name.removesuffix(COMPRESSED_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
 
 
 def unfinished(path: Path) -> Path:
-    """What a compressed or decompressed form is called until it is whole."""
+    """The path of a compressed or decompressed file while it is being written."""
     return path.with_name(path.name + UNFINISHED)
 
 
 def forked(path: Path) -> Path:
-    """Where a fork's transcript lies until it begins with all of its parent's."""
+    """The path of a fork's transcript until the copy of its parent's entries is complete."""
     return path.with_name(path.name.removesuffix(SUFFIX) + FORKED_SUFFIX)
 
 
 def kept_as(name: str, stamp: str) -> str:
-    """What a transcript is called while it is deleted softly, by the time of that."""
+    """The name of a transcript that is soft-deleted at the time ``stamp``."""
     return f"{name}{ASIDE}{''.join(one for one in stamp if one.isdigit())}"
 
 
 def kept_name(name: str) -> str:
-    """What a softly deleted transcript was called before."""
+    """The name that a soft-deleted transcript had before."""
     return name.rpartition(ASIDE)[0]
 
 
 def kept_at(name: str) -> str:
-    """The time in the name of a softly deleted transcript, as the protocol writes times."""
+    """When a transcript was soft-deleted, read from its name; in the protocol's time format."""
     at = name.rpartition(ASIDE)[2].rjust(17, "0")
     return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
 
 
 def transcript_in(file: str) -> str | None:
-    """The transcript that a file holds, whether compressed or not, by the file's name. None: it is none of ours."""
+    """The name of the transcript in a file, plain or compressed; None if acp-proxy did not name the file."""
     name = file.removesuffix(COMPRESSED_SUFFIX) if file.endswith(COMPRESSED_SUFFIX) else file.removesuffix(SUFFIX)
     return name if name != file and is_ours(name) else None
 
 
 def readable(folder: str) -> str:
-    """The slug of a name of ours, without its hash."""
+    """The slug of a name, without the hash; a name that acp-proxy did not make is returned as it is."""
     return folder.rsplit("-", 1)[0] if is_ours(folder) else folder
 
 
 @cache
 def called(folder: str) -> str:
-    """What an agent's folder is called for people: the slug without the scope that the agent's name begins with."""
+    """The name that people see for an agent's folder: its slug, without the scope of a package name (``@scope/``)."""
     words = readable(folder).split("-")
-    for at in range(1, len(words)):  # the hash tells where the scope ends, of names in the form that packages have
+    for at in range(1, len(words)):  # the slug has lost the "/", but the hash tells where it stood
         if file_name(f"@{'-'.join(words[:at])}/{'-'.join(words[at:])}") == folder:
             return "-".join(words[at:])
     return readable(folder)
 
 
 def meant(folders: Iterable[str], agent: str) -> list[str]:
-    """Those of these agents that a person means who says this: by the whole name, with or without its scope, or the
-    folder's; if that is nobody's, by how any word of it begins. Everybody is meant by nothing."""
+    """The folders that a user means by ``agent``: those with exactly this name, with or without its scope, or folder.
+
+    If there are none, those in which a word of the name starts with it. An empty ``agent`` means all folders.
+    """
     known = list(folders)
     return [folder for folder in known if agent and _is_called(folder, agent)] or [
         folder for folder in known if _begins(folder, agent)
@@ -138,7 +149,7 @@ def _begins(folder: str, agent: str) -> bool:
 
 
 def is_alike(told: str, command: str) -> bool:
-    """Whether an agent calls itself as its command is called, but for a scope, case and punctuation."""
+    """Whether an agent's own name equals its command's, ignoring scope, case and punctuation."""
     name = told.rpartition("/")[2] if told.startswith("@") else told
     return _letters(name) == _letters(command) != ""
 
@@ -148,7 +159,7 @@ def _letters(text: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Whether a name has the form of those that are made here."""
+    """Whether a name has the form of the names made here."""
     return _ours().fullmatch(name) is not None
 
 

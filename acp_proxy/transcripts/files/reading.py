@@ -1,6 +1,6 @@
-"""One session's file, plain or compressed, to be read: what is intact, whatever happened to the rest.
+"""Reads one session's file, plain or compressed, including the intact parts of a damaged one.
 
-Never raises on damage (``None`` stands for a line that cannot be read), only OSError when the file itself cannot be
+Damage never raises: a line that cannot be read has the entry ``None``. Raises OSError if the file itself cannot be
 read, and ``NewerFormat``.
 """
 
@@ -20,19 +20,22 @@ from acp_proxy.wire.framing import LineFramer
 from acp_proxy.wire.record import Entry, Header
 from acp_proxy.wire.value import Value
 
-if TYPE_CHECKING:  # loaded where something is told again, and where a compressed file is met
-    from acp_proxy.transcripts.files.packed import Compressed
+if TYPE_CHECKING:  # imported only for replays, and for compressed files
+    from acp_proxy.transcripts.files.compressed import Compressed
     from acp_proxy.wire.streams import Stream
 
-_WRITING_SECONDS = 1.0  # in one write, or never: far longer than a line takes to be whole
-_SEARCH_STEP = 4 * 1024 * 1024  # a moment, also for a slow disk
-_FORMS = 2  # looks at each of two forms of a file, either of which may just have become the other
-_COPY_STEP = 4 * 1024 * 1024  # the same, also for who appends to the copy
+_WRITING_SECONDS = 1.0  # far longer than one write takes: after that, a line without its newline stays torn
+_SEARCH_STEP = 4 * 1024 * 1024  # takes a moment even on a slow disk
+_FORMS = 2  # tries for each of the two forms of a file, which may turn into each other
+_COPY_STEP = 4 * 1024 * 1024  # the same, for a process that waits to append to the copy
 _READ_SIZE = 64 * 1024  # larger reads pass malloc's mmap threshold, and cost twice as much
 
 
 class Unfinished(OSError):
-    """A fork's transcript whose beginning is still to be copied: nothing is read of it before."""
+    """The transcript of a fork whose copy of its parent's entries is not complete; it cannot be read yet.
+
+    ``path``: of the transcript.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
@@ -40,9 +43,14 @@ class Unfinished(OSError):
 
 
 class Line(Value):
-    """What one line of a transcript says: its number (the header's is 0), where it ends, and the entry.
+    """One line of a transcript.
 
-    ``whole``: its newline is there, so nothing more can come to it. A damaged line may hold several entries.
+    ``number``: counted from 0, which is the header's line.
+    ``end``: the offset after it.
+    ``whole``: it ends in a newline, so it can no longer change.
+    ``entry``: None if the line is damaged.
+
+    A damaged line that holds several intact entries gives one ``Line`` for each.
     """
 
     number: int
@@ -51,8 +59,11 @@ class Line(Value):
     entry: Entry | None
 
 
-class Lines(Value):
-    """Whole lines that go on as the one before them did: the number of the last of them, and where it ends."""
+class AlikeLines(Value):
+    """A run of whole lines that differ from the line before them only in time and text.
+
+    ``number``: of the last line. ``end``: the offset after it. ``stream``: their time and joined text.
+    """
 
     number: int
     end: int
@@ -60,12 +71,19 @@ class Lines(Value):
 
 
 class Reading:
-    """A transcript opened to be read, up to a size. What is no header of this file's session counts as damage."""
+    """A transcript opened for reading, up to the size it had when opened (``measure`` extends it).
+
+    A first line that is not a header of this file's session counts as damage.
+    """
 
     def __init__(self, path: Path, *, unfinished: bool = False) -> None:
-        """``unfinished``: also a fork's that is not whole yet. Raises OSError, NewerFormat."""
+        """Open the transcript at ``path``, the plain file's name, in whichever form it exists.
+
+        ``unfinished``: also open a fork whose copy is not complete, else that raises Unfinished. Raises OSError,
+        NewerFormat.
+        """
         self.path = path
-        """Of the plain file, also where it is compressed."""
+        """The plain file's path, even if the file is compressed."""
         self.is_unfinished = False
         try:
             self._fd, self.compressed = to_read(path)
@@ -83,7 +101,7 @@ class Reading:
         self._searched, self._has_gap = 0, False
         self._moved, self._moved_at = None, 0
         self.was_handed_over = False
-        """As far as it has been searched: whether it goes on in a new session of the agent, which has got a record."""
+        """Whether the session continued in a new session of the agent with a record, as far as ``search`` has read."""
         try:
             self.first = next((line for _, line in cut(self._read, 0, self.size)), b"")
             self.header, self.header_size = header_of(self.first, path)
@@ -92,28 +110,29 @@ class Reading:
             raise
 
     def age(self, now: float) -> float:
-        """Seconds since the file was last written to."""
+        """Seconds since the file was last written. ``now``: Unix time."""
         return now - self._written
 
     @property
     def is_in_its_place(self) -> bool:
-        """Whether who opens it now finds the same file: it may have been compressed, or made plain, since."""
+        """Whether the path still leads to this file. It may have been compressed or decompressed since."""
         for path in (self.path, names.compressed(self.path)):
             with contextlib.suppress(OSError):
                 return os.stat(path).st_ino == self.inode
         return False
 
     def measure(self) -> None:
-        """Take in what has been appended since."""
+        """Extend the reading to what has been appended since. Raises OSError."""
         if self.compressed is not None:
             return
         found = os.fstat(self._fd)
         self.size, self._written = found.st_size, found.st_mtime
 
     def settle(self) -> None:
-        """Where the file's end is being written just now, wait a moment for its newline; what stays torn is torn.
+        """If the last line has no newline yet, wait up to a second for it.
 
-        But for a long line that somebody is in the middle of (``claim``): that is left out.
+        A long line that another process is still writing (``Transcript.claim``) is left out of the reading; any other
+        line that stays incomplete counts as torn.
         """
         until = time.monotonic() + _WRITING_SECONDS
         while self.compressed is None and self.size and self._read(1, self.size - 1) != b"\n":
@@ -126,7 +145,7 @@ class Reading:
             self.measure()
 
     def _is_claimed(self) -> bool:
-        """Where nobody has, nobody can until this is closed."""
+        """Whether another process holds the file for a long line. If not, none can until this is closed."""
         try:
             lock(self._fd, shared=True)
         except BlockingIOError:
@@ -134,17 +153,17 @@ class Reading:
         return False
 
     def lines(self, start: int = 0, number: int = 0) -> Iterator[Line]:
-        """The lines from an offset on (whose number is given): entries, without the header and without blank lines."""
+        """The entries from offset ``start`` on, which is line ``number``; without the header and blank lines."""
         for end, line in cut(self._read, start, self.size):
             yield from self._said(number, end, line)
             number += 1
 
-    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | Lines]:
-        """All lines, much faster: what goes on as the line before it did comes many lines at once.
+    def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
+        """The same lines as ``lines``, but faster: runs of similar lines come as one ``Lines``.
 
-        ``short``: of a line that is too long to be held, what is left when it is cut short; of a damaged one, all.
+        ``short``: a line too long for memory is shortened (``files.shortening``); if it is damaged, it is read whole.
         """
-        from acp_proxy.transcripts.files.shortening import LONG, long_line  # only once something is told again
+        from acp_proxy.transcripts.files.shortening import LONG, long_line  # only loads, lists and searches need these
         from acp_proxy.wire.streams import Streams
 
         known, framer, at, end = Streams(), LineFramer(), start, start
@@ -154,7 +173,7 @@ class Reading:
             while next < len(lines):
                 if (stream := known.stream(lines, next)) is not None:
                     next, number, end = next + stream.count, number + stream.count, end + stream.size
-                    yield Lines(number - 1, end, stream)
+                    yield AlikeLines(number - 1, end, stream)
                     continue
                 line = lines[next]
                 next, number, end = next + 1, number + 1, end + len(line)
@@ -173,7 +192,7 @@ class Reading:
             yield from self._said(number, end + len(rest), rest)
 
     def _said(self, number: int, end: int, line: bytes) -> Iterator[Line]:
-        """What a line says."""
+        """The entries of one line; one ``Line`` with no entry if nothing in it is intact."""
         if number == 0:
             line = line[self.header_size :]
         if line.isspace():
@@ -195,7 +214,7 @@ class Reading:
         return self.header.version if self.header is not None else record.VERSION
 
     def raw_lines(self, start: int = 0, number: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """Lines as they are in the file: number, offset, bytes; of the first line what follows the header."""
+        """Lines as they are in the file: number, offset, bytes. The first line comes without its header."""
         for end, line in cut(self._read, start, self.size):
             if number == 0:
                 line = line[self.header_size :]
@@ -204,19 +223,19 @@ class Reading:
 
     @property
     def entries_at(self) -> int:
-        """Where the entries begin."""
+        """The offset of the first entry."""
         return self.header_size + (self._read(1, self.header_size) == b"\n")
 
     def bytes_from(self, at: int) -> Iterator[bytes]:
-        """What lies there from an offset on, header and damage and all."""
+        """The file's content from an offset on, unparsed, in chunks."""
         while at < self.size and (data := self._read(min(_READ_SIZE, self.size - at), at)):
             at += len(data)
             yield data
 
     def copy(self, size: int, out: int, at: int) -> Iterator[int]:
-        """Copy so much of the entries into an open file, step by step: how much that is by then.
+        """Copy the first ``size`` bytes of the entries to offset ``at`` of the open file ``out``, in steps.
 
-        Ends early where there is no more. Raises OSError.
+        Yields the number of bytes copied so far. Ends early if the transcript is shorter. Raises OSError.
         """
         start, done = self.entries_at, 0
         while done < size:
@@ -232,30 +251,30 @@ class Reading:
             yield done
 
     def remade_header(self) -> Header | None:
-        """A header made of what is left of a broken one, and of what the entries name. None where no id is found."""
-        from acp_proxy.transcripts.files.remaking import remade  # only where there is damage
+        """A header rebuilt from a broken one and the entries; None if no session id is found."""
+        from acp_proxy.transcripts.files.remaking import remade  # only damaged files need this
 
         left = self.first[: next((piece.start for piece in record.entries_in(self.first)), None)]
         return remade(left, (line.entry for line in self.lines() if line.entry is not None), self.path.stem)
 
     @property
     def also(self) -> frozenset[str]:
-        """Other ids under which entries of this session stand. Without a header: all that they name."""
+        """Other session ids that entries of this transcript may have. Without a header: all ids that they have."""
         if self.header is not None:
             return frozenset(self.header.forked_from)
-        from acp_proxy.transcripts.files.remaking import session_of  # only where there is damage
+        from acp_proxy.transcripts.files.remaking import session_of  # only damaged files need this
 
         return frozenset(id for line in self.lines() if line.entry and (id := session_of(line.entry)) is not None)
 
     @property
     def is_complete(self) -> bool:
-        """Whether it holds all that was said: recorded from the beginning, without a gap."""
+        """Whether it holds the whole conversation: recorded from the beginning, without a gap or damage."""
         self._searched, self._has_gap = 0, False
         return self.is_still_complete
 
     @property
     def is_still_complete(self) -> bool:
-        """Whether nothing is missing now; what was searched already is not read again."""
+        """As ``is_complete``, but without reading again what ``search`` has read."""
         while self.search():
             pass
         return (
@@ -263,12 +282,15 @@ class Reading:
         )
 
     def search(self) -> bool:
-        """Look a step further for gaps, and for other ids that the agent gave the session; False when all was seen."""
+        """Read the next few megabytes for gap notes and for new ids that the agent gave the session.
+
+        Returns False once the end is reached.
+        """
         overlap, until = len(record.MOVED_MARKS[0]) - 1, self._searched + _SEARCH_STEP
         while data := self._read(_READ_SIZE, self._searched):
             if self._searched >= until:
                 return True
-            self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # from behind: faster than ``in``
+            self._has_gap = self._has_gap or data.rfind(record.GAP_MARK) >= 0  # rfind is faster than ``in``
             for mark in record.MOVED_MARKS:
                 if (at := data.rfind(mark)) >= 0:
                     self._move(self._searched + at, mark)
@@ -285,7 +307,7 @@ class Reading:
 
     @property
     def alias(self) -> str | None:
-        """What the agent calls this session by now, if that is another id; as far as it has been searched."""
+        """The id the agent now uses for this session, if it is another one; as far as ``search`` has read."""
         return record.moved_to(self._moved) if self._moved is not None else None
 
     @property
@@ -297,26 +319,29 @@ class Reading:
 
 
 def cut(read: Callable[[int, int], bytes], start: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file from an offset up to a size, and where each ends."""
+    """The lines between two offsets, each with its end's offset. ``read(size, offset)`` returns the file's bytes."""
     framer, at, end = LineFramer(), start, start
     while at < size and (data := read(min(_READ_SIZE, size - at), at)):
         at += len(data)
         for line in framer.feed(data):
             end += len(line)
             yield end, line
-    # A last line without its newline: torn, or whole but for that.
+    # The last line has no newline: it may be torn, or only lack that.
     if rest := framer.rest():
         yield end + len(rest), rest
 
 
 def to_read(path: Path) -> "tuple[int, Compressed | None]":
-    """The plain file, or else the compressed one; each may become the other meanwhile. Raises OSError, Unfinished."""
+    """Open a transcript for reading: the descriptor, and the decompressor if only the compressed file exists.
+
+    Either form may turn into the other meanwhile. Raises OSError, Unfinished.
+    """
     for _ in range(_FORMS):
         with contextlib.suppress(FileNotFoundError):
             return open_private(path, os.O_RDONLY), None
         with contextlib.suppress(FileNotFoundError):
             fd = open_private(names.compressed(path), os.O_RDONLY)
-            from acp_proxy.transcripts.files.packed import Compressed
+            from acp_proxy.transcripts.files.compressed import Compressed
 
             return fd, Compressed(fd)
         if os.path.lexists(names.forked(path)):
@@ -325,6 +350,10 @@ def to_read(path: Path) -> "tuple[int, Compressed | None]":
 
 
 def header_of(line: bytes, path: Path) -> tuple[Header | None, int]:
-    """The header and its size. One whose id does not fit the file's name is broken: nobody would find it by that id."""
+    """The header at the start of a transcript's first line, and its size; (None, 0) if there is none.
+
+    A header whose id does not match the file's name is not accepted, since nobody could find the file by that id.
+    Raises NewerFormat.
+    """
     header, size = record.decode_header_of(line)
     return (header, size) if header is not None and names.fits(header.session, path.stem) else (None, 0)

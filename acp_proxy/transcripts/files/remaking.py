@@ -1,6 +1,6 @@
-"""A header made again: from what is left of the broken one, and from what the entries behind it name.
+"""Rebuilds a broken header from what is left of it and from the ids that the entries name.
 
-Pure. The session's id counts only where the file's name is made of it; so nothing is ever put under a wrong one.
+Pure. A session id is used only if the file's name was made from it, so no transcript gets a wrong id.
 """
 
 import json
@@ -15,7 +15,10 @@ _VALUE = rb'\s*:\s*("(?:[^"\\]|\\.)*"|null|\[[^\[\]{}]*\]|\{[^\[\]{}]*\})'
 
 
 def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
-    """``line``: the first of the file, ``name``: the file's. The header is ``partial``; None where no id is found."""
+    """A ``partial`` header for a file whose header is broken; None if no session id is found.
+
+    ``line``: the file's first line. ``entries``: the intact entries. ``name``: the transcript's name.
+    """
     left = _left(line)
     session, cwd, at = left.get("sessionId"), left.get("cwd"), acp.text(left, "createdAt") or ""
     at = at if clock.normalized(at) == at else ""
@@ -40,12 +43,12 @@ def remade(line: bytes, entries: Iterable[Entry], name: str) -> Header | None:
 
 
 def session_of(entry: Entry) -> str | None:
-    """The session that an entry's message names."""
+    """The session id in an entry's message, if it has one."""
     return acp.session_id(acp.member(entry.value, "params"))
 
 
 def _left(line: bytes) -> dict[str, object]:
-    """The keys of a header that can still be read."""
+    """The members of a broken header that can still be read."""
     found: dict[str, object] = {}
     for key in ("sessionId", "cwd", "createdAt", "additionalDirectories", "agent", "forkedFrom"):
         match = re.search(rb'[{,]\s*"' + key.encode() + b'"' + _VALUE, line)

@@ -1,8 +1,8 @@
-"""A line that is too long to be held, cut short: JSON that says the same, but for the ends of long strings.
+"""Shortens a line that is too long for memory: the result is JSON with the same members, but long strings are cut.
 
-Memory is bounded, whatever the line: nearly all of a long one is one string, of which the beginning is kept. Where the
-rest of it is long too, what does not fit is left out behind the last member that does. Pure; never raises. Whether the
-line is JSON is only half seen in what is left out: brackets, strings, characters.
+Memory is bounded for any line. Most of a long line is usually one string; its beginning is kept. If that is not enough,
+everything after the last member that fits is left out. Pure; never raises. The part that is left out is checked only
+roughly for being JSON: brackets, strings, characters.
 """
 
 import codecs
@@ -12,39 +12,39 @@ from collections.abc import Callable, Iterator
 from acp_proxy.wire.framing import LineFramer
 
 LONG = 1024 * 1024
-"""Bytes of a line that are held without a thought; reading one takes ten times as much for a moment."""
+"""Lines of more bytes than this are shortened; parsing one takes ten times its size in memory."""
 _KEPT = 80 * 1024
-"""Bytes of a string that comes in several pieces: more than makes a title or may stand in a list."""
+"""Bytes kept of a string that does not fit into one piece: more than a title or a list needs."""
 _MOST = 2 * 1024 * 1024
-"""Bytes of what is kept of a line: two dozen long strings, as images in front of a prompt's words."""
+"""Bytes kept of a whole line: enough for two dozen long strings, such as images before a prompt's text."""
 _READ_SIZE = 64 * 1024
 
 _STRING = rb'"(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+"'
 _STRINGS = re.compile(_STRING)
 _MANY = re.compile(rb'(?:[^"\x00-\x08\x0a-\x1f]++|%b)*+' % _STRING)
-"""What stands between strings, and strings that are whole."""
+"""Complete strings and everything between strings."""
 _IN_STRING = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrtu])*+')
 _WHOLE = re.compile(
     rb'(?:[^"\\]++|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])*+'
 )
-"""The part of a string's beginning in which no escape, and no pair of them, is cut off."""
+"""The longest prefix of a string that does not end within an escape or a surrogate pair."""
 _STEPS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
 _GLUED = re.compile(rb"[}\]][ \t\r]*[{\[]")
 _OUTSIDE = b"{}[]:, \t\r+-.0123456789Etruefalsn"
-"""What stands outside of strings."""
+"""The bytes that JSON allows outside of strings."""
 _CLOSING = {b"[": b"]", b"{": b"}"}
 
 Read = Callable[[int, int], bytes]
-"""So many bytes of a file, from an offset on; none behind its end."""
+"""Returns up to ``size`` bytes of a file at an offset: fewer at its end."""
 
 
 class Short:
-    """One long line, fed piece by piece."""
+    """Shortens one line, fed in pieces."""
 
     def __init__(self) -> None:
         self._out = bytearray()
         self._string: int | None = None
-        """Where the string that is under way begins in what is kept."""
+        """Where the current string begins in ``_out``; None outside of strings."""
         self._is_cut = self._is_full = self._is_broken = False
         self._escape = b""
         self._depth = 0
@@ -52,6 +52,7 @@ class Short:
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def feed(self, piece: bytes) -> None:
+        """Add the next piece of the line."""
         if self._is_broken:
             return
         try:
@@ -66,13 +67,13 @@ class Short:
 
     @property
     def text(self) -> bytes | None:
-        """None: it is no JSON object, or not all of one."""
+        """The shortened line; None if the line is not a JSON object or has not ended."""
         if self._is_broken or not self._has_ended or self._string is not None:
             return None
         return _closed(bytes(self._out)) if self._is_full else bytes(self._out)
 
     def _structure(self, piece: bytes, at: int) -> int:
-        """What stands there up to a string that is not all in this piece."""
+        """Reads up to a string that does not end in this piece; returns where to go on."""
         if (many := _MANY.match(piece, at)) is not None and many[0]:
             self._count(_STRINGS.sub(b"", many[0]))
             self._keep(many[0])
@@ -86,7 +87,7 @@ class Short:
         return quote + 1 if quote >= 0 else end
 
     def _count(self, between: bytes) -> None:
-        """The brackets outside of strings. Behind the last nothing may come."""
+        """Tracks brackets outside of strings; anything after the last closing one makes the line broken."""
         self._is_broken |= self._has_ended and not between.isspace() and between != b""
         self._is_broken |= between.translate(None, _OUTSIDE) != b"" or _GLUED.search(between) is not None
         self._depth += between.count(b"{") + between.count(b"[") - between.count(b"}") - between.count(b"]")
@@ -130,12 +131,12 @@ class Short:
 
 
 def _closed(text: bytes) -> bytes:
-    """The beginning of a JSON text as one of its own: up to the last member that is whole."""
+    """Completes the beginning of a JSON text, cut after its last complete member."""
     open: list[bytes] = []
     end, closing = 0, b""
     for step in _STEPS.finditer(text):
         sign = step[0]
-        if sign == b'"':  # the string that was under way
+        if sign == b'"':  # the unfinished string
             break
         if sign in _CLOSING:
             open.append(_CLOSING[sign])
@@ -148,7 +149,10 @@ def _closed(text: bytes) -> bytes:
 
 
 def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes | None, int, bool]:
-    """A line that is read on from an offset, cut short (None: it is damaged); where it ends; whether with a newline."""
+    """Shorten a line that begins with the pieces ``begun`` and continues at offset ``at`` of a file of ``size`` bytes.
+
+    Returns the shortened line (None: it is damaged), the offset of its end, and whether it ends in a newline.
+    """
     short = Short()
     for piece in begun:
         short.feed(piece)
@@ -162,7 +166,7 @@ def long_line(begun: list[bytes], read: Read, at: int, size: int) -> tuple[bytes
 
 
 def cut_short(read: Read, size: int) -> Iterator[bytes | None]:
-    """The lines of a file up to a size, those that are too long cut short; None for one of them that is damaged."""
+    """The lines of a file of ``size`` bytes; long ones shortened, or None if damaged."""
     framer, at = LineFramer(), 0
     while at < size and (data := read(min(_READ_SIZE, size - at), at)):
         at += len(data)

@@ -1,6 +1,7 @@
-"""What a list says of a session, folded from its entries one at a time; the state in between can be kept.
+"""What a list shows of a session, computed from its entries one by one.
 
-Pure. docs/transparency.md says what a list shows.
+Pure. The state between two entries can be stored, so that a list need not read a transcript again. docs/transparency.md
+defines what a list shows.
 """
 
 from collections.abc import Mapping
@@ -13,19 +14,29 @@ from acp_proxy.wire.streams import Stream
 from acp_proxy.wire.value import Value
 
 _META_LIMIT = 64 * 1024
-"""Bytes of a session's ``_meta`` as JSON. It stands in every list: what would make it larger is left out."""
-_META_LEVELS = 64  # beyond all sense, and far below what any encoder or the stack can bear
+"""Bytes of a session's ``_meta`` as JSON. Every list contains it, so updates that would exceed this are ignored."""
+_META_LEVELS = 64  # more than any sensible value has, and far below what encoders and the stack can handle
 
 
 class Summary(Value, frozen=False):
+    """The state of one session, to which entries are added.
+
+    ``prompts``: the user's turns; before the first prompt recorded here, the user's messages that the agent reported.
+    ``replies``: the turns in which the agent said or did something.
+    ``is_prompted``: a prompt was recorded here.
+    ``failed``: a prompt was answered with an error, or the agent exited before answering one.
+    ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
+    ``spoke``: the agent has said or done something in the current turn.
+    ``gaps``: how many gap notes there are.
+    """
+
     directories: list[str]
     open: dict[str, int]
-    """Prompts without an answer, by the run that sent them."""
+    """The number of unanswered prompts, by the run that sent them."""
     meta: dict[str, object]
     titles: Titles
     cwd: str | None = None
     prompts: int = 0
-    """The user's turns: prompts, and what an agent told of earlier ones before the first of those."""
     is_prompted: bool = False
     is_imported: bool = False
     replies: int = 0
@@ -34,7 +45,7 @@ class Summary(Value, frozen=False):
     agent_updated: str | None = None
     agent_title: str | None = None
     meta_room: int = _META_LIMIT
-    """What more of it may surely come, in bytes: it is measured when that is used up, once for as long as it stays."""
+    """Bytes that ``_meta`` may surely still grow by. Once used up, it is measured, but only once until it changes."""
     meta_is_measured: bool = False
     spoke: bool = False
     gaps: int = 0
@@ -44,13 +55,15 @@ class Summary(Value, frozen=False):
 
     @classmethod
     def begun(cls, header: Header) -> "Summary":
+        """The summary of a transcript that has only this header."""
         out = cls()
         out.cwd, out.directories, out.last = header.cwd, header.directories, header.created_at or None
         out.is_imported = header.origin == record.IMPORTED
         return out
 
     @classmethod
-    def restored(cls, state: Mapping[str, object]) -> "Summary":
+    def from_state(cls, state: Mapping[str, object]) -> "Summary":
+        """The summary with this ``state``. Raises KeyError, TypeError if it is not one."""
         out = cls()
         for name in _FIELDS:
             if name in state:
@@ -59,22 +72,25 @@ class Summary(Value, frozen=False):
         return out
 
     def state(self) -> dict[str, object]:
-        """To be written down at once: what it holds is still ours."""
+        """All of it as JSON values. Encode them at once: the objects are shared with this summary."""
         return {name: getattr(self, name) for name in _FIELDS} | {"titles": self.titles.state()}
 
     @property
     def title(self) -> str | None:
+        """The agent's title, else one made from the prompts; None if there is neither."""
         return self.agent_title or self.titles.best
 
     @property
     def updated(self) -> str | None:
+        """When the session was last active; a time that the agent reports after the last prompt takes precedence."""
         return self.agent_updated or self.last
 
     def info(self) -> dict[str, object]:
-        """What a ``session_info_update`` says of the session: the title that a list shows, and ``_meta``."""
+        """The ``session_info_update`` for this session: the title that a list shows, and ``_meta``."""
         return ({"title": self.title} if self.title is not None else {}) | ({"_meta": self.meta} if self.meta else {})
 
     def add(self, entry: Entry) -> None:
+        """Add the next entry."""
         if entry.note is not None:
             self._note(entry, entry.note)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
@@ -88,7 +104,7 @@ class Summary(Value, frozen=False):
                 self._update(entry, update)
 
     def go_on(self, stream: Stream) -> None:
-        """Add entries that equal the last one but for time and text."""
+        """Add entries that differ from the last one only in time and text."""
         self.last = stream.at
 
     def _note(self, entry: Entry, note: Mapping[str, object]) -> None:
@@ -128,9 +144,9 @@ class Summary(Value, frozen=False):
                 self.replies += 1
 
     def _told(self, kind: str | None, update: Mapping[str, object]) -> None:
-        """Of a session that somebody has opened, and that was prompted elsewhere: a message of the user's is a turn.
+        """Count turns in what an agent replayed of a session that was opened here but prompted elsewhere.
 
-        An imported one may be told without them: what the agent said is a conversation all the same.
+        A user message begins a turn. An imported session may have only the agent's messages: they count as a turn too.
         """
         is_users = kind == acp.USER_CHUNK
         if (is_users and self.spoke) or (not self.prompts and (is_users or self.is_imported)):
@@ -169,7 +185,7 @@ _FIELDS = Summary._names
 
 
 def merge(into: dict[str, object], new: Mapping[str, object]) -> None:
-    """Objects are merged member by member; ``null`` removes."""
+    """Merge ``new`` into a JSON object, member by member; ``null`` removes a member."""
     for key, value in new.items():
         if value is None:
             into.pop(key, None)

@@ -1,7 +1,7 @@
-"""One session's file, to be appended to.
+"""A session's transcript, opened to append to.
 
-Each call is one ``write`` to a descriptor opened with O_APPEND, so lines of several processes do not interleave; after
-a torn line the next append starts on a fresh one. Raises OSError only.
+Each append is one ``write`` with O_APPEND, so lines of several processes do not interleave. After a torn line, the next
+append starts on a new line. Raises only OSError.
 """
 
 import contextlib
@@ -17,40 +17,44 @@ from acp_proxy.transcripts.files.reading import Reading, header_of
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
 
-_IDENTITY_SIZE = 4096  # of a header: an id and a time to the millisecond stand in it
-_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to write its header, or a long line
-_WRITES = 20  # looks at a torn end, a pause apart: a write is through in less
+_IDENTITY_SIZE = 4096  # bytes of a header: enough for its id and its time
+_TRIES, _PAUSE_SECONDS = 500, 0.001  # half a second for another process to finish a header or a long line
+_WRITES = 20  # checks of a torn end, one per pause: a write takes less time than that
 
 
 class Transcript:
-    """A file that is appended to."""
+    """An open transcript that several processes may append to."""
 
     def __init__(self, path: Path, header: Header | None = None) -> None:
-        """Open what is there, or begin it with a header.
+        """Open the file; with a ``header``, create it if it is missing.
 
-        Raises OSError; FileNotFoundError: it is not there (no header), is compressed, or lost its name in this moment.
+        Raises OSError; FileNotFoundError if the file does not exist and there is no header, if it is compressed, or if
+        it was renamed or removed while being opened.
         """
         self.path = path
         self.beginning: Reading | None = None
-        """What is still to be copied to its beginning (``forks.finish``), of a fork's."""
+        """For a fork whose copy is not complete: the parent's transcript to copy from (``forks.finish``)."""
         self._fd = _to_append(path, create=header is not None)
         found = os.fstat(self._fd)
         self._inode = found.st_dev, found.st_ino
         self.is_in_line = self._torn = False
-        """The first: a long line is under way (``append_piece``)."""
+        """``is_in_line``: a long line has begun and not ended (``append_piece``)."""
         self.is_begun = False
-        """Whether we wrote its header just now; else there was one, or another process was quicker."""
+        """Whether this object wrote the header; if not, the file had one already."""
         self._header = b""
         try:
             self._share(header)
-            if not self.is_begun and not self.has_its_name():  # who compressed it had it alone until now
+            if not self.is_begun and not self.has_its_name():  # another process held the lock to compress it until now
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         except OSError:
             self.close()
             raise
 
     def append(self, data: bytes) -> None:
-        """Write whole lines. Raises OSError; what was written until then stays, and its torn end is closed later."""
+        """Write whole lines.
+
+        Raises OSError. What was written by then stays, and the next append closes the torn line with a newline.
+        """
         if self._torn:
             data = b"\n" + data
         self._torn = True
@@ -62,13 +66,17 @@ class Transcript:
 
     @property
     def identity(self) -> bytes:
-        """What tells this file from all others, also from one that got its inode later: that, and how it begins."""
+        """Identifies this file for ``is_known_as``: its device and inode, and its header's beginning.
+
+        The header is needed because an inode may be reused after a delete.
+        """
         return b"%d %d " % self._inode + (self._header or self._beginning())
 
     def is_known_as(self, identity: bytes, *, decompressed: bool = False) -> bool:
-        """Whether this is the file that had this identity. A broken header tells nothing, and may be mended by now.
+        """Whether this is the file that had this identity.
 
-        ``decompressed``: it was made again from its compressed form just now.
+        ``decompressed``: the file was just made again from its compressed form, so its inode is new. A broken header
+        matches any, because a repair may have changed it.
         """
         *inode, beginning = identity.split(b" ", 2)
         if not decompressed and inode != [b"%d" % number for number in self._inode]:
@@ -77,7 +85,7 @@ class Transcript:
         return now == beginning or not now or not beginning
 
     def _beginning(self) -> bytes:
-        """The header, or how a long one begins; nothing where it is broken."""
+        """The start of the header, without the newline; empty if the header is broken."""
         line, newline, _ = read_at(self._fd, _IDENTITY_SIZE, 0).partition(b"\n")
         try:
             return line if not newline or header_of(line, self.path)[1] else b""
@@ -85,7 +93,10 @@ class Transcript:
             return line
 
     def append_piece(self, data: bytes, *, last: bool) -> None:
-        """Write a piece of one long line, which nobody else may interrupt (``claim``). Raises OSError."""
+        """Write a piece of one long line. Raises OSError.
+
+        Call ``claim`` before the first piece, so that no other process writes into the line.
+        """
         if self._torn and not self.is_in_line:
             data = b"\n" + data
         self._torn = self.is_in_line = True
@@ -95,21 +106,24 @@ class Transcript:
             self._end_line()
 
     def claim(self) -> bool:
-        """Until the last piece, nobody else can open the file to append; False where somebody has. Raises OSError."""
+        """Lock the file so that nobody else can open it to append before the last piece is written.
+
+        Returns False if another process has it open. Raises OSError.
+        """
         try:
             return lock(self._fd)
-        except BlockingIOError:  # it has cost us the lock that we had
+        except BlockingIOError:  # the attempt released the shared lock
             self._share(None)
             return False
 
     def append_bytes(self, data: bytes | memoryview) -> None:
-        """Write a piece of what will be whole lines. Raises OSError."""
+        """Write a part of one or more lines. Raises OSError."""
         view = memoryview(data)
         while view:
             view = view[os.write(self._fd, view) :]
 
     def has_its_name(self) -> bool:
-        """Whether the file is still the one that is found: another process may have deleted it."""
+        """Whether the path still leads to this file: another process may have deleted or renamed it."""
         for form in _forms(self.path):
             with contextlib.suppress(FileNotFoundError):
                 found = os.stat(form)
@@ -117,6 +131,7 @@ class Transcript:
         return False
 
     def sync(self) -> None:
+        """Return once everything written is on disk. Raises OSError."""
         os.fsync(self._fd)
 
     def close(self) -> None:
@@ -127,7 +142,10 @@ class Transcript:
         self._share(None)
 
     def _share(self, header: Header | None) -> None:
-        """Append among others, behind a header; one process alone writes that. Raises OSError."""
+        """Take the shared lock that every appending process holds, once the file has a header. Raises OSError.
+
+        If the file is empty and ``header`` is given, one process writes it under the exclusive lock.
+        """
         for _ in range(_TRIES):
             if header is not None and not os.fstat(self._fd).st_size:
                 with contextlib.suppress(BlockingIOError):
@@ -135,10 +153,10 @@ class Transcript:
                     self._begin(header)
             try:
                 lock(self._fd, shared=True)
-            except BlockingIOError:  # somebody else is at the header, or in a long line
+            except BlockingIOError:  # another process is writing the header or a long line
                 time.sleep(_PAUSE_SECONDS)
                 continue
-            if self.is_begun:  # a disk that can be written to may be one that cannot be read
+            if self.is_begun:  # do not read the end: the disk may allow writes but not reads
                 return
             if os.fstat(self._fd).st_size or header is None:
                 self._torn = self._ends_torn()
@@ -147,7 +165,7 @@ class Transcript:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(self.path))
 
     def _ends_torn(self) -> bool:
-        """Whether the file ends within a line. In the middle of another process's write it does for a moment."""
+        """Whether the file ends without a newline, for longer than another process's write takes."""
         for _ in range(_WRITES):
             size = os.fstat(self._fd).st_size
             if not size or read_at(self._fd, 1, size - 1) == b"\n":
@@ -162,13 +180,13 @@ class Transcript:
         try:
             self.append(line)
         except OSError:
-            os.ftruncate(self._fd, 0)  # half a header would stand in the way of a whole one
+            os.ftruncate(self._fd, 0)  # so that the next attempt can write a whole header
             raise
         self.is_begun, self._header = True, line.rstrip(b"\n")[:_IDENTITY_SIZE]
 
 
 def _to_append(path: Path, *, create: bool) -> int:
-    """A file that is not there is made only where it is not compressed either. Raises OSError."""
+    """Open a transcript to append; ``create``: create it unless it exists in compressed form. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND
     for form in _forms(path):
         with contextlib.suppress(FileNotFoundError):
@@ -179,7 +197,7 @@ def _to_append(path: Path, *, create: bool) -> int:
 
 
 def sync(path: Path) -> None:
-    """What was written to a transcript is on the disk when this returns. Raises OSError."""
+    """Return once everything written to a transcript is on disk. Raises OSError."""
     fd = _to_append(path, create=False)
     try:
         os.fsync(fd)
@@ -188,5 +206,5 @@ def sync(path: Path) -> None:
 
 
 def _forms(path: Path) -> tuple[Path, ...]:
-    """Where what is appended to lies: by its name, or as a fork that is not whole, or by now by its name."""
+    """The places to look for a plain transcript. Its own name comes twice: a fork may get it between two looks."""
     return path, names.forked(path), path

@@ -1,1 +1,1 @@
-"""The list of all sessions: an index that is made from the files, and what is asked of it."""
+"""The index of all sessions, derived from the transcripts, and the queries on it."""

@@ -1,6 +1,7 @@
-"""The index as others meet it: brought up to date before it is asked, made anew when it cannot be trusted.
+"""Queries the index: brings it up to date first, and rebuilds it when it cannot be trusted.
 
-Only here is it decided which transcripts the index has to look at. One thread at a time; several processes at once.
+Only this module decides which transcripts the index must read. For one thread at a time; several processes may use the
+same index.
 """
 
 import errno
@@ -24,13 +25,13 @@ from acp_proxy.transcripts.lives import deleting, forks
 from acp_proxy.wire.record import IMPORTED
 
 _UNFINISHED_SECONDS = 24 * 60 * 60
-"""For so long a turn without an answer may still get one from another process; its mark stays."""
+"""Within this time, another process may still answer an unanswered turn, so its mark stays."""
 _TELLING_SECONDS = 60
-"""For so long an agent may be silent in what begins an imported transcript; nobody is told when that is over."""
+"""An agent may pause for so long while it replays an imported session; nothing signals the end of that replay."""
 _LEFT_ALONE_SECONDS = 5.0
-"""An index that cannot be written to is not tried at every turn's end, each for seconds: marks tell it later."""
+"""After a failed write, the index is not tried again for so long, as each try may take seconds. Marks remain."""
 _TOGETHER_SECONDS = 0.1
-"""An index is made in few transactions; each is a moment for whoever else writes to it."""
+"""How long a transaction may take while the index is filled, so that other writers wait only briefly."""
 _IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PASSING = _IN_USE | frozenset(
     {
@@ -42,18 +43,20 @@ _PASSING = _IN_USE | frozenset(
         sqlite3.SQLITE_CANTOPEN,
     }
 )
-"""In use, or no room for it: nothing that making it anew would mend."""
+"""Errors that rebuilding would not fix: the index is in use, or there is no space or access."""
 
 Progress = Callable[[int, int], None]
-"""Told how many transcripts have been read, and how many there are to read."""
+"""Called with the number of transcripts read and the total."""
 
 Filling = Callable[[], AbstractContextManager[Progress]]
-"""Around the making of an index anew; it is told how many of the transcripts are in it, and of how many."""
+"""Makes a context for rebuilding the index; it yields the function to call with the progress."""
 
 T = TypeVar("T")
 
 
 class Catalog:
+    """The index of one store, opened on first use."""
+
     def __init__(self, layout: Layout, filling: Filling) -> None:
         self._layout = layout
         self._filling = filling
@@ -63,10 +66,10 @@ class Catalog:
         self._gone: dict[str, tuple[frozenset[str], list[str]]] = {}
 
     def ask(self, question: Callable[[Index], T], *agents: str) -> T:
-        """Ask the index, once it has seen what is new of these agents. Raises Unreadable.
+        """Bring the index up to date for these agents, and return its answer to ``question``. Raises Unreadable.
 
-        One that cannot be trusted is made anew; where that fails too, one in memory serves. Where others write to it
-        for too long, that one begins with what they have: reading all transcripts would only keep everybody busier.
+        An index that cannot be trusted is rebuilt. If that fails too, one in memory is used; if the index was busy for
+        too long, that one starts with its rows, because reading all transcripts would only add load.
         """
         in_use = False
         try:
@@ -86,9 +89,9 @@ class Catalog:
             raise Unreadable(errno_name(problem)) from problem
 
     def tell(self, news: Callable[[Index], None], *, can_wait: bool = False) -> None:
-        """Change the index; one in memory would forget it. Raises Unreadable.
+        """Change the index on disk; ``news`` gets the index. Raises Unreadable.
 
-        ``can_wait``: after it could not be told, it is left alone for a while.
+        ``can_wait``: after a failure, raise at once for a few seconds instead of trying again.
         """
         if can_wait and time.monotonic() < self._told_again_at:
             raise Unreadable("EBUSY")
@@ -100,25 +103,28 @@ class Catalog:
             raise Unreadable(errno_name(problem)) from problem
 
     def bring_in(self, index: Index, agent: str, *names: str) -> None:
-        """Transcripts. A mark goes once the index has all of its transcript, and nothing of that is under way."""
+        """Bring transcripts' rows up to date; remove the rows of those that are gone.
+
+        A transcript's mark is removed once the index has all of it and no turn is unanswered.
+        """
         if gone := [name for name in names if not self._brought_in(index, agent, name)]:
-            self._forget(index, agent, gone)  # together: each time takes as long as the index is large
+            self._forget(index, agent, gone)  # all at once, because erasing rewrites the whole index
 
     def _brought_in(self, index: Index, agent: str, name: str) -> bool:
-        """False: there is no such transcript any more."""
+        """Returns False if the transcript no longer exists."""
         try:
             forks.take_up(self._layout, agent, name)
             reading = Reading(self._layout.transcript(agent, name))
         except FileNotFoundError:
             return False
         except (OSError, NewerFormat):
-            return True  # it stays marked; what can be read is served
+            return True  # it stays marked, and the other sessions are listed
         try:
-            with index.together():  # who takes it away from here on takes its row away behind this
+            with index.together():  # a process that removes the transcript from here on also removes the row, later
                 finished = index.add(agent, name, reading) and not _is_being_told(reading)
                 finished = finished or reading.age(time.time()) > _UNFINISHED_SECONDS
                 if not self._layout.exists(agent, name):
-                    raise FileNotFoundError(errno.ENOENT, "it was taken away", name)
+                    raise FileNotFoundError(errno.ENOENT, "it was removed", name)
             if finished and index.lasts:
                 self._layout.unmark(agent, name, lambda: _is_another(reading))
         except FileNotFoundError:
@@ -130,7 +136,7 @@ class Catalog:
         return True
 
     def forget(self, agent: str, names: list[str]) -> None:
-        """Take deleted transcripts out of the index; where that cannot be, their marks stay. Raises Unreadable."""
+        """Remove deleted transcripts from the index. If that fails, their marks stay. Raises Unreadable."""
         self.tell(lambda index: self._forget(index, agent, names))
 
     def _forget(self, index: Index, agent: str, names: list[str]) -> None:
@@ -139,7 +145,7 @@ class Catalog:
             return
         gone = [name for name in names if self._layout.forget_words(name)]
         if index.clear_log():
-            for name in gone:  # what has a transcript again by now was marked for that
+            for name in gone:  # a transcript that exists again keeps its mark
                 self._layout.unmark(agent, name, partial(self._layout.exists, agent, name))
 
     def _ask_the_lasting(self, question: Callable[[Index], T], agents: tuple[str, ...]) -> T:
@@ -153,8 +159,8 @@ class Catalog:
             return self._answer(self._opened(), agents, question)
 
     def renew(self, agent: str, names: list[str]) -> None:
-        """Transcripts that have changed where they had been read already. Raises OSError, Unreadable."""
-        for name in names:  # so that they are found again, whatever happens to us
+        """Read transcripts again whose old content changed. Raises OSError, Unreadable."""
+        for name in names:  # so that they are found even if this is interrupted
             self._layout.mark(agent, name)
             self._layout.forget_words(name)
 
@@ -166,15 +172,18 @@ class Catalog:
         self.ask(lambda index: None, agent)
 
     def compressed(self, agent: str, name: str, inodes: tuple[int, int]) -> None:
-        """A transcript is the same in another file: it need not be read again. Raises OSError, Unreadable."""
+        """Tell the index that a transcript is unchanged but in another file, so that it is not read again.
+
+        ``inodes``: the old and the new file's. Raises OSError, Unreadable.
+        """
         moved: list[bool] = []
         self.tell(lambda index: moved.append(index.move(agent, name, *inodes)))
         if moved[-1]:
             path = self._layout.transcript(agent, name)
-            self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # somebody goes on with it
+            self._layout.unmark(agent, name, lambda: os.path.lexists(path))  # the session continues, decompressed
 
     def rebuild(self) -> None:
-        """Make it anew from all transcripts. Raises OSError, Unreadable."""
+        """Rebuild the index from all transcripts. Raises OSError, Unreadable."""
         self._close()
         self._layout.discard_index()
         self.ask(lambda index: None)
@@ -190,13 +199,13 @@ class Catalog:
         return question(index)
 
     def _catch_up(self, index: Index, agent: str) -> None:
-        """What is marked of an agent's transcripts, and what has come into its folder, or left it, without a mark."""
+        """Bring in an agent's marked transcripts, and unmarked ones that appeared in or left its folder."""
         if index.lasts:
             self._layout.give_marks_back(agent)
         changes = noticing.look(self._layout, index, agent)
         marked = self._layout.marked(agent)
         self.bring_in(index, agent, *marked, *changes.gone)
-        unmarked = set(changes.come).difference(marked)  # who writes to the index twice keeps others from it
+        unmarked = set(changes.come).difference(marked)  # do not write one twice: other processes wait meanwhile
         self._take_in(index, [(agent, name) for name in changes.come if name in unmarked])
         changes.remember(index)
 
@@ -205,7 +214,7 @@ class Catalog:
         index.is_filled()
 
     def _take_in(self, index: Index, transcripts: list[tuple[str, str]]) -> None:
-        """Many of them, in few transactions."""
+        """Bring in many transcripts in few transactions."""
         left, total = deque(transcripts), len(transcripts)
         with self._filling() as progress:
             while left:
@@ -216,7 +225,7 @@ class Catalog:
                         self.bring_in(index, *left.popleft())
 
     def _deleted(self, agent: str) -> list[str]:
-        """The names of an agent's deleted sessions, whose transcripts are gone when this returns."""
+        """The transcript names of an agent's deleted sessions; their files are gone when this returns."""
         sessions = self._layout.journal(agent).deleted()
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
@@ -227,7 +236,7 @@ class Catalog:
         return known[1]
 
     def _is_finished(self, agent: str) -> bool:
-        """Finish deletes that a crash has cut short; False where they have to be looked at again."""
+        """Complete deletes that a crash interrupted; False if they must be checked again."""
         if not deleting.unfinished(self._layout, agent):
             return True
         if self._layout.is_only_read:
@@ -236,12 +245,12 @@ class Catalog:
             with self._layout.journal(agent).alone(wait=False):
                 for session in deleting.unfinished(self._layout, agent):
                     deleting.finish(self._layout, agent, session)
-        except OSError:  # one is being deleted or lifted at this moment, or cannot be removed
+        except OSError:  # a session is being deleted or lifted, or cannot be removed
             return False
         return True
 
     def _opened(self) -> Index:
-        """The connection, as long as it is to the file that others see. A store that is only read has one in memory."""
+        """The connection to the index that other processes see; in memory if the store is read-only."""
         path = self._layout.index
         if self._layout.is_only_read:
             self._index = self._index or Index(None)
@@ -253,9 +262,9 @@ class Catalog:
             except FileNotFoundError:
                 pass
             self._close()
-        if not self._layout.is_made:  # an index alone would be no store
+        if not self._layout.is_made:  # an index alone is not a store
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        with suppress(FileExistsError):  # SQLite gives its other files the same mode
+        with suppress(FileExistsError):  # SQLite gives its side files the same mode
             os.close(access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         access.check_database(path)
         self._index = Index(path)
@@ -269,22 +278,23 @@ class Catalog:
 
 
 def _is_another(reading: Reading) -> bool:
-    """Whether there is more of a transcript than was read, or another file by its name. Raises OSError."""
+    """Whether a transcript has grown since it was read, or is another file now. Raises OSError."""
     size = reading.size
     reading.measure()
     return reading.size != size or not reading.is_in_its_place
 
 
 def _is_being_told(reading: Reading) -> bool:
+    """Whether an agent may still be replaying this imported session."""
     is_imported = reading.header is not None and reading.header.origin == IMPORTED
     return is_imported and reading.age(time.time()) < _TELLING_SECONDS
 
 
 def is_passing(problem: sqlite3.Error) -> bool:
-    """Whether a database is only in use, or has no room: making it anew would not help."""
+    """Whether an error says that a database is in use or has no space, which rebuilding would not fix."""
     return _code(problem) in _PASSING
 
 
 def _code(problem: Exception) -> int:
-    """SQLite's own number for what went wrong, without its details."""
+    """SQLite's primary result code."""
     return int(getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF

@@ -1,4 +1,4 @@
-"""Whether the index says what a transcript says. Raises OSError, ``sqlite3.Error``."""
+"""Compares the index with a transcript. Raises OSError, ``sqlite3.Error``."""
 
 from copy import deepcopy
 
@@ -11,7 +11,7 @@ from acp_proxy.wire.record import Entry
 
 
 def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
-    """Whether what it says of a transcript is so, and no turn is missing."""
+    """Whether a transcript's row is correct and lacks no turn."""
     columns = "session, listed, updated, info, open, inode, created, size, lines, state"
     query = f"SELECT {columns} FROM transcripts WHERE agent = ? AND name = ?"
     found = next(iter(index.select(query, (agent, name))), None)
@@ -38,7 +38,7 @@ def agrees(index: Index, agent: str, name: str, reading: Reading) -> bool:
         if line.entry is None:
             continue
         lacks_turn |= line.whole and _begins_turn(line.entry)
-        if line.number == first:  # it may have been shown when its newline was still to come
+        if line.number == first:  # the row may include it from before its newline was written
             shown.add(line.entry)
             if is_so(shown):
                 agrees, lacks_turn = True, False

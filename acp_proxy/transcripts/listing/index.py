@@ -1,8 +1,8 @@
-"""The listing: derived from the transcripts, never the truth, rebuilt whenever it cannot be trusted.
+"""The index of all sessions: an SQLite file derived from the transcripts, rebuilt whenever it cannot be trusted.
 
-One SQLite file for all agents (WAL, so that processes do not wait for one another). Each transcript's row holds what
-a list says of it, and the folded state up to an offset, so that a turn costs only its own lines. Raises
-``sqlite3.Error``; the store decides what then.
+One file for all agents, in WAL mode, so that processes do not wait for each other. A transcript's row has what a list
+shows, and the state of its ``Summary`` at an offset, so that after a turn only that turn's lines are read. Raises
+``sqlite3.Error``; ``Catalog`` handles it.
 """
 
 import json
@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.listing import cursors, places
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.record import Header
 
 SCHEMA = 4
-PAGE = 500  # several clients read only the first page
+PAGE = 500  # large, because several clients read only the first page
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
-_CLEARING_MS = 250  # a list's reading is shorter; for a longer one nothing waits, it is tried again with the next list
+_CLEARING_MS = 250  # longer than a list's query; if others take longer, the next list tries again
 
 _TABLES = """
 CREATE TABLE transcripts(
@@ -43,8 +43,13 @@ CREATE TABLE folders(agent TEXT PRIMARY KEY, seen TEXT NOT NULL, removals INTEGE
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a list says of one session. ``prompts``: the user's turns, also those that the agent told of when it loaded
-    the session for the first time here. ``failed`` includes a turn that another run never finished."""
+    """A session as a list shows it.
+
+    ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes.
+    ``prompts``: the user's turns, including those that the agent reported when it first loaded the session here.
+    ``replies``: the turns with an answer.
+    ``failed``: a turn failed, or another run left one unanswered.
+    """
 
     agent: str
     name: str
@@ -61,18 +66,20 @@ class Listed:
 
     @property
     def named(self) -> str:
-        """What names it on a command line: its id; behind that of a newer session that has it now, the number."""
+        """What selects it on a command line: its id, with a number if a newer session has that id now."""
         return self.session + names.aside(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """One page of a list. ``next``: the cursor for the next page, or None."""
+
     rows: list[Listed]
     next: str | None
 
 
 class Index:
-    """A connection to the file at ``path``, or to one in memory. One thread at a time."""
+    """A connection to the index at ``path``, or with None to a new one in memory. For one thread at a time."""
 
     def __init__(self, path: Path | None) -> None:
         self.lasts = path is not None
@@ -89,7 +96,10 @@ class Index:
         self._database.close()
 
     def add(self, agent: str, name: str, reading: Reading) -> bool:
-        """Bring one transcript up to date; True when nothing of it is left unfinished (no turn, no line)."""
+        """Bring one transcript's row up to date.
+
+        Returns whether nothing is pending: no turn is unanswered and no line incomplete.
+        """
         with self._transaction():
             row = self._database.execute(
                 "SELECT inode, created, size, lines, state FROM transcripts WHERE agent = ? AND name = ?", (agent, name)
@@ -100,17 +110,17 @@ class Index:
             summary, size, lines = Summary.begun(header), 0, 0
             if row is not None and row[:2] == (reading.inode, header.created_at) and row[2] <= reading.size:
                 with trusting():
-                    summary, size, lines = Summary.restored(parsed(row[4])), row[2], row[3]
+                    summary, size, lines = Summary.from_state(parsed(row[4])), row[2], row[3]
                 if size == reading.size:
                     return not summary.open
             shown, all_whole = summary, True
             for line in reading.streams(size, lines, short=True):
-                if isinstance(line, Lines):
+                if isinstance(line, AlikeLines):
                     summary.go_on(line.stream)
                 elif line.whole:
                     if line.entry is not None:
                         summary.add(line.entry)
-                else:  # the last: more may come to it, so it is shown, and read again
+                else:  # the last, incomplete line: counts now, but is read again
                     if all_whole:
                         shown, all_whole = deepcopy(summary), False
                     if line.entry is not None:
@@ -121,9 +131,9 @@ class Index:
             return not shown.open and all_whole
 
     def remove(self, agent: str, *names: str) -> bool:
-        """Nothing of them stays, but in the write-ahead log until that is cleared. Whether there was anything.
+        """Remove the rows of these transcripts; returns whether there were any. The log has them until ``clear_log``.
 
-        Their folder is looked through by the next list: who is late takes away the row of what lives again by now.
+        Their folder will be scanned with the next list, in case one of them exists again.
         """
         found = self._database.execute(
             "SELECT agent, name FROM transcripts WHERE agent = ? AND name IN (SELECT value FROM json_each(?))",
@@ -140,13 +150,15 @@ class Index:
         return bool(found)
 
     def folder(self, agent: str) -> tuple[str, int]:
-        """How an agent's folder was when all that lay in it had been brought in, and how often rows were removed."""
+        """The state of an agent's folder when all in it had been brought in, and how often rows were removed."""
         found = self._database.execute("SELECT seen, removals FROM folders WHERE agent = ?", (agent,)).fetchone()
         return tuple(found) if found is not None else ("", 0)
 
     def remember(self, agent: str, seen: str, removals: int) -> None:
-        """That it was so, unless rows have been removed since. Where that cannot be written now, it is not: a list that
-        changes nothing else waits for nobody, and needs no room."""
+        """Store a folder's state, unless rows were removed since.
+
+        If the index is locked or full, this does nothing: a list that changes nothing must neither wait nor need space.
+        """
         self._database.execute("PRAGMA busy_timeout = 0")
         try:
             self._database.execute(
@@ -160,7 +172,7 @@ class Index:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
 
     def move(self, agent: str, name: str, before: int, inode: int) -> bool:
-        """What is known of a transcript is so of another file, which holds the same. Whether anything is known."""
+        """Assign a row to a new file with the same content. Returns whether a row with the inode ``before`` existed."""
         with self._transaction():
             done = self._database.execute(
                 "UPDATE transcripts SET inode = ? WHERE agent = ? AND name = ? AND inode = ?",
@@ -169,12 +181,15 @@ class Index:
             return done.rowcount == 1
 
     def clear_log(self) -> bool:
-        """What was removed is in no page, and not in the write-ahead log; False while others use it, or we write."""
+        """Erase removed rows from the file and the write-ahead log.
+
+        Returns False if other processes use them, in a transaction, or if the disk is full.
+        """
         if self._database.in_transaction:
             return False
         self._database.execute(f"PRAGMA busy_timeout = {_CLEARING_MS}")
         try:
-            self._database.execute("VACUUM")  # secure_delete leaves copies in pages that were split
+            self._database.execute("VACUUM")  # secure_delete leaves copies in split pages
             (busy, _, _) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError as problem:
             if problem.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL):
@@ -185,7 +200,11 @@ class Index:
         return not busy
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
-        """One page of what can be listed, newest first. Raises InvalidCursor."""
+        """One page of an agent's sessions, newest first. Raises InvalidCursor.
+
+        ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
+        ``Store.page``.
+        """
         binding = cursors.binding(agent, cwd)
         query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
@@ -204,15 +223,16 @@ class Index:
         return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
-        """What people ask (``newest``, ``searching``)."""
+        """Run a query, for ``newest``, ``searching`` and others."""
         return self._database.execute(query, values).fetchall()
 
     def has(self, agent: str, name: str) -> bool:
+        """Whether there is a row for this transcript."""
         found = self._database.execute("SELECT 1 FROM transcripts WHERE agent = ? AND name = ?", (agent, name))
         return found.fetchone() is not None
 
     def take_over(self, path: Path) -> None:
-        """Begin with what the file at ``path`` holds, if that is all there was: a read, which waits for no writer."""
+        """Copy the rows of a complete index at ``path`` into this one. Only reads that file: waits for no writer."""
         with (
             suppress(sqlite3.Error),
             closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other,
@@ -222,7 +242,7 @@ class Index:
                 self.is_new = False
 
     def is_filled(self) -> None:
-        """Everything that there is has been brought in: from now on only what is marked."""
+        """Record that all transcripts were brought in; from now on only marked ones need to be."""
         self._database.execute(f"PRAGMA user_version = {SCHEMA}")
         self.is_new = False
 
@@ -231,7 +251,7 @@ class Index:
         self._begin_log()
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA secure_delete = ON")
-        database.execute("PRAGMA temp_store = MEMORY")  # no copy of it in /var/tmp while it is written anew
+        database.execute("PRAGMA temp_store = MEMORY")  # VACUUM must not put a copy into /var/tmp
         with self._transaction():
             (version,) = database.execute("PRAGMA user_version").fetchone()
             tables = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'transcripts'").fetchone()
@@ -243,7 +263,7 @@ class Index:
         return bool(version != SCHEMA or not tables[0])
 
     def _begin_log(self) -> None:
-        """Wait for another process that begins it too: SQLite itself does not, here."""
+        """Switch to WAL mode. SQLite itself does not wait here for another process that does the same."""
         until = time.monotonic() + _BUSY_MS / 1000
         while True:
             try:
@@ -256,7 +276,7 @@ class Index:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What is added meanwhile costs one transaction; others wait for its end."""
+        """All changes made in this context form one transaction; other writers wait for its end."""
         with self._transaction():
             yield
 
@@ -274,7 +294,7 @@ class Index:
         self._database.execute("COMMIT")
 
     def is_sound(self) -> bool:
-        """Whether SQLite finds nothing wrong with the file."""
+        """Whether SQLite's quick check finds no damage."""
         found = self._database.execute("PRAGMA quick_check(1)").fetchone()
         return tuple(found) == ("ok",)
 
@@ -302,7 +322,7 @@ class Index:
         )
 
     def places_of(self, agent: str, cwd: str) -> list[bytes]:
-        """The canonical places that a filter means: where it leads now, and where sessions so spelled were then."""
+        """The canonical directories that a filter matches: where it leads, and where sessions so spelled were."""
         found = self._database.execute(
             "SELECT DISTINCT place FROM transcripts WHERE agent = ? AND spelled = ?",
             (agent, blob(places.spelled(cwd))),
@@ -313,9 +333,9 @@ class Index:
 def row_of(
     name: str, header: Header, summary: Summary, shown: Summary, inode: int, file_size: int, size: int, lines: int
 ) -> dict[str, object]:
-    """What a transcript's row holds, but for its place: that depends on where links lead now.
+    """A transcript's row, without its directory, because that depends on where links lead now.
 
-    ``summary``: up to ``size``, to go on with. ``shown``: up to the end of the file.
+    ``summary``: the state at ``size``, to continue from. ``shown``: the state at the end of the file, ``file_size``.
     """
     info = {
         "cwd": shown.cwd,
@@ -343,7 +363,7 @@ def row_of(
 
 @contextmanager
 def trusting() -> Iterator[None]:
-    """SQLite does not notice a damaged value; who reads it does."""
+    """Turns errors from damaged values, which SQLite does not notice, into ``sqlite3.DatabaseError``."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -352,6 +372,7 @@ def trusting() -> Iterator[None]:
 
 @trusting()
 def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
+    """A row of the index. ``run``: its unanswered prompts do not count as failed."""
     agent, name, session, updated, info, open_runs = row[:6]
     known = parsed(info)
     return Listed(
@@ -375,13 +396,15 @@ def _written(value: object) -> str:
 
 
 def parsed(text: str) -> Any:
+    """The JSON value of a column."""
     return jsonrpc.parse(text.encode())
 
 
 def blob(text: str) -> bytes:
-    """Any text, lone surrogates and NUL too; compared byte by byte."""
+    """Text as bytes, lone surrogates and NUL included, so that it is compared byte by byte."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def text(data: bytes) -> str:
+    """The text of a ``blob``."""
     return data.decode("utf-8", "surrogatepass")

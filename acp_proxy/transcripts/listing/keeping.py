@@ -1,6 +1,6 @@
-"""What was deleted softly, and how it comes back; and rows of a list under the titles that the user gave them.
+"""Soft-deleted sessions: listing and restoring them. Also puts the user's titles into rows of a list.
 
-What was deleted softly is in no index: each is read for what is said of it here. Raises OSError, ``NewerFormat``.
+The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
 """
 
 import contextlib
@@ -15,19 +15,19 @@ from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.summary import Summary
 from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.index import Listed
-from acp_proxy.transcripts.lives import deleting, opening
+from acp_proxy.transcripts.lives import beginning, deleting
 from acp_proxy.wire import clock, record
 
 _RESTORED = "deleted"
-"""The reason of a gap that stands behind a restored transcript whose last turn had no end, and the run that it stands
-under: what was said of that turn after the delete was not recorded."""
+"""The reason and the run of the gap note for a turn that was unanswered at the delete: the rest was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A session that was deleted softly, and when. ``title``: the user's, if there is one.
+class DeletedSession:
+    """A soft-deleted session.
 
-    ``named``: what names it on a command line: its id; of several of one id that of the latest alone.
+    ``name``: its transcript's name while deleted. ``at``: when it was deleted. ``title``: the user's, if there is one.
+    ``named``: what selects it on a command line: the id for the last deleted one of an id, id and number for others.
     """
 
     agent: str
@@ -38,8 +38,8 @@ class Kept:
     named: str
 
 
-def kept(layout: Layout) -> list[Kept]:
-    """All of them, the latest first; what nobody can read the id of is left out."""
+def kept(layout: Layout) -> list[DeletedSession]:
+    """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
     for agent in layout.agents():
         names = layout.kept_names(agent)
@@ -48,7 +48,7 @@ def kept(layout: Layout) -> list[Kept]:
             session = _session(layout, agent, name)
             if session is not None:
                 named = session + aside(name)
-                found.append(Kept(agent, name, session, kept_at(name), titles.get(name), named))
+                found.append(DeletedSession(agent, name, session, kept_at(name), titles.get(name), named))
     found.sort(key=lambda each: (each.at, each.name), reverse=True)
     latest = {(each.agent, each.session): each.name for each in reversed(found)}
     return [
@@ -56,8 +56,8 @@ def kept(layout: Layout) -> list[Kept]:
     ]
 
 
-def look(layout: Layout, kept: Kept) -> Listed:
-    """What a list would say of it."""
+def look(layout: Layout, kept: DeletedSession) -> Listed:
+    """A soft-deleted session as a list would show it."""
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
         return _listed(kept, reading, _folded(reading))
@@ -65,8 +65,11 @@ def look(layout: Layout, kept: Kept) -> Listed:
         reading.close()
 
 
-def restore(layout: Layout, kept: Kept) -> Listed:
-    """Bring it back, under the name that it has then."""
+def restore(layout: Layout, kept: DeletedSession) -> Listed:
+    """Undo a soft delete. Returns the session under its new transcript name.
+
+    If its last turn was unanswered, a gap note is appended.
+    """
     reading = Reading(layout.kept(kept.agent, kept.name))
     try:
         summary = _folded(reading)
@@ -76,7 +79,7 @@ def restore(layout: Layout, kept: Kept) -> Listed:
     name = deleting.restore(layout, kept.agent, kept.session, kept.name)
     if summary.open:
         path = layout.transcript(kept.agent, name)
-        opening.make_plain(layout, kept.agent, path)
+        beginning.make_plain(layout, kept.agent, path)
         transcript = Transcript(path)
         try:
             note = {"type": record.GAP, "since": kept.at, "reason": _RESTORED}
@@ -87,7 +90,7 @@ def restore(layout: Layout, kept: Kept) -> Listed:
 
 
 def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
-    """As the index has them no row has a title of the user's. A state that cannot be read has none."""
+    """The rows, with the user's titles in place of the index's. If a journal cannot be read, its rows stay."""
     titles: dict[str, Mapping[str, str]] = {}
 
     def title_of(row: Listed) -> str | None:
@@ -123,7 +126,7 @@ def _folded(reading: Reading) -> Summary:
     return summary
 
 
-def _listed(kept: Kept, reading: Reading, summary: Summary) -> Listed:
+def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
     return Listed(
         agent=kept.agent,
         name=kept.name,

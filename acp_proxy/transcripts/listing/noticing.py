@@ -1,26 +1,29 @@
-"""What came into an agent's folder, or left it, and is marked nowhere: copied, synchronized, restored, removed by hand.
+"""Notices transcripts that appeared or disappeared without a mark: copied, synchronized, restored or removed by hand.
 
-While a folder is as it was when everything in it had been brought in, it is not looked through: names that come or go
-change its times. So do our own; then looking through it costs a look at each name in it, and opens only what differs.
-A file that grows in its place changes no folder: who writes to it leaves a mark.
+An agent's folder is scanned only if its times changed since everything in it was brought in. acp-proxy's own changes
+alter them too; such a scan looks at each name, but opens only transcripts that differ. A file that grows does not
+change its folder: the process that writes to it leaves a mark.
 """
 
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.wire.value import Value
 
 _GRANULE_SECONDS = 2.0
-"""The coarsest clock of a file system (FAT): what changes within one has the same time as what changed before it."""
+"""The coarsest clock of a file system (FAT): changes within this time may get the same timestamp."""
 
 
-class Changes(Value):
-    """``come``: transcripts that the index lacks, or knows with another size. ``gone``: those that are there no more.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between an agent's folder and the index.
 
-    ``seen``: how the folder was before it was looked through; nothing where that is no news, or may change unseen.
+    ``come``: transcripts that the index lacks or has with another size. ``gone``: those that no longer exist.
+    ``seen``: the folder's state before the scan; empty if it is unchanged, or too recent to notice a later change.
+    ``removals``: how often rows had been removed before the scan.
     """
 
     agent: str
@@ -30,13 +33,14 @@ class Changes(Value):
     removals: int
 
     def remember(self, index: Index) -> None:
-        """All of them have been brought in."""
+        """Call this once all changes were brought in. Raises ``sqlite3.Error``."""
         if self.seen:
             index.remember(self.agent, self.seen, self.removals)
 
 
 def look(layout: Layout, index: Index, agent: str) -> Changes:
-    before, removals = index.folder(agent)  # first: who removes a row from here on has it looked through again
+    """Compare an agent's folder with the index. Raises OSError, ``sqlite3.Error``."""
+    before, removals = index.folder(agent)  # first, so that a row removed from here on causes another scan
     now, changed = _state(layout, agent)
     if now == before != "":
         return Changes(agent, [], [], "", removals)
@@ -47,19 +51,19 @@ def look(layout: Layout, index: Index, agent: str) -> Changes:
         name for name, file in there.items() if name not in known or (file is not None and file.st_size != known[name])
     ]
     gone = [name for name in known if name not in there]
-    written = [file.st_mtime for name in come if (file := there[name]) is not None]  # perhaps not to its end yet
+    written = [file.st_mtime for name in come if (file := there[name]) is not None]  # may still be growing
     is_settled = all(abs(time.time() - at) > _GRANULE_SECONDS for at in (changed, *written))
     return Changes(agent, come, gone, now if is_settled else "", removals)
 
 
 def _state(layout: Layout, agent: str) -> tuple[str, float]:
-    """What tells a folder from what it was, and when it was changed last."""
+    """A text that identifies the state of a folder, and the time of its last change."""
     try:
         found = os.stat(layout.transcripts / agent)
     except FileNotFoundError:
         return "", 0.0
     file = 0
     with suppress(FileNotFoundError):
-        file = os.stat(layout.index).st_ino  # one that was put back remembers how the folder was then
-    times = found.st_mtime_ns, found.st_ctime_ns  # the second is nobody's to set
+        file = os.stat(layout.index).st_ino  # an index restored from a backup has an old state
+    times = found.st_mtime_ns, found.st_ctime_ns  # programs cannot set the second one
     return " ".join(map(str, (file, found.st_ino, *times))), max(found.st_mtime, found.st_ctime)

@@ -1,7 +1,7 @@
-"""Directories compared as people mean them: links resolved, whether or not they exist; no trailing slash.
+"""Compares directories: links are resolved, even if the directory does not exist, and trailing slashes are ignored.
 
-A path of Windows' is compared as Windows does it, wherever this runs: editors beside WSL send such paths, each in a
-spelling of its own.
+Windows paths are compared by the rules of Windows on every system, because editors next to WSL send them, each spelled
+in its own way.
 """
 
 import ntpath
@@ -9,18 +9,18 @@ import os
 import re
 import sys
 
-_LONGEST = 32 * 1024  # characters: no system has longer paths, and following one takes the square of its length
+_LONGEST = 32 * 1024  # characters: no system has longer paths, and resolving takes quadratic time
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
-"""How one begins: a drive, or a server. Where two slashes begin a path it is a Unix one, but on Windows itself."""
+"""The start of a Windows path: a drive or a server. Two forward slashes count only on Windows itself."""
 
 
 def is_windows(path: str) -> bool:
-    """Whether it names a place in full as Windows has them."""
+    """Whether this is an absolute Windows path."""
     return _WINDOWS.match(path) is not None
 
 
 def canonical(path: str) -> str:
-    """The one form of a directory's name by which sessions are compared."""
+    """The form of a directory's path that is compared: links resolved, then as ``spelled``."""
     if len(path) > _LONGEST or (is_windows(path) and sys.platform != "win32"):
         return spelled(path)
     try:
@@ -30,7 +30,7 @@ def canonical(path: str) -> str:
 
 
 def spelled(path: str) -> str:
-    """The name as it was given, tidied: no trailing slash, no dots; of Windows' ones in one case and one separator."""
+    """The path as given, but normalized: no trailing slash, no dots; a Windows path in lower case with backslashes."""
     if is_windows(path):
         return ntpath.normcase(ntpath.normpath(path)).rstrip("\\")
     tidy = os.path.normcase(os.path.normpath(path))

@@ -1,4 +1,4 @@
-"""What becomes of sessions: begun, forked, compressed, masked, imported, deleted, restored.
+"""What happens to whole sessions: begin, fork, compress, mask, import, delete, restore.
 
-What a delete may touch is in ``deleting``.
+``deleting`` says what a delete may touch.
 """

@@ -1,8 +1,8 @@
-"""What becomes of whole sessions: deleted for good or softly, restored, alive again; and what the user calls them.
+"""Deletes sessions for good or softly, restores them, lifts deletes, and keeps the user's titles.
 
-A line in ``state.jsonl`` is what counts. What it means for files follows at once, under the lock on that file; whatever
-ends this half-way, who next asks the index, or lets the session live again, finishes it (``finish``). A title goes with
-its transcript: whenever that gets another name a new line says so, and the old words are overwritten.
+The journal decides. Its consequences for files follow at once, under the journal's lock. If that is interrupted,
+whoever next queries the index or lifts the delete completes it (``finish``). A title follows its transcript: when that
+is renamed, a new event says so, and the old one is overwritten.
 """
 
 import errno
@@ -19,24 +19,24 @@ from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _SURELY_UNUSED_SECONDS = 24 * 60 * 60.0
-"""Without locks nobody can tell who has a transcript open; what was written to more recently may be in use."""
+"""Without file locks, a transcript written to within this time counts as in use."""
 
 
 def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: bool = False) -> None:
-    """Take a session away; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
+    """Delete a session; it stays known as deleted. ``soft``: its transcript can be restored. Raises OSError.
 
-    ``is_unused``: the caller keeps others from opening its transcript (``unused``).
+    ``is_unused``: the caller holds ``unused``, so no other process can have the transcript open.
     """
     name = file_name(session)
     layout.make_folder(layout.transcript(agent, name).parent)
-    with suppress(OSError):  # it only makes the index look sooner
+    with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
     known = layout.journal(agent)
     with known.alone():
         at = _now()
         if not soft:
             _say_deleted(layout, agent, session, at, is_unused=is_unused)
-        elif session not in known.deleted():  # else what is kept of it stays as it is
+        elif session not in known.deleted():  # else its soft-deleted transcript stays as it is
             kept = kept_as(name, at)
             _copy_title(layout, agent, session, name, kept)
             known.append(journal.DELETED, session, at, transcript=kept)
@@ -44,9 +44,9 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: b
 
 
 def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused: bool) -> None:
-    """Where the disk is full the transcript goes first: a delete is what makes room there. Raises OSError.
+    """Append the event. If the disk is full, remove the transcript first, since that makes room. Raises OSError.
 
-    One that somebody has open would make none: then it stays, and nothing is deleted.
+    If another process has the transcript open, removing it would make no room: then nothing is deleted.
     """
     known, name = layout.journal(agent), file_name(session)
     path = layout.transcript(agent, name)
@@ -58,13 +58,13 @@ def _say_deleted(layout: Layout, agent: str, session: str, at: str, *, is_unused
             if not is_full or not (is_unused or stack.enter_context(unused(path))):
                 raise
             with suppress(FileNotFoundError):  # it is compressed
-                os.truncate(path, 0)  # whoever keeps others from opening it has it open: without a name it takes room
+                os.truncate(path, 0)  # the caller of ``unused`` has it open, so removing its name alone frees nothing
             layout.remove(agent, name)
             known.append(journal.DELETED, session, at)
 
 
 def finish(layout: Layout, agent: str, session: str) -> None:
-    """What a delete means for files, for who holds the lock. Raises OSError."""
+    """Do to the files what a session's delete requires. Call it only while holding the journal. Raises OSError."""
     name, known = file_name(session), layout.journal(agent)
     kept = known.state().deleted[session]
     if kept is None:
@@ -76,7 +76,7 @@ def finish(layout: Layout, agent: str, session: str) -> None:
 
 
 def unfinished(layout: Layout, agent: str) -> list[str]:
-    """The deleted sessions of which something is left that should not be there. Raises OSError."""
+    """The deleted sessions that still have files or titles they should not have. Raises OSError."""
     state = layout.journal(agent).state()
     kept = {kept_name(name) for name in layout.kept_names(agent)} if state.deleted else set()
 
@@ -87,20 +87,20 @@ def unfinished(layout: Layout, agent: str) -> list[str]:
 
 
 def lift(layout: Layout, agent: str, session: str) -> None:
-    """A deleted session lives again; said before its new file is made, so that nobody removes that one."""
+    """See ``Store.lift``."""
     known = layout.journal(agent)
     if session not in known.deleted():
         return
     with known.alone():
         if session in known.deleted():
-            finish(layout, agent, session)  # what a crash in the middle of the delete left
+            finish(layout, agent, session)  # a crash may have interrupted the delete
             known.append(journal.LIFTED, session, _now())
 
 
 def remove(layout: Layout, agent: str, session: str, name: str, *, soft: bool, is_unused: bool = False) -> None:
-    """Delete one transcript, also where its id belongs to a newer session: that one is left alone. Raises OSError.
+    """Delete one transcript. If its id belongs to a newer session now, that one is left alone. Raises OSError.
 
-    ``is_unused``: as for ``delete``.
+    ``soft``, ``is_unused``: as for ``delete``.
     """
     if name == file_name(session):
         delete(layout, agent, session, soft=soft, is_unused=is_unused)
@@ -122,16 +122,16 @@ def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, s
 
 
 def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
-    """Delete for good what was deleted softly. Raises OSError."""
+    """Delete a soft-deleted transcript for good. Raises OSError."""
     with layout.journal(agent).alone():
         _forget_titles(layout, agent, session, kept)
         layout.remove_kept(agent, kept)
 
 
 def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
-    """Bring back what was deleted softly; its name. Raises OSError (FileNotFoundError: it is not there any more).
+    """Undo a soft delete. Returns the transcript's name. Raises OSError (FileNotFoundError: it no longer exists).
 
-    Where its id belongs to a newer session by now, it comes back beside that one, as if it had been set aside.
+    If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
     known = layout.journal(agent)
     with known.alone():
@@ -147,7 +147,7 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
 
 
 def set_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
-    """What the user calls it; None: nothing. Raises OSError (FileNotFoundError: it was deleted)."""
+    """Set the user's title; None: remove it. Raises OSError (FileNotFoundError: the session was deleted)."""
     known = layout.journal(agent)
     with known.alone():
         if name == file_name(session) and session in known.deleted():
@@ -156,17 +156,20 @@ def set_title(layout: Layout, agent: str, session: str, name: str, title: str | 
             _forget_titles(layout, agent, session, name)
         else:
             _say_title(layout, agent, session, name, title)
-        layout.forget_words(name)  # the title is among them
+        layout.forget_words(name)  # search tables contain the title
 
 
 def move_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    """A transcript has another name now, and its title goes with it: for who holds the lock. Raises OSError."""
+    """Move a title to its transcript's new name. Call it only while holding the journal. Raises OSError."""
     _copy_title(layout, agent, session, before, after)
     _forget_titles(layout, agent, session, before)
 
 
 def erase_titles(layout: Layout, agent: str, *names: str) -> None:
-    """No word of these titles is left, in copies of damaged files neither: for who holds the lock. Raises OSError."""
+    """Overwrite these transcripts' titles in the journal, and remove its backups. Raises OSError.
+
+    Call it only while holding the journal.
+    """
     known = layout.journal(agent)
     if known.state().titled.isdisjoint(names):
         return
@@ -177,13 +180,13 @@ def erase_titles(layout: Layout, agent: str, *names: str) -> None:
 
 @contextmanager
 def unused(path: Path) -> Iterator[bool]:
-    """Whether nobody has a transcript open to append; then nobody opens it meanwhile. Raises OSError.
+    """Yields whether nobody has a transcript open to append. While this holds, nobody can open it. Raises OSError.
 
-    One that is compressed may be made plain, and opened, by anybody while the journal is not ``alone`` the caller's.
+    A compressed one can still be decompressed and opened, unless the caller holds the journal.
     """
     try:
-        fd = access.open_private(path, os.O_RDWR)  # as some network file systems want it for a lock
-    except FileNotFoundError:  # it is compressed: who appends makes it plain
+        fd = access.open_private(path, os.O_RDWR)  # some network file systems lock only files opened to write
+    except FileNotFoundError:  # it is compressed: appending would decompress it first
         yield True
         return
     try:
@@ -203,7 +206,7 @@ def _copy_title(layout: Layout, agent: str, session: str, before: str, after: st
 def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> None:
     for name in names:
         if name in layout.journal(agent).state().titles:
-            _say_title(layout, agent, session, name, None)  # for who has read the file already
+            _say_title(layout, agent, session, name, None)  # for processes that have read the file already
     erase_titles(layout, agent, *names)
 
 
@@ -213,14 +216,17 @@ def _say_title(layout: Layout, agent: str, session: str, name: str, title: str |
 
 
 def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
-    if layout.exists(agent, name):  # else that was done before
+    if layout.exists(agent, name):  # else it was moved before
         layout.make_folder(layout.deleted / agent)
         kept = moved(layout.transcript(agent, name), layout.kept(agent, kept))
     layout.move_backups(agent, name, kept)
 
 
 def moved(source: Path, target: Path) -> str:
-    """The name that a transcript has now: one with a number behind it where the target's is taken. Raises OSError."""
+    """Rename a transcript, in whichever form it exists. Returns its new name. Raises OSError.
+
+    If the target's name is taken, the new name gets a number.
+    """
     is_compressed = not os.path.lexists(source)
     while True:
         plain_form, compressed_form = (source, target), (compressed(source), compressed(target))
@@ -230,20 +236,20 @@ def moved(source: Path, target: Path) -> str:
         if not os.path.lexists(other) and _is_moved(before, after):
             break
         target = target.with_stem(_next(target.stem))
-    leftover.unlink(missing_ok=True)  # where both forms are there, the plain one counts
+    leftover.unlink(missing_ok=True)  # if both forms exist, the plain one counts
     return target.stem
 
 
 def _is_moved(before: Path, after: Path) -> bool:
-    """False where another file has that name already: it is never replaced. Raises OSError."""
+    """Rename without replacing a file: False if the name is taken. Raises OSError."""
     try:
         os.link(before, after)
     except FileExistsError:
-        if not os.path.samefile(before, after):  # else a crash came between the two steps
+        if not os.path.samefile(before, after):  # else a crash came between link and unlink
             return False
     except FileNotFoundError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         if os.path.lexists(after):
             return False
         before.rename(after)

@@ -1,8 +1,8 @@
-"""Which folder is an agent's: sessions of different agents never mix, and an upgrade takes none away.
+"""Chooses an agent's folder, so that sessions of different agents never mix and an upgrade loses none.
 
-By the name that the user gives it, else by its own, else by its command's. An agent that begins to tell its name keeps
-the folder of its command's name, unless nobody can be sure that it is the one that was there: where the command may run
-one agent today and another one tomorrow and is not called alike, or where an agent of another name is in there.
+The folder is named after the name that the user gave, else the agent's own name, else its command. An agent that begins
+to report a name keeps the folder of its command, unless that folder may be another agent's: its command can run
+different agents and is not called like this one, or the folder contains transcripts of an agent with another name.
 """
 
 import contextlib
@@ -17,10 +17,15 @@ from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire import acp
 
 LOOKED_AT = 5
-"""Headers, of perhaps very many: a millisecond or two, since the agent's first answer may have to wait for it."""
+"""Headers read, of perhaps very many: takes a millisecond or two, because the agent's first answer may have to wait."""
 
 
 def choose(layout: Layout, given: str | None, told: str | None, command: str, *, may_run_others: bool) -> str:
+    """The folder for an agent's sessions.
+
+    ``given``: the user's name for the agent. ``told``: the name that the agent reports. ``command``: the name derived
+    from its command. ``may_run_others``: the same command may run different agents.
+    """
     if given is not None:
         return file_name(given)
     own, before = file_name(told or command), file_name(command)
@@ -31,7 +36,7 @@ def choose(layout: Layout, given: str | None, told: str | None, command: str, *,
 
 
 def _holds_another(layout: Layout, agent: str, name: str) -> bool:
-    """Whether one of the first transcripts there is of an agent of another name; also where nobody may look."""
+    """Whether one of the first transcripts in a folder is of an agent with another name; True if unreadable."""
     try:
         with os.scandir(layout.transcripts / agent) as found:
             transcripts = (each for file in found if (each := transcript_in(file.name)) is not None)
@@ -42,8 +47,8 @@ def _holds_another(layout: Layout, agent: str, name: str) -> bool:
 
 
 def _told(layout: Layout, agent: str, transcript: str) -> Iterator[str]:
-    """What the agent of a transcript called itself, if it did."""
-    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not for us to read
+    """The name that a transcript's agent reported, if it did."""
+    with contextlib.suppress(OSError, NewerFormat, ImportError):  # deleted meanwhile, or not readable
         reading = Reading(layout.transcript(agent, transcript))
         try:
             name = acp.text(reading.header.agent, "name") if reading.header is not None else None

@@ -1,9 +1,11 @@
-"""A fork's transcript: a copy of its parent's as that was when the agent answered, then what is said in the fork.
+"""Creates a fork's transcript: a copy of its parent's at the time of the fork, then what is said in the fork.
 
-Until the copy is whole, the file has a name of its own (``names.forked``). There is room for the copy in it; who
-appends writes behind that from the first moment on, and nobody reads it. Who wants to read it finishes it (``finish``),
-also after a crash: the head of the file says what belongs into the room. Where the parent is gone by then, a note of a
-gap stands for it. Who copies holds the folder's lock, as all who overwrite in a file do: nothing is masked meanwhile.
+Until the copy is complete, the file has a name of its own (``names.forked``) and contains room for the copy. The fork
+appends after that room from the start; nobody reads the file yet. A process that wants to read it completes the copy
+first (``finish``), also after a crash: a note at the file's head says what belongs in the room. If the parent is gone
+by then, a gap note takes its place.
+
+Copying holds the folder's lock, as everything does that overwrites bytes in a file, so nothing is masked meanwhile.
 """
 
 import os
@@ -25,32 +27,37 @@ from acp_proxy.wire.record import Header
 from acp_proxy.wire.value import Value
 
 AT_ONCE = 1024 * 1024
-"""Bytes that are copied while the agent's answer waits: that takes a millisecond."""
+"""Bytes copied while the agent's answer waits, which takes a millisecond."""
 _RUN = "forked"
-"""The run that the notes at the beginning stand under: no connection said them."""
+"""The run of the notes at a fork's beginning, since no connection sent them."""
 _GONE = "deleted"
-"""The reason of the gap that stands for a parent that is not there any more."""
+"""The reason of the gap note for a parent that no longer exists."""
 _BLANK = b" " * (64 * 1024 - 1) + b"\n"
-"""Nothing, in lines that no reader minds."""
+"""Blank lines, which every reader ignores."""
 
 
 class Room(Value):
-    """What is to be copied, and where to. ``parent`` and ``created_at`` (of its header) tell of which transcript."""
+    """The room in a fork's file.
+
+    ``parent``, ``created_at``: the name of the parent's transcript, and the time in its header.
+    ``size``: bytes to copy. ``at``: the room's offset. ``note``: where the note about it begins and ends.
+    """
 
     parent: str
     created_at: str
     size: int
     at: int
     note: tuple[int, int]
-    """Where the note that says so begins and ends."""
 
 
 def begin(layout: Layout, agent: str, parent: str, header: Header, until: int | None = None) -> Reading | None:
-    """Begin a fork's transcript with what its parent's (by name) holds, as complete as that is. Nothing without one.
+    """Begin a fork's transcript with a copy of its parent's. Does nothing if the parent has none.
 
-    What is too much to be copied at once is still to be copied from what is returned (``finish``), which is to be
-    closed then. ``until``: the parent's size when it was forked, if that was not now. Raises OSError; then nothing was
-    begun (FileExistsError: another process begins it, or a crash left it).
+    ``parent``: its transcript's name. ``header``: the fork's.
+    ``until``: the parent's size when it was forked; None: now.
+
+    Returns the parent's transcript if it is too long to be copied at once: pass it to ``finish``, then close it. Raises
+    OSError; then nothing was created (FileExistsError: another process creates the fork, or a crash left it).
     """
     try:
         source = Reading(layout.transcript(agent, parent), unfinished=True)
@@ -69,23 +76,23 @@ def begin(layout: Layout, agent: str, parent: str, header: Header, until: int | 
 
 
 def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
-    """Whether it is still to be copied. Raises OSError."""
+    """Create the file; returns whether there is still something to copy. Raises OSError."""
     size = max(source.size - source.entries_at, 0)
-    is_large = size > AT_ONCE and sys.platform != "win32"  # which renames no file that is open
+    is_large = size > AT_ONCE and sys.platform != "win32"  # Windows cannot rename an open file
     head = _head(header, source, size, is_aligned=is_large)
     name = names.file_name(header.session)
     path = forked(layout.transcript(agent, name))
-    with suppress(OSError):  # it only makes the next list find what a crash leaves
+    with suppress(OSError):  # the mark only helps the next list to find what a crash left
         layout.mark(agent, name)
     out = access.open_private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
-        with os.fdopen(out, "wb", buffering=0):  # nobody renames what is open, on Windows
-            access.lock(out)  # half a head is a crash's only where nobody has this
+        with os.fdopen(out, "wb", buffering=0):  # Windows cannot rename an open file
+            access.lock(out)  # while this is locked, an incomplete head is not a crash's
             access.write_at(out, head, 0)
-            if size:  # who appends does so behind the room; the newline is the copy's own, but for one that is torn
+            if size:  # marks the room's end; if the parent ends in a newline, this is that one
                 access.write_at(out, b"\n", len(head) + size - (not _is_torn(source)))
         if not is_large:
-            with suppress(BlockingIOError):  # somebody overwrites in another file of the folder, or copies
+            with suppress(BlockingIOError):  # another process overwrites a file in the folder, or copies
                 finish(layout, agent, name, source, wait=False)
                 return False
         return True
@@ -95,7 +102,7 @@ def _begun(layout: Layout, agent: str, source: Reading, header: Header) -> bool:
 
 
 def _head(header: Header, source: Reading, size: int, *, is_aligned: bool) -> bytes:
-    """The header, and a note of what is to come behind it; so long that blocks can be shared, if that is worth it."""
+    """The header and the note about the room; padded if the copy can share blocks with the parent."""
     assert source.header is not None
     of = {"transcript": source.path.stem, "createdAt": source.header.created_at, "size": size}
     note = record.encode_note(header.created_at, _RUN, {"type": record.COPIED, **of})
@@ -105,54 +112,55 @@ def _head(header: Header, source: Reading, size: int, *, is_aligned: bool) -> by
 
 
 def _is_torn(source: Reading) -> bool:
-    """Whether it ends within a line."""
+    """Whether the last line has no newline."""
     return b"".join(source.bytes_from(source.size - 1)) != b"\n"
 
 
 def size(layout: Layout, agent: str, name: str) -> int:
-    """Of a transcript, now. Raises OSError, NewerFormat."""
+    """The uncompressed size of a transcript in bytes. Raises OSError, NewerFormat."""
     with closing(Reading(layout.transcript(agent, name), unfinished=True)) as reading:
         return reading.size
 
 
 def refuse_unfinished(layout: Layout, agent: str, name: str) -> None:
-    """Raises Unfinished where this transcript is not whole yet."""
+    """Raises Unfinished if the copy in this transcript is not complete."""
     path = layout.transcript(agent, name)
     if os.path.lexists(forked(path)):
         raise Unfinished(path)
 
 
 def take_up(layout: Layout, agent: str, name: str) -> None:
-    """Finish what a crash left of a fork. Raises OSError (BlockingIOError: perhaps somebody is at it)."""
+    """Complete a fork that a crash interrupted. Raises OSError (BlockingIOError: another process may be at work)."""
     if not layout.is_only_read:
         finish(layout, agent, name, wait=False)
 
 
 def finish(layout: Layout, agent: str, name: str, source: Reading | None = None, *, wait: bool = True) -> None:
-    """Fill the room at a fork's beginning, and give the file its own name. Nothing where that is done, or it is gone.
+    """Complete the copy in a fork's file and give it its own name. Does nothing if that is done or the file is gone.
 
-    ``source``: what ``begin`` returned. Raises OSError (BlockingIOError: not ``wait``, and somebody is at work in the
-    folder); then it can be tried again.
+    ``source``: what ``begin`` returned. Raises OSError (BlockingIOError: another process works in the folder and
+    ``wait`` is False); call it again later.
     """
     path = layout.transcript(agent, name)
     with suppress(FileNotFoundError):
         with _opened(path) as out:
             room = _room(out, path)
         if room is not None and room.parent != name:
-            finish(layout, agent, room.parent, wait=wait)  # it may be an unfinished fork, too
+            finish(layout, agent, room.parent, wait=wait)  # the parent may be an unfinished fork, too
         with access.alone_in(path.parent, wait=wait):
-            is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))  # a crash came behind that
+            # The same file under both names: a crash came between the link and the unlink.
+            is_done = os.path.lexists(path) and os.path.samefile(path, forked(path))
             if is_done or not _is_made_whole(layout, agent, path, source):
                 forked(path).unlink()
                 return
             into = deleting.moved(forked(path), path)
-            with suppress(OSError):  # it has one from its beginning, if that was possible
+            with suppress(OSError):  # it was marked when it was created, if that was possible
                 layout.mark(agent, into)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    """An unfinished transcript, to be written over. Raises OSError (FileNotFoundError: it is finished, or gone)."""
+    """Open an unfinished transcript to overwrite. Raises OSError (FileNotFoundError: it is finished, or gone)."""
     out = access.open_private(forked(path), os.O_RDWR)
     try:
         yield out
@@ -161,19 +169,22 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _is_made_whole(layout: Layout, agent: str, path: Path, source: Reading | None) -> bool:
-    """False for half a head: nothing was ever said behind it. Raises OSError (BlockingIOError: it is being written)."""
+    """Fill the room. Returns False if the head is incomplete: then nothing was ever written after it.
+
+    Raises OSError (BlockingIOError: the head is being written).
+    """
     with _opened(path) as out:
         if not _has_head(out, path):
             access.lock(out)
         if not _has_head(out, path):
             return False
-        if (room := _room(out, path)) is not None:  # else somebody has given up
+        if (room := _room(out, path)) is not None:  # else the parent was gone when another process tried
             _fill(layout, agent, path, out, room, source)
         return True
 
 
 def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: Reading | None) -> None:
-    """Raises OSError (FileNotFoundError: it was deleted meanwhile)."""
+    """Raises OSError (FileNotFoundError: the fork was deleted meanwhile)."""
     with ExitStack() as stack:
         if source is None or not _is_current(source):
             source = _parent(layout, agent, room)
@@ -187,7 +198,10 @@ def _fill(layout: Layout, agent: str, path: Path, out: int, room: Room, source: 
 
 
 def _give_up(out: int, room: Room) -> None:
-    """What was copied of it goes too: it may be what somebody wanted to be gone. Raises OSError."""
+    """Replace the room's note by a gap note, and blank the room. Raises OSError.
+
+    What was copied goes too: the user may have deleted the parent to be rid of it.
+    """
     for at in range(0, room.size, len(_BLANK)):
         access.write_at(out, _BLANK[-min(len(_BLANK), room.size - at) :], room.at + at)
     begin, end = room.note
@@ -196,15 +210,16 @@ def _give_up(out: int, room: Room) -> None:
 
 
 def _is_current(source: Reading) -> bool:
-    """Whether it is what readers find. A plain one that was deleted since counts: it was forked before.
+    """Whether readers would find the same content in the parent.
 
-    One that is plain by now may have been masked there; one that was unfinished may have gone before it was whole.
+    A plain file that was deleted since counts: it was there when it was forked. A compressed one may have been
+    decompressed and masked since; an unfinished one may have been removed before it was complete.
     """
     return (source.compressed is None and not source.is_unfinished) or source.is_in_its_place
 
 
 def _parent(layout: Layout, agent: str, room: Room) -> Reading | None:
-    """The parent's transcript, also where it was set aside; None where it is gone. Raises OSError."""
+    """The parent's transcript, even if it was set aside; None if it is gone. Raises OSError."""
     deleted = layout.journal(agent).deleted()
     for path in layout.named_after(layout.transcript(agent, room.parent)):
         with suppress(FileNotFoundError, NewerFormat):
@@ -218,13 +233,13 @@ def _parent(layout: Layout, agent: str, room: Room) -> Reading | None:
 
 
 def _check(path: Path, out: int) -> None:
-    """Raises FileNotFoundError where the unfinished transcript is gone."""
+    """Raises FileNotFoundError if the unfinished transcript is gone."""
     if not os.path.samestat(os.stat(forked(path)), os.fstat(out)):
         raise FileNotFoundError(path)
 
 
 def _room(out: int, path: Path) -> Room | None:
-    """The room that is to be filled. None: there is none, or it was given up. Raises OSError."""
+    """The room to fill; None if there is none, or it was given up. Raises OSError."""
     begin, end, note = _noted(out, path)
     parent, created, size = note.get("transcript"), note.get("createdAt"), note.get("size")
     if note.get("type") != record.COPIED or not (isinstance(parent, str) and names.is_ours(parent)):
@@ -237,7 +252,7 @@ def _has_head(out: int, path: Path) -> bool:
 
 
 def _noted(out: int, path: Path) -> tuple[int, int, Mapping[str, object]]:
-    """The note behind the header: where it begins and ends, and what it says; nothing where the head is not whole."""
+    """The note after the header: where it begins and ends, and its content; empty if the head is incomplete."""
     lines = cut(partial(access.read_at, out), 0, os.fstat(out).st_size)
     (begin, first), (end, second) = next(lines, (0, b"")), next(lines, (0, b""))
     entry = record.decode_entry(second) if second.endswith(b"\n") and header_of(first, path)[0] is not None else None

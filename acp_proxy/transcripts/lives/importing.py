@@ -1,9 +1,9 @@
-"""Takes a transcript that somebody exported into the store, byte for byte.
+"""Imports an exported transcript into the store, byte for byte.
 
-What it is not sure of is refused: a file that is no transcript, of a later version, damaged, or of a session that is
-here already and says something else. The file gets its name when it is whole and on the disk; nothing that is there is
-ever replaced. Where it lies is made of names, never taken from the header's text. A stream is read once, into a file
-without a name in the store.
+Refuses whatever is doubtful: a file that is not a transcript, is damaged or of a later version, or is of a session that
+already exists with other content. The file gets its name once it is complete and on disk, and never replaces another.
+Its path is made from generated names, never from text in the header. A stream is read once, into an unnamed temporary
+file in the store.
 """
 
 import errno
@@ -20,9 +20,9 @@ from typing import IO
 
 from acp_proxy.errors import NotImported
 from acp_proxy.transcripts.files import access, journal
+from acp_proxy.transcripts.files.compressed import Compressed, pieces, written
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import ASIDE, file_name, is_ours, unfinished
-from acp_proxy.transcripts.files.packed import Compressed, pieces, written
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.shortening import cut_short
 from acp_proxy.transcripts.files.summary import Summary
@@ -31,19 +31,22 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.record import Header
 
 _FRAME = b"\x28\xb5\x2f\xfd"
-"""How zstd begins."""
+"""The first bytes of a zstd frame."""
 _LONGEST_HEADER = 1024 * 1024
-"""Bytes: a few ids, paths and names. What has no line end before that is something else."""
+"""Bytes: a header has a few ids, paths and names. A first line longer than this is not a header."""
 _LONGEST_NAME = 100
-"""Of a folder: more than any that is made here."""
+"""Characters of a folder's name: more than any name made here has."""
 _AT_ONCE = _LONGEST_HEADER
-"""Bytes of a stream: the header lies in the first of them."""
+"""Bytes read from a stream at a time; the first read contains the header."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The session of a file. ``prompts``: its turns, as a list counts them. ``is_new``: it was not here before."""
+    """An imported session.
+
+    ``prompts``: its number of turns, as a list counts them. ``is_new``: False if the same transcript was already there.
+    """
 
     agent: str
     session: str
@@ -55,10 +58,10 @@ class Source:
     """An open file that may be a transcript, plain or compressed."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Raises NotImported, OSError."""
+        """Raises NotImported if it is not a regular file; OSError."""
         fd = file.fileno()
-        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may have no end
-            raise NotImported("it is neither a file nor a pipe. Write what it gives to a file, and import that")
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # a device may never end
+            raise NotImported("it is neither a file nor a pipe. Save its content to a file, and import that")
         self._compressed = Compressed(fd) if access.read_at(fd, len(_FRAME), 0) == _FRAME else None
         self.read: Callable[[int, int], bytes]
         self.read = self._compressed.read if self._compressed is not None else partial(access.read_at, fd)
@@ -66,15 +69,17 @@ class Source:
 
     @property
     def is_damaged(self) -> bool:
-        """Its compression, as far as it was read."""
+        """Whether its compressed data is damaged, as far as it was read."""
         return self._compressed is not None and self._compressed.is_damaged
 
 
 def take_in(
     layout: Layout, given: Path | IO[bytes], prepare: Callable[[Path], None], stamp: str, *, damaged: bool = False
 ) -> Taken:
-    """``given``: a file's name, or a stream. ``prepare``: makes a folder. ``damaged``: take it although something in it
-    cannot be read.
+    """Import a transcript.
+
+    ``given``: a path, or a stream. ``prepare``: creates an agent's folder. ``stamp``: the time of the import.
+    ``damaged``: accept it even if some of its lines cannot be read.
 
     Raises NotImported, NewerFormat, OSError.
     """
@@ -85,12 +90,12 @@ def take_in(
         agent, name = folder(header), file_name(header.session)
         into = layout.transcript(agent, name)
         prepare(into.parent)
-        with access.alone_in(into.parent, wait=True):  # nobody clears away what is not finished, or compresses it
+        with access.alone_in(into.parent, wait=True):  # nobody removes the unfinished file, or compresses it
             known = layout.journal(agent)
             if header.session in known.deleted():
                 with known.alone():
                     if header.session in known.deleted():
-                        deleting.finish(layout, agent, header.session)  # what a crash in the middle of it left
+                        deleting.finish(layout, agent, header.session)  # a crash may have interrupted the delete
             elif layout.exists(agent, name):
                 _compare(source, into, header)
                 return Taken(agent, header.session, prompts, is_new=False)
@@ -99,18 +104,18 @@ def take_in(
 
 
 def folder(header: Header) -> str:
-    """The agent's folder: the one that it had, if that is a name of ours, else one that is made of what is said."""
+    """The agent's folder: the one the session came from, if acp-proxy made that name; else named after the agent."""
     told = acp.text(header.agent, "id") or acp.text(header.agent, "name") or "agent"
     return told if is_ours(told) and ASIDE not in told and len(told) <= _LONGEST_NAME else file_name(told)
 
 
 @contextmanager
 def _opened(layout: Layout, given: Path | IO[bytes]) -> Iterator[IO[bytes]]:
-    """A file, which is read more than once, and where it is wanted. Raises NotImported, NewerFormat, OSError."""
+    """Yields a file that can be read more than once: a stream is copied. Raises NotImported, NewerFormat, OSError."""
     with ExitStack() as stack:
         file = stack.enter_context(given.open("rb")) if isinstance(given, Path) else given
         if file is given or stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
-            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # gone with us, however we end
+            copy = stack.enter_context(TemporaryFile(dir=layout.root, buffering=0))  # removed even if we are killed
             _copy(file, copy)
             file = copy
         yield file
@@ -121,7 +126,7 @@ def _copy(stream: IO[bytes], into: IO[bytes]) -> None:
     while data := stream.read(_AT_ONCE):
         access.write_at(into.fileno(), data, at)
         if not at:
-            _header(Source(into))  # what is something else may have no end
+            _header(Source(into))  # refuse early: another stream may never end
         at += len(data)
 
 
@@ -131,44 +136,45 @@ def _header(source: Source) -> Header:
     header = record.decode_header(line)
     if header is None or not newline:
         raise NotImported(
-            "it is no transcript: its first line is no header. Only jsonl comes back (export --format jsonl)"
+            "it is not a transcript: its first line is not a header. Only exports with --format jsonl can be imported"
         )
     return header
 
 
 def _checked(source: Source, header: Header, *, damaged: bool) -> int:
-    """How many turns it has. Raises NotImported."""
+    """The number of turns. Raises NotImported if the compression is damaged, or a line unless ``damaged``."""
     summary = Summary.begun(header)
     for number, line in enumerate(cut_short(source.read, source.size), 1):
         entry = record.decode_entry(line, header.version) if number > 1 and line is not None else None
         if entry is None and number > 1 and not damaged and (line is None or not line.isspace()):
-            raise NotImported(f"line {number} is no entry of a transcript. To take it as it is: --damaged")
+            raise NotImported(f"line {number} is not an entry of a transcript. To import the file anyway: --damaged")
         if entry is not None:
             summary.add(entry)
     if source.is_damaged:
-        raise NotImported("its compression is damaged. Take a copy that is whole")
+        raise NotImported("its compressed data is damaged. Import an intact copy")
     return summary.prompts
 
 
 def _compare(source: Source, into: Path, header: Header) -> None:
-    """That what is here is the same, or goes on behind it. Raises NotImported, OSError."""
+    """Check that the existing transcript equals the source, or continues it. Raises NotImported, OSError."""
     here = Reading(into)
     try:
         if not all(_same(source, here.bytes_from(0))):
             raise NotImported(
-                f"session {header.session} is here already, and says something else. "
-                f"To take this one in its place, delete that first: acp-proxy sessions delete {_typed(header.session)}"
+                f"session {header.session} already exists, with other content. "
+                f"To replace it, delete it first: acp-proxy sessions delete {_typed(header.session)}"
             )
     finally:
         here.close()
 
 
 def _typed(session: str) -> str:
-    """What names it on a command line, whatever its id is."""
+    """The session as a command-line argument, whatever its id contains."""
     return shlex.quote(session if session.isprintable() and not session.startswith("-") else file_name(session))
 
 
 def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
+    """Compares piece by piece; the source may end first."""
     at = 0
     for data in here:
         other = source.read(min(len(data), source.size - at), at)
@@ -180,14 +186,14 @@ def _same(source: Source, here: Iterator[bytes]) -> Iterator[bool]:
 
 
 def _write(layout: Layout, agent: str, into: Path, header: Header, source: Source, stamp: str) -> None:
-    """Raises NotImported, OSError."""
+    """Write the file and give it its name. Raises NotImported, OSError."""
     new = unfinished(into)
     with ExitStack() as stack:
         fd = access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         stack.callback(os.close, fd)
         stack.callback(lambda: new.unlink(missing_ok=True))
         if written(fd, pieces(source.read, source.size)) != source.size:
-            raise NotImported("it became shorter while it was read. Try again")
+            raise NotImported("it became shorter while it was being read. Try again")
         known = layout.journal(agent)
         with known.alone():
             if header.session in known.deleted():
@@ -197,13 +203,16 @@ def _write(layout: Layout, agent: str, into: Path, header: Header, source: Sourc
 
 
 def _name(new: Path, into: Path) -> None:
-    """Only if nobody else has the name; where files have one name each, that is looked at just before."""
+    """Give the file its name if that is free. Raises NotImported, OSError.
+
+    Without hard links, another process may still take the name between the check and the rename.
+    """
     try:
         os.link(new, into)
     except FileExistsError as problem:
-        raise NotImported("the session has just begun here. Try again") from problem
+        raise NotImported("the session has just been started here. Try again") from problem
     except FileNotFoundError as problem:
-        raise NotImported("somebody deleted the session meanwhile. Try again") from problem
+        raise NotImported("the session was deleted in the meantime. Try again") from problem
     except OSError as problem:
         if problem.errno not in _NO_LINKS or os.path.lexists(into):
             raise

@@ -1,8 +1,8 @@
-"""Masks what is secret in a stored file, in place, also while others append to it.
+"""Masks secrets in stored files, in place, while other processes may append to them.
 
-A file is never moved, replaced or shortened, and no byte but a secret's is written: nobody who appends has to wait, and
-doing it again changes nothing. There is no backup, which would keep the secret. What is appended meanwhile is looked at
-as well, as far as it has come when the end is reached. A compressed file has to be made plain first.
+A file is never moved, replaced or shortened, and only the bytes of secrets change, so appending never has to wait; a
+second run changes nothing. There is no backup, because it would keep the secret. What is appended meanwhile is masked
+too, as far as it is there when the end is reached. A compressed file is decompressed first.
 """
 
 import os
@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from acp_proxy.redaction.masking import Change, Masking, changed
+from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, write_at
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Line, Reading, to_read
 from acp_proxy.transcripts.files.summary import Summary
-from acp_proxy.transcripts.lives import forks, opening
+from acp_proxy.transcripts.lives import beginning, forks
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.framing import LineFramer
 
@@ -29,27 +29,30 @@ _READ_SIZE = 64 * 1024
 
 
 def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
-    """Mask secrets in a transcript; a compressed one is decompressed first. Raises OSError, NewerFormat."""
+    """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
+
+    A compressed file is decompressed if it contains secrets. Raises OSError, NewerFormat.
+    """
     if path.is_relative_to(layout.transcripts):
         forks.finish(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
-    with alone_in(path.parent, wait=True):  # it is not compressed meanwhile
+    with alone_in(path.parent, wait=True):  # keeps others from compressing it
         if not os.path.lexists(path):
             found = redact_file(path, masking, dry=True)
             if not found:
                 return found
-            if path.is_relative_to(layout.backups):  # a damaged one: nothing in it can be masked
+            if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
                 names.compressed(path).unlink()
                 return found
-            opening.make_plain(layout, path.parent.name, path)
+            beginning.make_plain(layout, path.parent.name, path)
         return redact_file(path, masking, dry=False)
 
 
 def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
-    """How often which rule found something; ``dry``: without changing it. Raises OSError, NewerFormat.
+    """Mask secrets in a plain file; ``dry``: only count them, in a file of any form. Returns the matches by rule.
 
-    A compressed file can only be looked at.
+    Raises OSError, NewerFormat.
     """
     found: Counter[str] = Counter()
     fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
@@ -67,9 +70,9 @@ def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
 
 @contextmanager
 def masked(reading: Reading, masking: Masking, title: str | None) -> Iterator[tuple[Reading, str | None]]:
-    """A copy of a transcript, masked as its file would be, and its title; it is gone afterwards.
+    """Yields a masked copy of a transcript, and its masked title. The copy is removed afterwards.
 
-    ``title``: the user's, if there is one. Raises OSError, NewerFormat.
+    ``title``: the user's title, if there is one. Raises OSError, NewerFormat.
     """
     with TemporaryDirectory(prefix="acp-proxy-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / reading.path.name
@@ -90,7 +93,10 @@ def _masked_text(text: str, masking: Masking) -> str | None:
 
 
 def _title(reading: Reading) -> str | None:
-    """What a list would say, made anew: a title that was cut may hold so little of a secret that no rule finds it."""
+    """The title that a list would show, made from the masked text.
+
+    A title that was cut may contain so little of a secret that no rule finds it.
+    """
     summary = Summary()
     for line in reading.streams():
         if isinstance(line, Line) and line.entry is not None:
@@ -98,11 +104,11 @@ def _title(reading: Reading) -> str | None:
     return summary.title
 
 
-def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[Change]:
+def _changes(read: Callable[[int, int], bytes], masking: Masking) -> Iterator[MaskedSpan]:
     spread, at = Spread(masking), 0
     for line in _lines(read):
         if not at:
-            record.decode_header(line)  # what a later version stands on we cannot know
+            record.decode_header(line)  # raises NewerFormat: it is unknown which values a later version needs
         changes = masking.changes(line)
         yield from (replace(change, at=at + change.at) for change in changes)
         yield from spread.add(changed(line, changes), at)

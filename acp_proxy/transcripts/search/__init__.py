@@ -1,1 +1,1 @@
-"""A search over all that was said: tables of words that are made from the files, and what is asked of them."""
+"""Full-text search: tables of words, derived from the transcripts, and the queries on them."""

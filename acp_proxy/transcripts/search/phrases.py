@@ -1,9 +1,8 @@
-"""Text made ready to be searched, and the words of a question made ready to search it. Pure.
+"""Prepares text for the full-text search, and turns what a user typed into a query. Pure.
 
-SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, without case and diacritics. Where a
-script has no spaces, a run would be a whole sentence: there, every letter is made a word of its own, by an invisible
-space on both sides; what is looked for is then a phrase of letters, of any length. Whatever a person types becomes a
-question that SQLite understands.
+SQLite's tokenizer (unicode61) makes a word of every run of letters and digits, ignoring case and diacritics. In scripts
+without spaces, a run would be a whole sentence: there, every letter is made a word, by invisible spaces around it, and
+a query becomes a phrase of letters. Any input becomes a query with valid syntax.
 """
 
 import re
@@ -12,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from acp_proxy.errors import UsageError
 
 SPACE = "\N{ZERO WIDTH SPACE}"
-"""Separates words, and is not seen; taken out again before a text is shown."""
+"""Separates words invisibly; removed before text is shown."""
 BEGIN, END = "\x02", "\x03"
-"""Around a word that was found: they stand in no text that is searched."""
+"""Enclose a match in an excerpt. Searched text never contains them."""
 
 BETWEEN = "\x1e"
-"""Between two messages, or the titles of tool calls, of one turn."""
+"""Separates the messages and titles of tool calls within a turn."""
 
 _UNSPACED = (
     "\u0e00-\u0fff"  # Thai, Lao, Tibetan
@@ -32,7 +31,7 @@ _PART = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 
 
 def separated(text: str) -> str:
-    """The text as SQLite can take it, and find every word of it."""
+    """The text in a form in which SQLite finds every word of it."""
     if text.isascii() and text.isprintable():
         return text
     text = _NO_TEXT.sub(" ", text)
@@ -40,18 +39,18 @@ def separated(text: str) -> str:
 
 
 def joined(text: str) -> str:
-    """What ``separated`` has put in, taken out again."""
+    """The original of a ``separated`` text, except for characters that SQLite cannot store."""
     return text.replace(SPACE, "")
 
 
 def question(words: Iterable[str]) -> str:
-    """All of these, in any order: words, beginnings of words (``log*``), phrases (with a space, or between quotes).
+    """The SQLite query for all of these, in any order: words, beginnings of words (``log*``), phrases (``"log in"``).
 
-    Raises UsageError where there is no letter or digit to look for.
+    Raises UsageError if there is no letter or digit to search for.
     """
     wanted = [term for word in words for part in _parts(word) if (term := _term(part)) is not None]
     if not wanted:
-        raise UsageError('there is nothing to look for. Give words of letters or digits: login, log*, "log in"')
+        raise UsageError('there is nothing to search for. Give words of letters or digits: login, log*, "log in"')
     return " ".join(wanted)
 
 
@@ -64,7 +63,7 @@ def _parts(word: str) -> Iterator[str]:
 
 
 def _term(part: str) -> str | None:
-    """A phrase of one word or more, between quotes: nothing in it is SQLite's syntax."""
+    """A quoted phrase of one or more words: SQLite sees no syntax in it."""
     text = separated(part.replace('"', " "))
     if not any(letter.isalnum() for letter in text):
         return None

@@ -1,8 +1,8 @@
-"""A search over all transcripts: what has changed since the last one is brought in, then the words are looked up.
+"""Searches all transcripts: adds what changed since the last search to the search tables, then looks up the words.
 
-Done by whoever searches, never by a relay. What the tables hold is compared with what the index says of each
-transcript, so nothing has to be remembered: what is interrupted goes on with the next search, and a table that is
-missing or cannot be trusted is made anew. Others may search, talk and delete meanwhile.
+Only the searching process does this, never a relay. The tables are compared with the index's data on each transcript,
+so there is nothing else to keep: an interrupted search is continued by the next one, and a table that is missing or
+cannot be trusted is rebuilt. Other processes may search, record and delete at the same time.
 """
 
 import heapq
@@ -21,20 +21,35 @@ from acp_proxy.transcripts.listing.index import Index, Listed, listed
 from acp_proxy.transcripts.listing.keeping import titled
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
-from acp_proxy.transcripts.search.words import Excerpt, Extent, Key, Seen, Told, Words, Work, of, table, when
+from acp_proxy.transcripts.search.words import (
+    Excerpt,
+    Extent,
+    IndexedTranscript,
+    Key,
+    TurnText,
+    WordTable,
+    Work,
+    of,
+    table,
+    when,
+)
 from acp_proxy.wire import clock
 
 DIGITS = "0123456789abcdef"
-_TRIES = 3 * len(DIGITS)  # each table may be broken, and go while others delete
+_TRIES = 3 * len(DIGITS)  # each table may be broken, or be removed by a delete
 _BATCH_SIZE = 2 * 1024 * 1024
-"""Characters that are added at once: some hundredths of a second for who waits to add more."""
+"""Characters added in one transaction: other writers wait some hundredths of a second."""
 _BATCH_SECONDS = 1.0
-"""What an interruption may cost of what was read already."""
+"""How much reading an interruption may waste."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """``question``: as SQLite understands it. ``limit``: sessions; ``each``: excerpts of one (0: of all its turns)."""
+    """A search.
+
+    ``question``: an FTS5 query (``phrases.question``). ``since``: a time in transcript format.
+    ``limit``: the most sessions to return. ``each``: the most excerpts per session; 0: one of each matching turn.
+    """
 
     question: str
     agents: Sequence[str]
@@ -46,9 +61,10 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A session in which something was found, last ``at`` this time: the turns, in order, and excerpts of the first.
+    """A session that matches.
 
-    No turns: it was found in the title alone.
+    ``at``: when its last matching turn began. ``turns``: the matching turns' numbers; empty if only the title matches.
+    ``excerpts``: of the first matching turns, or of the title.
     """
 
     session: Listed
@@ -58,26 +74,26 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The sessions in which something was found last, newest first. ``is_all``: there are no others."""
+class SearchResult:
+    """The matching sessions, newest match first. ``is_all``: there are no more."""
 
     hits: list[Hit]
     is_all: bool
 
 
 class _Again(Exception):
-    """A table was removed while it was used, or could not be trusted and is removed now."""
+    """A table was removed while in use, or was not trustworthy and has been removed."""
 
 
-def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> Found:
-    """The newest sessions that have a turn in which all is that is sought.
+def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> SearchResult:
+    """Search the transcripts of ``sought.agents``; ``progress``: see ``Archive.search``.
 
-    Raises NoFullText, Unreadable; ``sqlite3.Error`` only where it is the index's.
+    Raises NoFullText, Unreadable; ``sqlite3.Error`` if it is the index's.
     """
     if not index.select("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'", ()):
         raise NoFullText
-    if not sought.agents:  # no tables are made for nothing
-        return Found([], is_all=True)
+    if not sought.agents:  # do not create tables
+        return SearchResult([], is_all=True)
     for _ in range(_TRIES):
         with ExitStack() as stack, suppress(_Again):
             try:
@@ -90,19 +106,19 @@ def search(layout: Layout, index: Index, sought: Sought, progress: Progress) -> 
 
 
 class Tables:
-    """All sixteen, opened before anything is read that will be put into them."""
+    """The sixteen search tables, opened before any text that will be put into them is read."""
 
     def __init__(self, layout: Layout, index: Index, stack: ExitStack) -> None:
-        """``stack`` closes them. Raises _Again, OSError, Unreadable."""
+        """``stack`` closes the tables. Raises _Again, OSError, Unreadable."""
         self._layout = layout
         self._index = index
-        self._words: dict[str, Words] = {}
+        self._words: dict[str, WordTable] = {}
         for digit in DIGITS:
             with self._trusted(digit):
-                self._words[digit] = stack.enter_context(closing(Words(table(layout, digit))))
+                self._words[digit] = stack.enter_context(closing(WordTable(table(layout, digit))))
 
     def bring_in(self, agents: Sequence[str], progress: Progress) -> None:
-        """What is new or has changed of these agents' transcripts. Raises as above."""
+        """Add what changed in these agents' transcripts. Raises _Again, OSError, Unreadable."""
         behind = self._behind(agents)
         done, total = 0, sum(map(len, behind.values()))
         for digit, keys in behind.items():
@@ -110,8 +126,8 @@ class Tables:
                 done += count
                 progress(done, total)
 
-    def found(self, sought: Sought) -> Found:
-        """Raises _Again, Unreadable; ``sqlite3.Error`` where it is the index's."""
+    def found(self, sought: Sought) -> SearchResult:
+        """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
         docs = {digit: self._docs(digit, sought) for digit in self._words}
         within = self._inside(sought.agents, sought.cwd) if sought.cwd is not None else None
         hits: list[Hit] = []
@@ -122,11 +138,11 @@ class Tables:
             if row is None or not row.prompts:
                 continue
             if len(hits) == sought.limit:
-                return Found(hits, is_all=False)
+                return SearchResult(hits, is_all=False)
             mine = [doc for doc in docs[digit] if of(doc) == transcript]
             with self._trusted(digit):
                 hits.append(_hit(self._words[digit], row, transcript, mine, sought))
-        return Found(hits, is_all=True)
+        return SearchResult(hits, is_all=True)
 
     def _row(self, key: Key) -> Listed | None:
         query = "SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND name = ?"
@@ -148,18 +164,17 @@ class Tables:
             return self._words[digit].found(sought.question, sought.since)
 
     def _behind(self, agents: Sequence[str]) -> dict[str, list[Key]]:
-        """The transcripts of which a table has not seen just what the index has, by the table's digit."""
+        """The transcripts whose data in a table differs from the index's, by the table's digit."""
         seen: set[Extent] = set()
         for digit, words in self._words.items():
             with self._trusted(digit):
                 seen.update(words.extents())
-        there = set(
-            self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ())
-        )  # now: what others bring in meanwhile is known to the index before
+        # After the tables: what other processes add to a table is in the index before.
+        there = set(self._index.select("SELECT agent, name, created, inode, size FROM transcripts", ()))
         for agent, name, *_ in seen - there:
             path = self._words[names.digit(name)].path
             if path is not None and not self._index.has(agent, name):
-                self._layout.remove_words(path)  # it was taken away by hand: its words go with the whole table
+                self._layout.remove_words(path)  # removed by hand: remove the table with its words
                 raise _Again
         behind: dict[str, list[Key]] = {}
         for agent, name, *_ in sorted(there - seen):
@@ -168,7 +183,7 @@ class Tables:
         return behind
 
     def _read(self, digit: str, behind: list[Key]) -> Iterator[int]:
-        """Bring transcripts in; how many were brought in at once."""
+        """Add transcripts to a table in batches; yields the number of transcripts in each."""
         batch: list[Work] = []
         size, count, until = 0, 0, time.monotonic() + _BATCH_SECONDS
         for key in behind:
@@ -188,7 +203,7 @@ class Tables:
         return count
 
     def _work(self, digit: str, key: Key) -> Work | None:
-        """What is new in a transcript; None where it cannot be read now."""
+        """What to add for a transcript; None if it cannot be read now."""
         with self._trusted(digit):
             before = self._words[digit].seen(key)
         try:
@@ -202,14 +217,14 @@ class Tables:
 
     @contextmanager
     def _trusted(self, digit: str) -> Iterator[None]:
-        """What a table says; one that cannot be trusted is removed. Raises _Again, Unreadable."""
+        """Removes a table that turns out not to be trustworthy. Raises _Again, Unreadable."""
         try:
             yield
         except FileNotFoundError as problem:
             raise _Again from problem
         except sqlite3.Error as problem:
             path = self._words[digit].path if digit in self._words else None
-            if path is not None and not path.exists():  # removed meanwhile: anything may fail
+            if path is not None and not path.exists():  # removed in the meantime, which causes errors of any kind
                 raise _Again from problem
             if is_passing(problem):
                 raise Unreadable(errno_name(problem)) from problem
@@ -218,28 +233,28 @@ class Tables:
             raise _Again from problem
 
 
-def work_on(key: Key, before: Seen | None, reading: Reading, title: str | None) -> Work | None:
-    """What a transcript says that was not seen before. Raises OSError."""
+def work_on(key: Key, before: IndexedTranscript | None, reading: Reading, title: str | None) -> Work | None:
+    """What to add for a transcript of which ``before`` was read before. Raises OSError."""
     header = reading.header or reading.remade_header()
     if header is None:
         return None
     goes_on = before is not None and _goes_on(before, header.created_at, reading)
     start = before.place if before is not None and goes_on else BEGINNING
     turns = Turns(start)
-    told = [Told(0, header.created_at, separated(title))] if title else []
-    told += [Told(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
-    seen = Seen(header.created_at, reading.inode, turns.size, turns.last)
+    told = [TurnText(0, header.created_at, separated(title))] if title else []
+    told += [TurnText(turn.number, turn.at, separated(turn.text)) for turn in turns.read(reading) if turn.pieces]
+    seen = IndexedTranscript(header.created_at, reading.inode, turns.size, turns.last)
     return Work(key, before, seen, start.turns, told)
 
 
-def _goes_on(before: Seen, created: str, reading: Reading) -> bool:
-    """Whether it is what was seen, with more behind it or not. One that was compressed is another file."""
+def _goes_on(before: IndexedTranscript, created: str, reading: Reading) -> bool:
+    """Whether the transcript is the one seen before, perhaps longer. Compressing one changes its inode."""
     is_there = before.inode == reading.inode and before.size <= reading.size
     return before.created == created and (is_there or before.size == reading.size)
 
 
 def _newest(docs: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """The transcripts that these turns belong to, each once; in the same order every time."""
+    """The transcripts of these turns, each once, newest first. The order is the same every time."""
     seen = set()
     for _, digit, transcript in heapq.merge(*(_named(digit, each) for digit, each in docs.items()), reverse=True):
         if (digit, transcript) not in seen:
@@ -251,7 +266,7 @@ def _named(digit: str, docs: list[int]) -> Iterator[tuple[int, str, int]]:
     return ((when(doc), digit, of(doc)) for doc in docs)
 
 
-def _hit(words: Words, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
+def _hit(words: WordTable, row: Listed, transcript: int, docs: list[int], sought: Sought) -> Hit:
     numbers = words.numbers(transcript)
     by_turn = {numbers[doc]: doc for doc in docs if doc in numbers}
     turns = sorted(number for number in by_turn if number)

@@ -1,16 +1,16 @@
-"""What was said in each turn of a transcript, as one text: what a search looks in.
+"""Reads the searchable text of each turn of a transcript.
 
-The user's words, the agent's messages (joined across their chunks) and the titles of tool calls, with a character of
-its own between two; no thoughts, no plans, nothing that tools were given or gave back. A turn begins with each prompt;
-before the first one (in what an agent told of an earlier conversation), with a message of the user that comes after
-something else than a plan.
-What is appended later can be read from the last turn on. Never raises but for OSError.
+That is the user's text, the agent's messages (chunks joined) and the titles of tool calls, separated by ``BETWEEN``;
+not thoughts, plans, or the input and output of tools. A turn begins with each prompt. In what an agent replayed before
+the first prompt, a turn begins with a user message that follows anything but a plan.
+
+Reading can continue later from the last turn. Raises only OSError.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from acp_proxy.transcripts.files.reading import Lines, Reading
+from acp_proxy.transcripts.files.reading import AlikeLines, Reading
 from acp_proxy.transcripts.search.phrases import BETWEEN
 from acp_proxy.wire import acp
 from acp_proxy.wire.jsonrpc import Peer
@@ -18,26 +18,30 @@ from acp_proxy.wire.record import Entry
 
 _TOOL_KINDS = (acp.TOOL_CALL, "tool_call_update")
 _PLAN = "plan"
-"""Only the last of several is told, so none of them parts two messages of the user."""
+"""Replays contain only the last of several plans, so a plan does not separate two user messages."""
 _LONGEST = 1024 * 1024
-"""Characters of one turn: more than anybody says. What is pasted beyond that is not searched."""
+"""Characters of one turn that are searched: more than anyone says. Longer pasted text is cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a turn begins: offset and number of its first line, and the turns before it."""
+class TurnStart:
+    """Where a turn begins: offset and number of its first line, and the number of turns before it."""
 
     offset: int = 0
     line: int = 0
     turns: int = 0
 
 
-BEGINNING = Place()
+BEGINNING = TurnStart()
 
 
 @dataclass(slots=True)
-class Turn:
-    """``number`` counts from 1. ``at``: when it began, as transcripts write it."""
+class SearchedTurn:
+    """One turn.
+
+    ``number``: counted from 1. ``at``: when it began, in transcript format. ``prompt``: the text of its prompt.
+    ``titles``: the titles of tool calls so far. ``size``: characters of its text.
+    """
 
     number: int
     at: str
@@ -46,13 +50,15 @@ class Turn:
     prompt: str = ""
     titles: set[str] = field(default_factory=set)
     is_answered: bool = False
-    """Whether anything but the user's words is in it."""
+    """Whether it contains anything but the user's words."""
 
     @property
     def text(self) -> str:
+        """The searchable text."""
         return "".join(self.pieces)
 
     def say(self, text: str, *, goes_on: bool = False) -> None:
+        """Add text; ``goes_on``: it continues the last message."""
         if self.size < _LONGEST:
             start = BETWEEN if self.pieces and not goes_on else ""
             self.pieces.append(f"{start}{text[: _LONGEST - self.size]}")
@@ -60,25 +66,28 @@ class Turn:
 
 
 class Turns:
-    """Reads a transcript, from a place on. ``last`` is where its last turn begins, ``size`` how far it was read."""
+    """Reads a transcript's turns from a place on.
 
-    def __init__(self, start: Place) -> None:
+    ``last``: where its last turn begins. ``size``: the offset up to which it was read.
+    """
+
+    def __init__(self, start: TurnStart) -> None:
         self.last = start
         self.size = start.offset
         self._at_line = start.line
         self._count = start.turns
-        self._turn: Turn | None = None
+        self._turn: SearchedTurn | None = None
         self._is_prompted = False
         self._message: str | None = None
-        """The messageId of what the agent says just now; None where the next chunk begins a message."""
+        """The ``messageId`` of the agent's current message; None if the next chunk begins a new one."""
         self._is_speaking = False
-        """Whether the last line was a chunk of it."""
-        self._ended: list[Turn] = []
+        """Whether the last line was a chunk of the agent's message."""
+        self._ended: list[SearchedTurn] = []
 
-    def read(self, reading: Reading) -> Iterator[Turn]:
-        """Each turn, as far as it is there."""
+    def read(self, reading: Reading) -> Iterator[SearchedTurn]:
+        """The turns in order; the last one may be incomplete. Raises OSError."""
         for line in reading.streams(self.size, self._at_line):
-            if isinstance(line, Lines):
+            if isinstance(line, AlikeLines):
                 if self._is_speaking and self._turn is not None:
                     self._turn.say(line.stream.text, goes_on=True)
             elif line.entry is not None:
@@ -86,7 +95,7 @@ class Turns:
                 self._add(line.entry)
                 yield from self._ended
                 self._ended.clear()
-            if isinstance(line, Lines) or line.whole:  # else it is read again: more may come to it
+            if isinstance(line, AlikeLines) or line.whole:  # else it is read again, as it may be incomplete
                 self.size = line.end
         if self._turn is not None:
             yield self._turn
@@ -134,7 +143,7 @@ class Turns:
             self._called(turn, update)
 
     def _heard(self, at: str, text: str) -> None:
-        """The user's words, from the agent; those that repeat the prompt are an echo of it."""
+        """A user message from the agent. If the prompt contains it, it is an echo and not added."""
         turn = self._current(at)
         if turn.is_answered and not self._is_prompted:
             turn = self._begun(at)
@@ -144,27 +153,27 @@ class Turns:
             turn.say(text, goes_on=self._message == acp.USER_CHUNK)
             self._message = acp.USER_CHUNK
 
-    def _called(self, turn: Turn, call: object) -> None:
+    def _called(self, turn: SearchedTurn, call: object) -> None:
         title = acp.text(call, "title")
         if title and title not in turn.titles:
             turn.titles.add(title)
             turn.say(title)
 
-    def _current(self, at: str) -> Turn:
+    def _current(self, at: str) -> SearchedTurn:
         return self._turn if self._turn is not None else self._begun(at)
 
-    def _begun(self, at: str) -> Turn:
+    def _begun(self, at: str) -> SearchedTurn:
         if self._turn is not None:
             self._ended.append(self._turn)
-        if self._turn is None or self._at_line != self.last.line:  # a damaged line may hold several turns
-            self.last = Place(self.size, self._at_line, self._count)
+        if self._turn is None or self._at_line != self.last.line:  # a damaged line may contain several turns
+            self.last = TurnStart(self.size, self._at_line, self._count)
         self._count += 1
-        self._turn = Turn(self._count, at)
+        self._turn = SearchedTurn(self._count, at)
         return self._turn
 
 
 def _words(block: object) -> str:
-    """What a block of the user's says: its text, or the name of what it points to."""
+    """What a block of the user's adds to the text: its text, or the name or URI it refers to."""
     if acp.text(block, "type") == "text":
         return acp.text(block, "text") or ""
     return acp.text(block, "name") or acp.text(block, "uri") or acp.text(acp.member(block, "resource"), "uri") or ""

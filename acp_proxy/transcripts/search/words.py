@@ -1,9 +1,11 @@
-"""A full-text table: what was said in each turn of a sixteenth of all transcripts (by the last digit of their name).
+"""A search table: the text of every turn of one sixteenth of the transcripts, selected by the last digit of their name.
 
-A SQLite file of its own (FTS5), which is removed whole when one of its sessions is deleted, masked or mended: SQLite
-leaves copies of what it deletes in pages that it once split, and an FTS5 of these days has the words in its segments
-until all of them are merged. The next search makes it again. A text must only be put into a file that was opened before
-the text was read: then whoever took the text away has removed this file as well. Raises ``sqlite3.Error``, OSError.
+A table is an SQLite file with FTS5. It is removed as a whole when one of its sessions is deleted, masked or repaired,
+because SQLite keeps copies of deleted data in split pages, and FTS5 keeps deleted words in its segments until they are
+merged. The next search rebuilds it.
+
+Text may be added only to a file that was opened before the text was read: then whoever removed the text has removed the
+file too. Raises ``sqlite3.Error``, OSError.
 """
 
 import errno
@@ -21,21 +23,21 @@ from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.search import phrases
-from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turns
+from acp_proxy.transcripts.search.turns import BEGINNING, Turns, TurnStart
 from acp_proxy.wire import clock
 
 SCHEMA = 2
 _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
-"""A turn is numbered by the second in which it began, then by its transcript: 16 million of a sixteenth will do."""
+"""A turn is numbered by the second in which it began and its transcript's id: 16 million ids per table are enough."""
 _EXCERPT = 24
-"""Words of a turn that are shown around what was found: two lines of a terminal."""
+"""Words of an excerpt: two lines in a terminal."""
 _LONGEST = 240
-"""Characters of them: some words are whole files."""
+"""Characters of an excerpt, since some words are as long as a file."""
 
 _BETWEEN = " · "
-"""Shows where one message, or the title of a tool call, ends and the next begins."""
+"""Shown between messages, or titles of tool calls."""
 
 _TABLES = f"""
 CREATE TABLE transcripts(
@@ -52,24 +54,28 @@ PRAGMA user_version = {SCHEMA};
 _SEEN = "created, inode, size, place_offset, place_line, place_turns, id"
 
 Key = tuple[str, str]
-"""A transcript: its agent and its name."""
+"""A transcript: its agent's folder and its name."""
 Extent = tuple[str, str, str, int, int]
-"""How far a transcript was read: agent, name, when it began, the file's inode, bytes."""
+"""How far a transcript was read: agent, name, header's time, the file's inode, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What of a transcript is in here: ``size`` bytes of the file. ``place``: where its last turn begins."""
+class IndexedTranscript:
+    """What a table has of a transcript.
+
+    ``created``: the header's time. ``inode``: the file's. ``size``: bytes read. ``place``: where its last turn begins.
+    ``id``: the transcript's in this table.
+    """
 
     created: str
     inode: int
     size: int = 0
-    place: Place = BEGINNING
+    place: TurnStart = BEGINNING
     id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TurnText:
     """A turn's text. Number 0 is the session's title."""
 
     number: int
@@ -79,21 +85,21 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is new of a transcript: its title and ``turns``, those behind ``kept`` others.
+    """What to add for a transcript: its title and the ``turns`` after the first ``kept`` ones.
 
-    ``before``: what was seen of it when it was read, if it was.
+    ``before``: what the table had when the transcript was read; None: nothing. ``seen``: what it has with the addition.
     """
 
     key: Key
-    before: Seen | None
-    seen: Seen
+    before: IndexedTranscript | None
+    seen: IndexedTranscript
     kept: int
-    turns: list[Told]
+    turns: list[TurnText]
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A turn in which something was found, and the part of its text with the places of the words."""
+    """A part of a matching turn. ``turn``: its number. ``marks``: start and end of each match in ``text``."""
 
     turn: int
     at: str
@@ -101,11 +107,11 @@ class Excerpt:
     marks: list[tuple[int, int]]
 
 
-class Words:
-    """A connection to one of the files, or to one in memory."""
+class WordTable:
+    """A connection to a search table, or with None to one in memory."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raises FileNotFoundError where it is removed in this moment."""
+        """Raises FileNotFoundError if the file is removed at this moment; ``sqlite3.Error``, OSError."""
         self.path = path
         if path is None:
             self._database = sqlite3.connect(":memory:", isolation_level=None)
@@ -116,7 +122,7 @@ class Words:
             self._database = self._opened(path)
 
     def _opened(self, path: Path) -> sqlite3.Connection:
-        there = f"{path.absolute().as_uri()}?mode=rw"  # one that is removed is not made again
+        there = f"{path.absolute().as_uri()}?mode=rw"  # does not recreate a removed file
         database = sqlite3.connect(there, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
         try:
             database.execute("PRAGMA synchronous = NORMAL")
@@ -132,15 +138,16 @@ class Words:
         self._database.close()
 
     def extents(self) -> Iterator[Extent]:
-        """How far each transcript was read, as the index says it of its own."""
+        """How far each transcript was read; the index gives the same values if nothing changed."""
         return self._database.execute("SELECT agent, name, created, inode, size FROM transcripts")
 
-    def seen(self, key: Key) -> Seen | None:
+    def seen(self, key: Key) -> IndexedTranscript | None:
+        """What the table has of a transcript; None: nothing."""
         row = self._database.execute(f"SELECT {_SEEN} FROM transcripts WHERE agent = ? AND name = ?", key).fetchone()
         return _seen(*row) if row is not None else None
 
     def put(self, batch: Iterable[Work]) -> None:
-        """Add what is new, at once; what another process has been quicker with is left as it is."""
+        """Add to transcripts in one transaction; skips those that another process has changed in the meantime."""
         self._database.execute("BEGIN IMMEDIATE")
         try:
             for work in batch:
@@ -151,7 +158,7 @@ class Words:
         self._database.execute("COMMIT")
 
     def found(self, question: str, since: str | None) -> list[int]:
-        """The turns in which everything is that was asked for, newest first; each names its transcript (``of``)."""
+        """The numbers of the turns that match, newest first; ``of`` gives a turn's transcript."""
         earliest = _seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
         rows = self._database.execute(
             "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? ORDER BY rowid DESC", (question, earliest)
@@ -159,15 +166,16 @@ class Words:
         return [row for (row,) in rows]
 
     def key(self, transcript: int) -> Key:
+        """The transcript with this id in the table."""
         row = self._database.execute("SELECT agent, name FROM transcripts WHERE id = ?", (transcript,)).fetchone()
         return row[0], row[1]
 
     def numbers(self, transcript: int) -> dict[int, int]:
-        """The turns of a transcript by what ``found`` calls them."""
+        """A transcript's turns: what ``found`` calls them, and their number in the transcript."""
         return dict(self._database.execute("SELECT doc, number FROM turns WHERE transcript = ?", (transcript,)))
 
     def excerpt(self, question: str, doc: int) -> Excerpt | None:
-        """None where the turn has changed meanwhile."""
+        """An excerpt of a turn that ``found`` returned; None if the turn has changed."""
         row = self._database.execute(
             "SELECT snippet(said, 0, ?, ?, '…', ?), number, at FROM said JOIN turns ON doc = said.rowid"
             " WHERE said MATCH ? AND said.rowid = ? AND transcript = ?",
@@ -175,16 +183,17 @@ class Words:
         ).fetchone()
         return Excerpt(row[1], row[2], *_unmarked(row[0])) if row is not None else None
 
-    def turns(self, key: Key) -> list[Told]:
+    def turns(self, key: Key) -> list[TurnText]:
+        """All turns of a transcript, with their text."""
         rows = self._database.execute(
             "SELECT number, at, text FROM transcripts JOIN turns ON transcript = id JOIN said ON said.rowid = doc"
             " WHERE agent = ? AND name = ? ORDER BY number",
             key,
         )
-        return [Told(*row) for row in rows]
+        return [TurnText(*row) for row in rows]
 
     def check(self) -> None:
-        """Raises sqlite3.DatabaseError where SQLite finds something wrong."""
+        """Raises ``sqlite3.DatabaseError`` if SQLite finds the table damaged."""
         if self._database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("it is damaged")
         self._database.execute("INSERT INTO said(said) VALUES ('integrity-check')")
@@ -208,7 +217,7 @@ class Words:
         self._add(id, work.turns)
 
     def _remove(self, transcript: int, kept: int) -> None:
-        """The title, and the turns behind those that are kept."""
+        """Remove the title, and all turns after the first ``kept``."""
         docs = self._database.execute(
             "SELECT doc FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
         ).fetchall()
@@ -217,8 +226,8 @@ class Words:
             "DELETE FROM turns WHERE transcript = ? AND (number > ? OR number = 0)", (transcript, kept)
         )
 
-    def _add(self, transcript: int, turns: list[Told]) -> None:
-        """Each under its time and its transcript: so the newest are found first, and nothing else has to be read."""
+    def _add(self, transcript: int, turns: list[TurnText]) -> None:
+        """Add turns. Their numbers order them by time, so that a query finds the newest first without other data."""
         taken = {doc for (doc,) in self._database.execute("SELECT doc FROM turns WHERE transcript = ?", (transcript,))}
         for turn in turns:
             doc = (_seconds(turn.at) << _TRANSCRIPT_BITS) + transcript
@@ -229,24 +238,24 @@ class Words:
             self._database.execute("INSERT INTO turns VALUES (?, ?, ?, ?)", (transcript, turn.number, turn.at, doc))
 
 
-def agrees(words: Words, key: Key, path: Path) -> bool:
-    """Whether what would be found in a transcript is what it says, as far as it has been read."""
+def agrees(words: WordTable, key: Key, path: Path) -> bool:
+    """Whether the table has the transcript's text, as far as it was read."""
     seen, told = words.seen(key), {turn.number: turn.text for turn in words.turns(key)}
     try:
         reading = Reading(path)
     except FileNotFoundError:
         return seen is None or words.seen(key) is None
     except (OSError, NewerFormat):
-        return True  # said where the file is looked at
+        return True  # verifying the file reports this
     with closing(reading):
         if seen is None:
             return True
         header = reading.header or reading.remade_header()
         if header is None or (header.created_at, reading.inode) != (seen.created, seen.inode):
-            return True  # the next search reads it anew
+            return True  # the next search reads it again
         reading.size = min(reading.size, seen.size)
         said = {turn.number: phrases.separated(turn.text) for turn in Turns(BEGINNING).read(reading)}
-    last = max(said, default=0)  # of which more was read, if its last line lacked the newline
+    last = max(said, default=0)  # the table may have more of it: a line without its newline
     whole = {number: text for number, text in said.items() if text and number != last}
     return (
         whole == {number: text for number, text in told.items() if 0 < number < last}
@@ -256,19 +265,19 @@ def agrees(words: Words, key: Key, path: Path) -> bool:
 
 
 def of(doc: int) -> int:
-    """The transcript that a turn belongs to."""
+    """The transcript of a turn, by what ``Words.found`` calls the turn."""
     return doc & _TRANSCRIPT
 
 
 def when(doc: int) -> int:
-    """The second in which a turn began, more or less."""
+    """The second in which a turn began; later if several began in one."""
     return doc >> _TRANSCRIPT_BITS
 
 
 def table(layout: Layout, digit: str) -> Path | None:
-    """The file of a digit, made if it is missing: the first one, where two were made at the same moment.
+    """The path of a digit's table, created if it is missing; None if the store is read-only.
 
-    A store that is only read has none.
+    If two processes created one at the same moment, the first by name stays.
     """
     if layout.is_only_read:
         return None
@@ -279,12 +288,12 @@ def table(layout: Layout, digit: str) -> Path | None:
 
 
 def _made(path: Path) -> Path:
-    """Whole under its name, so that nobody opens half of one."""
+    """Create a table under another name first, so that nobody opens an incomplete one."""
     new = path.with_suffix(".new")
     os.close(access.open_private(new, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     try:
         with _there(new), closing(sqlite3.connect(new, isolation_level=None)) as database:
-            database.execute("PRAGMA synchronous = OFF")  # what a power loss leaves of it is made anew
+            database.execute("PRAGMA synchronous = OFF")  # after a power loss it is rebuilt
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
         new.replace(path)
@@ -295,7 +304,7 @@ def _made(path: Path) -> Path:
 
 @contextmanager
 def _there(path: Path) -> Iterator[None]:
-    """Whatever SQLite makes of it: where the file is removed in this moment, FileNotFoundError."""
+    """Turns any SQLite error into FileNotFoundError if the file was removed."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -304,8 +313,8 @@ def _there(path: Path) -> Iterator[None]:
         raise
 
 
-def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> Seen:
-    return Seen(created, inode, size, Place(offset, line, turns), id)
+def _seen(created: str, inode: int, size: int, offset: int, line: int, turns: int, id: int) -> IndexedTranscript:
+    return IndexedTranscript(created, inode, size, TurnStart(offset, line, turns), id)
 
 
 def _seconds(at: str) -> int:
@@ -318,7 +327,7 @@ def _marks(values: tuple[object, ...]) -> str:
 
 
 def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """An excerpt as one line, and the places of what was found in it."""
+    """An excerpt as one line, and the positions of its matches."""
     text = phrases.joined(text).replace(phrases.BETWEEN, _BETWEEN)
     pieces = re.split(f"[{phrases.BEGIN}{phrases.END}]", " ".join(text.split()))
     marks, at = [], 0
@@ -330,7 +339,7 @@ def _unmarked(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _cut(text: str, marks: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
-    """No more than the longest, from a third of that before the first place on."""
+    """At most ``_LONGEST`` characters; a third of them before the first match."""
     if len(text) <= _LONGEST:
         return text, marks
     start = max(0, min(marks[0][0] - _LONGEST // 3, len(text) - _LONGEST)) if marks else 0

@@ -1,7 +1,7 @@
-"""What of a file of lines cannot be read: stretches of damage, each between two entries that can.
+"""Finds the damaged parts of a file of lines: stretches between intact entries.
 
-Pure but for the lines that are handed in; memory is bounded by the longest line. What parses is taken as intact: there
-are no checksums, so a changed letter within a text is not seen.
+Pure, apart from the lines passed in; memory is bounded by the longest line. Whatever parses counts as intact: there are
+no checksums, so a changed letter within a text is not noticed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from acp_proxy.transcripts.files.journal import events_in
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.wire import acp, jsonrpc, record
 from acp_proxy.wire.record import Entry
-from acp_proxy.wire.remains import Piece
+from acp_proxy.wire.remains import Intact
 
 TORN_END = "torn end"
 TORN = "torn entry"
@@ -26,7 +26,7 @@ BROKEN_HEADER = "broken header"
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """An intact entry next to damage: its line (the file's first is 1), its time, and what it is."""
+    """An intact entry next to damage. ``line``: counted from 1. ``at``: its time. ``what``: a description."""
 
     line: int
     at: str
@@ -35,10 +35,11 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes that cannot be read, without the newline that ends the last line of them.
+    """Damaged bytes, without the final newline.
 
-    ``behind`` and ``before``: something intact stands on the same line, in front of it and after it. ``begins``: it is
-    how the file begins, where a header should be. ``ends``: it is how the file ends, without a newline.
+    ``line``: of its beginning, counted from 1. ``offset``, ``length``: in bytes. ``kinds``: of damage, in order.
+    ``behind``: an intact entry precedes it on the same line. ``before``: one follows it on the same line.
+    ``begins``: the file begins with it, where the header should be. ``ends``: the file ends with it, without a newline.
     """
 
     line: int
@@ -50,26 +51,33 @@ class Stretch:
     begins: bool = False
     ends: bool = False
     last: Beside | None = None
-    """The entry in front of it."""
+    """The intact entry before it."""
     next: Beside | None = None
-    """The entry after it."""
+    """The intact entry after it."""
 
     @property
     def end(self) -> int:
+        """The offset after it."""
         return self.offset + self.length
 
 
 @dataclass(slots=True)
 class Scan:
-    """Lines in, stretches out. ``read`` finds what is intact in a line, ``name`` says what it is."""
+    """Turns lines into stretches.
 
-    read: Callable[[bytes], Sequence[Piece[Any]]]
+    ``read``: finds the intact entries of a line. ``name``: describes one, given its line's number from 0.
+    """
+
+    read: Callable[[bytes], Sequence[Intact[Any]]]
     name: Callable[[int, Any], Beside]
     _last: Beside | None = field(default=None, init=False)
     _open: Stretch | None = field(default=None, init=False)
 
     def stretches(self, lines: Iterable[tuple[int, int, bytes]]) -> Iterator[Stretch]:
-        """``lines``: number from 0, offset, bytes. Damaged lines without anything intact between are one stretch."""
+        """The stretches in these lines (number from 0, offset, bytes).
+
+        Damaged lines with nothing intact between them form one.
+        """
         for number, offset, line in lines:
             yield from self._line(number, offset, line)
         if self._open is not None:
@@ -79,7 +87,7 @@ class Scan:
     def _line(self, number: int, offset: int, line: bytes) -> Iterator[Stretch]:
         if line.isspace():
             return
-        size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # behind the header
+        size, at, intact = len(line.rstrip(b"\n")), 0, number == 0 and offset > 0  # the header comes before it
         for piece in self.read(line):
             if line[at : piece.start].strip():
                 self._damaged(number, offset, line, at, piece.start, intact, before=True)
@@ -104,7 +112,7 @@ class Scan:
 
 
 def of_transcript(reading: Reading) -> Iterator[Stretch]:
-    """What of it cannot be read; a broken header too, but not that one is missing."""
+    """The damaged stretches, including a broken header; a missing header is not one."""
     version = reading.header.version if reading.header is not None else record.VERSION
     scan = Scan(lambda line: record.entries_in(line, version), _beside)
     for stretch in scan.stretches(reading.raw_lines()):
@@ -112,7 +120,7 @@ def of_transcript(reading: Reading) -> Iterator[Stretch]:
 
 
 def of_journal(lines: Iterable[tuple[int, bytes]]) -> Iterator[Stretch]:
-    """``lines``: where each ends, and its bytes."""
+    """The damaged stretches of a journal. ``lines``: the offset of each line's end, and its bytes."""
     numbered = ((number, end - len(line), line) for number, (end, line) in enumerate(lines))
     return Scan(events_in, lambda number, _: Beside(number + 1, "", "event")).stretches(numbered)
 

@@ -1,9 +1,9 @@
-"""Damage taken out of files that others append to meanwhile.
+"""Repairs damaged files while others append to them.
 
-A file is never moved, replaced or shortened: running proxies hold it open. What is damaged is overwritten where it
-lies, by a note of the gap where that fits, else by spaces; newlines stay, or are put in, so that every intact entry
-stands on a line of its own. Who appends never touches old bytes, so no proxy has to wait. A copy is made first. What a
-crash leaves half mended is damage again, and mended by the next run.
+A file is never moved, replaced or shortened, because running proxies hold it open. Damaged bytes are overwritten in
+place: by a gap note if that fits, else by spaces. Newlines stay or are added so that every intact entry has its own
+line. Appending never touches old bytes, so no proxy has to wait. A copy is made first. If a crash interrupts a repair,
+the rest still counts as damage, and the next repair continues.
 """
 
 import contextlib
@@ -25,24 +25,27 @@ from acp_proxy.wire import clock, record
 from acp_proxy.wire.record import Header
 
 REPAIR = "repair"
-"""The reason that a note of a gap gives, and the run that it stands under: no connection said it."""
+"""The reason and the run of the gap notes written here, since no connection sent them."""
 
 _CHUNK = 1024 * 1024
 _SPACES = bytes(10 if byte == 10 else 32 for byte in range(256))
 _NEVER_SAID = {damage.SECOND_HEADER}
-"""Nothing of the conversation is missing without it."""
+"""Kinds of damage that lose nothing of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """What is written over a stretch: ``header`` at its beginning, or ``note`` where it has a line of its own."""
+    """What to write over a stretch.
+
+    ``header``: at its beginning. ``note``: where it has a line of its own. Everything else becomes spaces.
+    """
 
     stretch: Stretch
     header: bytes = b""
     note: bytes = b""
 
     def over(self, data: bytes, start: int) -> bytes:
-        """The new bytes of one piece of the stretch, which begins at ``start`` in the file."""
+        """The new bytes for one piece of the stretch; ``start``: the piece's offset in the file."""
         new = bytearray(data.translate(_SPACES))
         if self.stretch.behind and start == self.stretch.offset:
             new[0] = 10
@@ -56,7 +59,7 @@ class Patch:
 
 
 def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Patch]:
-    """``header``: what the file should begin with, where that is broken."""
+    """A patch for each stretch. ``header``: what the file should begin with, if its header is broken."""
     for stretch in stretches:
         if stretch.begins and header is not None:
             if text := fitting(header, stretch):
@@ -68,14 +71,14 @@ def patches(stretches: Iterator[Stretch], header: Header | None) -> Iterator[Pat
 
 
 def fitting(header: Header, stretch: Stretch) -> bytes:
-    """The header, or a shorter form of it, if it fits into the bytes of the broken one; else nothing."""
+    """The header's bytes, or those of a shorter form, if they fit in place of the broken one; else empty."""
     room = stretch.length - (stretch.before or stretch.ends)
     lines = (record.encode_header(each)[:-1] for each in (header, header.but(agent={})))
     return next((line for line in lines if len(line) <= room), b"")
 
 
 def remade(reading: Reading) -> Header | None:
-    """What a transcript without a header should begin with. None where its session is not to be found."""
+    """The header for a transcript that has none; None if its session id is not found."""
     header = reading.remade_header()
     if header is None:
         return None
@@ -85,14 +88,17 @@ def remade(reading: Reading) -> Header | None:
 
 
 def mend_transcript(path: Path, copy: Path) -> int:
-    """How many stretches were mended; a copy is made if there are any. Raises OSError, NewerFormat, Unmendable."""
+    """Repair a plain transcript; if it is damaged, first copy it to ``copy``. Returns the number of stretches.
+
+    Raises OSError, NewerFormat, Unmendable.
+    """
     with _alone(path) as fd:
         reading = Reading(path)
         try:
             reading.settle()
             header = remade(reading) if reading.header is None else None
             if reading.header is None and header is None:
-                raise Unmendable(f"{path}: nothing in it says whose session it is. It is left as it is.")
+                raise Unmendable(f"{path}: it does not contain its session's id. It was not changed.")
             if next(patches(damage.of_transcript(reading), header), None) is None:
                 return 0
             _back_up(path, fd, reading.size, copy)
@@ -101,7 +107,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
                 _write(fd, patch)
                 done, lost = done + 1, lost or bool(patch.note)
             os.fsync(fd)
-            if lost and reading.is_complete:  # there was no room for a note in its place
+            if lost and reading.is_complete:  # no note fitted in the place of the damage
                 _append_note(path, reading)
             return done
         finally:
@@ -109,7 +115,7 @@ def mend_transcript(path: Path, copy: Path) -> int:
 
 
 def mend_journal(path: Path, copy: Path) -> int:
-    """Repair a journal, in which no note is left. Returns the number of damaged stretches."""
+    """Repair a journal, without gap notes. Returns the number of damaged stretches. Raises OSError, Unmendable."""
     with _alone(path) as fd:
         size = os.fstat(fd).st_size
         lines = list(damage.of_journal(cut(partial(access.read_at, fd), 0, size)))
@@ -123,7 +129,7 @@ def mend_journal(path: Path, copy: Path) -> int:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[int]:
-    """The file, opened to be written over; no other is mended in its folder. Raises OSError, Unmendable."""
+    """Open a file to overwrite it, under its folder's lock. Raises OSError, Unmendable."""
     with ExitStack() as stack:
         try:
             stack.enter_context(access.alone_in(path.parent))
@@ -165,7 +171,7 @@ def _append_note(path: Path, reading: Reading) -> None:
 
 
 def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
-    """A copy, on the disk before anything is changed. Raises OSError; then there is none."""
+    """Copy a file to disk before it is changed. Raises OSError; then there is no copy."""
     access.make_directory(copy.parent)
     out = access.open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -177,7 +183,7 @@ def _back_up(path: Path, fd: int, size: int, copy: Path) -> None:
             file.flush()
             os.fsync(out)
         if os.stat(path).st_ino != os.fstat(fd).st_ino:
-            raise FileNotFoundError(2, "it was deleted meanwhile", str(path))
+            raise FileNotFoundError(2, "it was deleted in the meantime", str(path))
     except BaseException:
         with contextlib.suppress(OSError):
             copy.unlink(missing_ok=True)

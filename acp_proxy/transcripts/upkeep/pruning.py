@@ -1,11 +1,12 @@
-"""Which sessions are pruned, and how each is: whole, and never one that somebody has open.
+"""Chooses the sessions to prune, and deletes each as a whole; never one that somebody has open.
 
-Each limit is a promise about what is left, so a session goes if any of them says so. Choosing is pure.
+Each limit is a promise about what remains, so a session goes if any limit requires it. Choosing is pure.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.errors import errno_name
@@ -13,23 +14,31 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import aside, compressed
 from acp_proxy.transcripts.listing.catalog import Catalog
 from acp_proxy.transcripts.listing.keeping import kept, titled
-from acp_proxy.transcripts.listing.newest import everything
+from acp_proxy.transcripts.listing.queries import everything
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.wire.value import Value
 
 IN_USE = "in use"
+"""The reason for not pruning a session that is open, or was changed since it was chosen."""
 
 
-class Limits(Value):
-    """``before``: a time; nothing older is left. ``keep``: so many sessions are. ``size``: bytes that they may take."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may remain.
+
+    ``before``: nothing last used before this time. ``keep``: at most so many sessions. ``size``: at most so many bytes.
+    """
 
     before: str | None = None
     keep: int | None = None
     size: int | None = None
 
 
-class Candidate(Value):
-    """``at``: when it was used last, or deleted. ``size``: bytes on the disk. ``counts``: it has a turn."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A session that may be pruned.
+
+    ``at``: when it was last used, or soft-deleted. ``size``: bytes on disk. ``counts``: it has a turn.
+    """
 
     agent: str
     name: str
@@ -39,18 +48,18 @@ class Candidate(Value):
     title: str | None
     counts: bool = True
     is_kept: bool = False
-    """It was deleted softly."""
+    """It is soft-deleted."""
     written: tuple[int, int] | None = None
-    """Time and size of its file, if they are known: what has changed since is not what was chosen."""
+    """Modification time and size of its file, if known. If they differ later, it is not pruned."""
 
     @property
     def named(self) -> str:
-        """What names it on a command line."""
+        """What selects it on a command line."""
         return self.session if self.is_kept else self.session + aside(self.name)
 
 
 def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that go, of these, which begin with the newest. They are in the same order."""
+    """Those of the candidates, given newest first, that exceed the limits; in the same order."""
     count = size = 0
     gone = []
     for candidate in candidates:
@@ -65,7 +74,7 @@ def beyond(limits: Limits, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
-    """Every session, the newest first. Raises OSError, Unreadable."""
+    """Every session, newest first. Raises OSError, Unreadable."""
     rows = catalog.ask(everything, *layout.agents())
     sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
     return [
@@ -85,8 +94,8 @@ def of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
 
 
 def of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
-    """What was deleted softly, the latest first. Raises OSError, Unreadable."""
-    catalog.ask(lambda index: None, *layout.agents())  # of which nothing is left in the index then
+    """The soft-deleted sessions, last deleted first. Raises OSError, Unreadable."""
+    catalog.ask(lambda index: None, *layout.agents())  # brings the index up to date, so it has nothing of them
     sizes = {agent: layout.sizes(agent) for agent in layout.agents()}
     return [
         Candidate(each.agent, each.name, each.session, each.at, size, each.title, is_kept=True)
@@ -98,7 +107,7 @@ def of_kept(layout: Layout, catalog: Catalog) -> list[Candidate]:
 def prune(
     layout: Layout, catalog: Catalog, candidates: Iterable[Candidate], *, soft: bool
 ) -> Iterator[tuple[Candidate, str | None]]:
-    """As ``Archive.prune``."""
+    """See ``Archive.prune``."""
     gone: dict[str, list[str]] = {}
     try:
         for candidate in candidates:
@@ -113,11 +122,11 @@ def prune(
 
 
 def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
-    """Why it was not, if so: somebody has it open, or has gone on with it meanwhile, or an errno's name."""
+    """The reason for not deleting it: ``IN_USE`` or an errno's name; None if it was deleted."""
     agent, session, name = candidate.agent, candidate.session, candidate.name
     path = layout.kept(agent, name) if candidate.is_kept else layout.transcript(agent, name)
     try:
-        with layout.journal(agent).alone(), deleting.unused(path) as is_unused:  # nobody makes it plain meanwhile
+        with layout.journal(agent).alone(), deleting.unused(path) as is_unused:  # keeps others from decompressing it
             if not is_unused or (candidate.written is not None and _written(path) != candidate.written):
                 return IN_USE
             if candidate.is_kept:
@@ -130,7 +139,7 @@ def _delete(layout: Layout, candidate: Candidate, *, soft: bool) -> str | None:
 
 
 def _written(path: Path) -> tuple[int, int] | None:
-    """None: it is not there."""
+    """Modification time and size of a transcript's file; None if it does not exist."""
     for form in (path, compressed(path)):
         with suppress(FileNotFoundError):
             found = os.stat(form)

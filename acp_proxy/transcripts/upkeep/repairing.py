@@ -1,4 +1,4 @@
-"""What mends each kind of finding: the whole file of it, or what the index says of it."""
+"""Repairs findings: each the whole file of a finding, or what the index says of it."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import plain
 from acp_proxy.transcripts.listing.catalog import Catalog
-from acp_proxy.transcripts.lives import opening
+from acp_proxy.transcripts.lives import beginning
 from acp_proxy.transcripts.upkeep import mending, verifying
 from acp_proxy.transcripts.upkeep.verifying import Finding
 
 
 def repair(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
-    """Where the file's copy is, if it was changed. Raises OSError, AcpProxyError."""
+    """See ``Archive.repair``. ``stamp``: the time of the repair."""
     if finding.kind == verifying.MODE:
         access.make_private(finding.path)
     elif finding.path.parent == layout.search:
@@ -31,7 +31,7 @@ def repair(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Pa
 
 def _transcript(layout: Layout, catalog: Catalog, finding: Finding, stamp: str) -> Path | None:
     path = plain(finding.path)
-    decompressed = opening.make_plain(layout, finding.agent, path)
+    decompressed = beginning.make_plain(layout, finding.agent, path)
     copy = layout.backup(finding.agent, finding.name, stamp)
     is_mended = mending.mend_transcript(path, copy) > 0
     if is_mended or decompressed:

@@ -1,10 +1,11 @@
-"""What sessions have used, by agent and month: turns, tokens, cost, bytes.
+"""What sessions used, by agent and month: turns, tokens, cost, bytes.
 
-Each transcript is read once; only lines that may say something of it are parsed. Pure but for that. What agents report
-is a gauge (``used``: tokens in the context now) or a counter (``cost``: of the whole session so far), so what counts
-for a month is by how much it grew there: of the gauge, its highest value so far. The ``usage`` in answers to prompts is
-a draft whose text can be read as of the turn or as of the session, and agents do both: which one an agent means is told
-by whether it ever falls.
+Each transcript is read once, and only lines that may contain usage are parsed.
+
+Agents report a gauge (``used``: tokens in the context now) and a counter (``cost``: of the session so far). A month
+gets what they grew by during it; for the gauge, growth beyond its highest value so far. The ``usage`` in answers to
+prompts comes from a draft of the protocol that agents read in two ways: as of the turn, or as of the session. An agent
+whose numbers fall, or do not grow over a completed turn, means the turn.
 """
 
 import math
@@ -26,9 +27,11 @@ _COUNTED = ("inputTokens", "outputTokens", "totalTokens")
 
 @dataclass(slots=True)
 class Used:
-    """``turn_tokens`` and ``session_tokens``: what the answers to prompts say, read either way; None: they say nothing.
+    """An amount of use.
 
-    ``context``: tokens that came into contexts. ``cost``: by currency. ``bytes``: of the files.
+    ``turn_tokens``, ``session_tokens``: the tokens in answers to prompts, read as of the turn and as of the session;
+    None: there are none.
+    ``context``: tokens added to contexts; None: not reported. ``cost``: by currency. ``bytes``: of the files.
     """
 
     sessions: int = 0
@@ -40,6 +43,7 @@ class Used:
     bytes: int = 0
 
     def add(self, other: "Used") -> None:
+        """Add another amount to this one."""
         self.sessions += other.sessions
         self.turns += other.turns
         self.turn_tokens = _sum(self.turn_tokens, other.turn_tokens)
@@ -52,29 +56,37 @@ class Used:
 
 @dataclass(slots=True)
 class AgentUsed:
-    """``months``: by name, as 2026-11. ``is_per_turn``: the agent's answers speak of the turn alone."""
+    """One agent's use.
+
+    ``months``: by month, such as ``2026-11``. ``is_per_turn``: the usage in the agent's answers is of the turn alone.
+    """
 
     months: dict[str, Used] = field(default_factory=dict)
     total: Used = field(default_factory=Used)
     is_per_turn: bool = False
 
     def add(self, session: "SessionUsed") -> None:
+        """Add a session."""
         for name, used in session.months.items():
             self.months.setdefault(name, Used()).add(used)
             self.total.add(used)
-        # A session that went on in another month counts in both, and once in all.
+        # A session that continued in another month counts in both months, but once in the total.
         self.total.sessions += session.is_prompted - sum(used.sessions for used in session.months.values())
         self.is_per_turn |= session.is_per_turn
 
     def tokens(self, used: Used) -> int | None:
+        """The tokens of one of its amounts, in the way the agent counts them; None: not reported."""
         return used.turn_tokens if self.is_per_turn else used.session_tokens
 
 
 class SessionUsed:
-    """One session's entries in; what it used in each month out."""
+    """Adds up a session's use by month, from its entries.
+
+    ``is_prompted``: it has a turn of its own. ``last``: when it was last prompted.
+    """
 
     def __init__(self, since: str) -> None:
-        """``since``: entries from before that were copied from the session that it is a fork of."""
+        """``since``: when it was created; earlier entries were copied from the session that it is a fork of."""
         self.months: dict[str, Used] = {}
         self.is_prompted = False
         self.is_per_turn = False
@@ -86,6 +98,7 @@ class SessionUsed:
         self._told: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
+        """Add the next entry."""
         if entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:
             self._prompted(entry)
         elif entry.peer is Peer.AGENT and entry.of == acp.PROMPT:
@@ -96,7 +109,7 @@ class SessionUsed:
                 self._updated(entry, update)
 
     def take(self, size: int) -> None:
-        """The bytes of its files: where it was prompted last."""
+        """Add the bytes of its files to the month of its last prompt."""
         self._month(self.last).bytes += size
 
     def _month(self, at: str) -> Used:
@@ -127,7 +140,7 @@ class SessionUsed:
         if not math.isfinite(amount) or amount < 0:
             return
         before = self._cost.get(currency, 0.0)
-        grown = amount - before if amount >= before else amount  # the agent has begun to count anew
+        grown = amount - before if amount >= before else amount  # the agent's counter has restarted
         self._cost[currency] = amount
         if grown and self._counts(entry):
             month = self._month(entry.at)
@@ -151,7 +164,7 @@ class SessionUsed:
 
 
 def read(reading: Reading) -> SessionUsed:
-    """What one transcript says. Raises OSError."""
+    """The use of one transcript. Raises OSError."""
     header = reading.header or reading.remade_header()
     used = SessionUsed(header.created_at if header is not None else "")
     version = header.version if header is not None else record.VERSION
@@ -163,7 +176,10 @@ def read(reading: Reading) -> SessionUsed:
 
 
 def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict[str, AgentUsed], list[str]]:
-    """By agent; and those that could not be read, and why. Of what was never prompted only the bytes count."""
+    """The use of these transcripts (agent, name) by agent, and a text for each that could not be read.
+
+    A session that was never prompted counts only by its bytes.
+    """
     agents: dict[str, AgentUsed] = {}
     sizes: dict[str, dict[str, int]] = {}
     failed = []
@@ -176,7 +192,7 @@ def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict
                 used = read(reading)
             finally:
                 reading.close()
-        except FileNotFoundError:  # deleted meanwhile
+        except FileNotFoundError:  # deleted in the meantime
             continue
         except (OSError, NewerFormat) as problem:
             failed.append(f"{agent}/{name}: {errno_name(problem)}")
@@ -200,7 +216,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 def totals(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
-    """All together, and their tokens."""
+    """The sum of all agents, and their tokens."""
     total, tokens = Used(), None
     for agent in agents.values():
         total.add(agent.total)

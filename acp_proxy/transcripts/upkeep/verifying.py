@@ -1,7 +1,7 @@
-"""Everything in a store's directory looked at: what is wrong, where, and what mends it. Changes nothing.
+"""Checks everything in a store: what is wrong, where, and what fixes it. Changes nothing.
 
-Safe while proxies run: what a living one is just writing is waited for, and what the index has not seen of a turn under
-way is no damage. Memory is bounded by the longest line and by the names in one directory.
+Safe while proxies run: a line that one is writing is waited for, and an index that lacks an unfinished turn is not
+damaged. Memory is bounded by the longest line and by the names in one directory.
 """
 
 import os
@@ -27,7 +27,7 @@ from acp_proxy.transcripts.upkeep.mending import fitting, remade
 T = TypeVar("T")
 
 REPAIR, BY_HAND, NOTHING = "repair", "by hand", "nothing"
-"""What there is to do about it."""
+"""What to do about a finding: run ``sessions repair``, act by hand, or nothing."""
 
 MODE, FOREIGN, UNREADABLE, NEWER, LEFTOVER = "mode", "foreign file", "cannot be read", "newer format", "leftover"
 NO_HEADER, EMPTY, JOURNAL_DAMAGE = "missing header", "empty", "damaged journal"
@@ -43,7 +43,11 @@ _SIDE_FILES = frozenset({"index.sqlite3-wal", "index.sqlite3-shm"})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: ``text`` says what that means. ``name`` is a transcript's."""
+    """One thing that is not as it should be.
+
+    ``kind``: one of the kinds above, or a stretch's. ``text``: what that means, for the user. ``todo``: what to do.
+    ``name``: of the transcript, if it is about one. ``stretch``: the damaged bytes.
+    """
 
     path: Path
     kind: str
@@ -55,11 +59,12 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
+        """Whether something has to be done about it."""
         return self.todo != NOTHING
 
 
 def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Those transcripts that cannot be opened, and why."""
+    """The transcripts that cannot be opened, and why."""
     for path in paths:
         try:
             Reading(path).close()
@@ -70,22 +75,25 @@ def unreadable(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
 
 
 class Advancing(Protocol):
-    """Hands the items on, one after the other, and may tell somebody how far it has come."""
+    """Passes the items on one by one, and may report progress; ``what``: a label."""
 
     def __call__(self, items: Sequence[T], what: str, /) -> Iterable[T]: ...
 
 
 def untold(items: Sequence[T], what: str) -> Iterable[T]:
+    """An ``Advancing`` that reports nothing."""
     return items
 
 
 class Inspection:
+    """Checks one store."""
+
     def __init__(self, layout: Layout, advancing: Advancing = untold) -> None:
         self._layout = layout
         self._advancing = advancing
 
     def all(self) -> Iterator[Finding]:
-        """Raises OSError where the store's own directories cannot be read."""
+        """Findings in the whole store. Raises OSError if the store's own directories cannot be read."""
         if not self._layout.is_made:
             return
         yield from self._root()
@@ -103,7 +111,7 @@ class Inspection:
         yield from self._search()
 
     def some(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-        """Only these transcripts, and what the index says of them."""
+        """Findings in these transcripts, and in the index and search tables about them."""
         for agent, name in self._advancing(transcripts, "Reading transcripts"):
             path = self._layout.transcript(agent, name)
             yield from self._file(agent, path if os.path.lexists(path) else names.compressed(path))
@@ -123,7 +131,7 @@ class Inspection:
                 if path != self._layout.index or path.is_file():
                     yield from _mode(path)
             elif path.name in _SIDE_FILES:
-                yield Finding(path, LEFTOVER, "belongs to an index that is not there; SQLite takes it away", NOTHING)
+                yield Finding(path, LEFTOVER, "belongs to an index that does not exist; SQLite removes it", NOTHING)
             else:
                 yield _foreign(path)
         for path in sorted(self._layout.transcripts.iterdir()):
@@ -133,17 +141,17 @@ class Inspection:
     def _marks(self, agent: str) -> Iterator[Finding]:
         folder = self._layout.unindexed / agent
         if folder.exists() and not folder.is_dir():
-            yield Finding(folder, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND, agent)
+            yield Finding(folder, FOREIGN, "is where a directory must be. Move it away", BY_HAND, agent)
         try:
             gone = {names.file_name(session) for session in self._layout.journal(agent).deleted()}
         except OSError:
             gone = set()
-        for name in self._layout.marked(agent):  # that of a deleted session waits for the index to forget it
+        for name in self._layout.marked(agent):  # a deleted session's mark waits for the index to forget it
             if name not in gone and not self._layout.exists(agent, name):
-                yield Finding(folder / name, LEFTOVER, "marks a transcript that is not there", NOTHING, agent)
+                yield Finding(folder / name, LEFTOVER, "marks a transcript that does not exist", NOTHING, agent)
 
     def _kept(self, agent: str) -> Iterator[Finding]:
-        """What was deleted softly: it may be restored."""
+        """Checks soft-deleted transcripts, which may be restored."""
         folder = self._layout.deleted / agent
         if folder.is_dir():
             yield from _mode(folder)
@@ -163,16 +171,16 @@ class Inspection:
             return
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
-                yield Finding(path, FOREIGN, "is no file, and stands in the place of one. Move it away", BY_HAND, agent)
+                yield Finding(path, FOREIGN, "is where a file must be, but is not one. Move it away", BY_HAND, agent)
                 return
             yield from _mode(path)
             yield from self._transcript(agent, name, path) if name is not None else self._journal(agent, path)
         except FileNotFoundError:
-            return  # deleted meanwhile
+            return  # deleted in the meantime
         except NewerFormat as problem:
             yield Finding(path, NEWER, str(problem), BY_HAND, agent, name or path.stem)
         except OSError as problem:
-            text = f"{errno_name(problem)}: mend its mode or its disk, or delete it"
+            text = f"{errno_name(problem)}: fix its mode or its disk, or delete it"
             yield Finding(path, UNREADABLE, text, BY_HAND, agent, name or path.stem)
 
     def _transcript(self, agent: str, name: str, path: Path) -> Iterator[Finding]:
@@ -189,7 +197,7 @@ class Inspection:
                 begun = begun or stretch.begins
                 text, todo = _MEANING.get(stretch.kinds[0], "cannot be read, and is left out"), REPAIR
                 if not is_known:
-                    text, todo = "nothing in the file says whose session it is. Delete the file, or keep it", BY_HAND
+                    text, todo = "the file does not contain its session's id. Delete the file, or keep it", BY_HAND
                 elif stretch.begins and header is not None and not fitting(header, stretch):
                     text, todo = _PARTIAL, NOTHING
                 elif stretch.begins:
@@ -197,7 +205,9 @@ class Inspection:
                 yield Finding(path, stretch.kinds[0], text, todo, agent, name, stretch)
             if reading.header is None and not begun and reading.size:
                 todo = NOTHING if is_known else BY_HAND
-                yield Finding(path, NO_HEADER, _PARTIAL if is_known else "no session is named", todo, agent, name)
+                yield Finding(
+                    path, NO_HEADER, _PARTIAL if is_known else "it does not contain its session's id", todo, agent, name
+                )
             if reading.compressed is not None and reading.compressed.is_damaged:
                 yield Finding(path, COMPRESSED_DAMAGE, _CUT, REPAIR if is_known else BY_HAND, agent, name)
         finally:
@@ -213,7 +223,7 @@ class Inspection:
             os.close(fd)
 
     def _unseen(self) -> Iterator[Finding]:
-        """SQLite opens its files to write, if only beside them."""
+        """Reports what cannot be checked in a read-only store: SQLite needs to write, at least side files."""
         for path in (self._layout.index, self._layout.search):
             if os.path.lexists(path):
                 yield Finding(path, UNSEEN, _UNUSED, NOTHING)
@@ -221,29 +231,29 @@ class Inspection:
     # --- the index
 
     def _index(self, transcripts: Sequence[tuple[str, str]]) -> Iterator[Finding]:
-        """What is marked it may not have seen yet."""
+        """Checks the index. It may lack marked transcripts."""
         path = self._layout.index
         try:
             if not os.path.lexists(path):
                 if not all(self._layout.is_marked(agent, name) for agent, name in transcripts):
-                    yield Finding(path, INDEX_MISSING, "is made anew from the transcripts")
+                    yield Finding(path, INDEX_MISSING, "is rebuilt from the transcripts")
                 return
             access.check_database(path)
             index = Index(path)
             try:
                 if index.is_new or not index.is_sound():
-                    yield Finding(path, INDEX_BROKEN, "is made anew from the transcripts")
+                    yield Finding(path, INDEX_BROKEN, "is rebuilt from the transcripts")
                     return
                 for agent, name in self._advancing(transcripts, "Comparing the list"):
                     if not self._agrees(index, agent, name) and not self._agrees(index, agent, name):
-                        text = "the list is not what the transcript says"
+                        text = "the list differs from the transcript"
                         yield Finding(path, INDEX_BEHIND, text, REPAIR, agent, name)
             finally:
                 index.close()
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, run: acp-proxy doctor", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, run: acp-proxy doctor", BY_HAND)
         except sqlite3.DatabaseError as problem:
-            yield Finding(path, INDEX_BROKEN, f"{problem}: it is made anew from the transcripts")
+            yield Finding(path, INDEX_BROKEN, f"{problem}: it is rebuilt from the transcripts")
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: move it away; lists are slow without it", BY_HAND)
 
@@ -251,7 +261,7 @@ class Inspection:
         try:
             reading = Reading(self._layout.transcript(agent, name))
         except (OSError, NewerFormat):
-            return True  # said where the file is looked at
+            return True  # checking the file reports this
         try:
             return agrees(index, agent, name, reading) or self._layout.is_marked(agent, name)
         except OSError:
@@ -267,7 +277,7 @@ class Inspection:
         except FileNotFoundError:  # nobody has searched yet
             return
         except NotADirectoryError:
-            yield Finding(self._layout.search, FOREIGN, "stands where a directory is needed. Move it away", BY_HAND)
+            yield Finding(self._layout.search, FOREIGN, "is where a directory must be. Move it away", BY_HAND)
             return
         tables = {path for digit in "0123456789abcdef" for path in self._layout.words(digit)}
         for path in found:
@@ -280,11 +290,11 @@ class Inspection:
                 yield _foreign(path)
 
     def _words(self, path: Path, chosen: frozenset[tuple[str, str]] | None) -> Iterator[Finding]:
-        """What a search says of these transcripts, or of all in this table."""
-        from acp_proxy.transcripts.search.words import Words, agrees
+        """Checks a search table, for the chosen transcripts or for all in it."""
+        from acp_proxy.transcripts.search.words import WordTable, agrees
 
         try:
-            words = Words(path)
+            words = WordTable(path)
             try:
                 words.check()
                 for agent, name, *_ in list(words.extents()):
@@ -294,31 +304,31 @@ class Inspection:
             finally:
                 words.close()
         except sqlite3.OperationalError as problem:
-            yield Finding(path, UNREADABLE, f"{problem}. If it stays so, delete it: {_ANEW}", BY_HAND)
+            yield Finding(path, UNREADABLE, f"{problem}. If this persists, delete it: {_ANEW}", BY_HAND)
         except sqlite3.DatabaseError as problem:
             yield Finding(path, WORDS_BROKEN, f"{problem}: {_ANEW}")
         except FileNotFoundError:
-            return  # it was removed meanwhile
+            return  # removed in the meantime
         except OSError as problem:
             yield Finding(path, FOREIGN, f"{errno_name(problem)}: delete it; {_ANEW}", BY_HAND)
 
 
 _MEANING = {
-    damage.TORN_END: "the last line was not written to its end, and is left out",
-    damage.TORN: "was not written to its end, and is left out",
-    damage.SECOND_HEADER: "says nothing more, and is left out",
+    damage.TORN_END: "the last line was not completely written, and is left out",
+    damage.TORN: "was not completely written, and is left out",
+    damage.SECOND_HEADER: "has no content of its own, and is left out",
 }
-_CUT = "what stands behind the damage cannot be read. Where nothing can, delete the file, or keep it"
-_ANEW = "the next search makes it anew"
-_OTHER_WORDS = f"what would be found is not what the transcript says; {_ANEW}"
-_UNUSED = "is not used while nothing can be written"
-_LEFT = "a crash left it; the next sessions compress takes it away"
-_COPYING = "its past is being copied, or a crash ended that; who next lists or opens the session finishes it"
-_PARTIAL = "the session is read without it, as one that is only partly known"
+_CUT = "what comes after the damage cannot be read. If nothing can be read, delete the file, or keep it"
+_ANEW = "the next search rebuilds it"
+_OTHER_WORDS = f"its text differs from the transcript's; {_ANEW}"
+_UNUSED = "is not used while the store cannot be written"
+_LEFT = "a crash left it; the next sessions compress removes it"
+_COPYING = "its past is being copied, or a crash interrupted that; listing or opening the session completes it"
+_PARTIAL = "the session is read without it, as an incomplete one"
 
 
 def _unfinished(agent: str, path: Path) -> Finding:
-    """What is no transcript: it may become one, or was to become another form of one."""
+    """A finding about a file that is not a transcript, but may become one or a form of one."""
     if names.transcript_in(path.name.removesuffix(names.UNFINISHED)) is not None:
         return Finding(path, LEFTOVER, _LEFT, NOTHING, agent)
     if path.name.endswith(names.FORKED_SUFFIX) and names.is_ours(path.name.removesuffix(names.FORKED_SUFFIX)):
@@ -327,7 +337,7 @@ def _unfinished(agent: str, path: Path) -> Finding:
 
 
 def _foreign(path: Path) -> Finding:
-    return Finding(path, FOREIGN, "is nothing of acp-proxy's, and is left alone", NOTHING)
+    return Finding(path, FOREIGN, "does not belong to acp-proxy, and is left alone", NOTHING)
 
 
 def _mode(path: Path) -> Iterator[Finding]:

@@ -114,7 +114,7 @@ def test_the_advice_for_a_read_only_store_fits_its_cause(tmp_path: Path, monkeyp
     tmp_path.chmod(0o700)
     assert "the system protects it" in str(access.only_read(tmp_path))
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY | os.ST_NOSUID))
-    assert "its file system is read-only. Mount that writable" in str(access.only_read(tmp_path))
+    assert "its file system is read-only. Mount it writable" in str(access.only_read(tmp_path))
     assert "chmod" not in str(access.only_read(tmp_path))
     assert "No such file" in str(access.only_read(tmp_path / "gone meanwhile"))
 

@@ -284,7 +284,7 @@ def test_deeply_nested_meta_does_no_harm(opening: bytes, closing: bytes, depth: 
     found = summary(info(_meta={"a": 1}), line, line, prompt("x"))
     assert found.meta["a"] == 1
     assert found.prompts == 1
-    assert Summary.restored(json.loads(json.dumps(found.state()))) == found
+    assert Summary.from_state(json.loads(json.dumps(found.state()))) == found
 
 
 def test_meta_beyond_the_limit_is_ignored() -> None:
@@ -467,7 +467,7 @@ entries: st.SearchStrategy[bytes] = st.one_of(
 def test_folding_can_continue_from_a_saved_state(lines: list[bytes], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(lines)))
     kept = json.dumps(summary(*lines[:cut]).state())
-    later = Summary.restored(json.loads(kept))
+    later = Summary.from_state(json.loads(kept))
     for line in lines[cut:]:
         later.add(talk.entry(line))
     assert later == summary(*lines)
@@ -485,4 +485,4 @@ def test_any_entries_give_a_valid_summary(lines: list[bytes]) -> None:
 
 
 def test_unknown_keys_of_a_saved_state_are_ignored() -> None:
-    assert Summary.restored(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))
+    assert Summary.from_state(summary(prompt("x")).state() | {"later": 1}) == summary(prompt("x"))

@@ -21,7 +21,7 @@ from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing import index as index_module
 from acp_proxy.transcripts.listing.index import Index
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.wire import record
 from tests.stored import Both, contents
 from tests.transcripts import talk

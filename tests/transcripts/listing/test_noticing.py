@@ -13,7 +13,7 @@ import pytest
 from acp_proxy.transcripts.files.names import compressed, file_name
 from acp_proxy.transcripts.listing import noticing
 from acp_proxy.transcripts.listing.index import Index
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt, said

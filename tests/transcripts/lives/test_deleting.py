@@ -14,9 +14,9 @@ from acp_proxy.errors import StoreRefused, Unreadable
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import compressed, file_name, unfinished
 from acp_proxy.transcripts.files.transcript import Transcript
-from acp_proxy.transcripts.listing.keeping import Kept
+from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.lives import deleting
-from acp_proxy.transcripts.lives.opening import Deleted
+from acp_proxy.transcripts.lives.beginning import Deleted
 from tests.stored import EPOCH, Both, contents, store_session
 from tests.transcripts import cold, talk
 
@@ -387,7 +387,7 @@ def test_an_unreadable_transcript_is_not_listed_as_restorable(store: Both, layou
     [broken] = [each for each in store.kept() if each.session == "broken"]
     layout.kept(AGENT, broken.name).write_bytes(b"\0" * 100)
     assert [each.session for each in store.kept()] == ["s"]
-    assert isinstance(store.kept()[0], Kept)
+    assert isinstance(store.kept()[0], DeletedSession)
     assert [finding.name for finding in store.verify() if finding.is_damage] == [broken.name]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from acp_proxy.transcripts.files.names import compressed, file_name
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.transcripts.lives.folders import LOOKED_AT
-from acp_proxy.transcripts.lives.packing import Terms
 from acp_proxy.transcripts.store import Store
 from tests.transcripts import talk
 

@@ -13,7 +13,7 @@ from acp_proxy.transcripts.files.access import alone_in
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading, Unfinished
 from acp_proxy.transcripts.lives import forks
-from acp_proxy.transcripts.lives.packing import Terms
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.wire import record
 from tests.stored import Both
 from tests.transcripts import talk

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.errors import NewerFormat, NotImported
+from acp_proxy.transcripts.files.compressed import frame
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import compressed, file_name, unfinished
-from acp_proxy.transcripts.files.packed import frame
 from acp_proxy.transcripts.lives import importing
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header

@@ -95,7 +95,7 @@ def test_other_words_are_not_found(database: sqlite3.Connection, words: tuple[st
 
 @pytest.mark.parametrize("words", [(), ("",), ("---",), ("*",), ('"',), ('""',), ("( ) * :",), ("🚀",), ("\x00",)])
 def test_a_query_without_letters_or_digits_is_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="nothing to look for"):
+    with pytest.raises(UsageError, match="nothing to search for"):
         phrases.question(words)
 
 

@@ -151,7 +151,7 @@ def test_only_new_turns_are_read_before_a_search(store: Both, root: Path, monkey
     read: list[int] = []
 
     class Watched(turns.Turns):
-        def __init__(self, start: turns.Place) -> None:
+        def __init__(self, start: turns.TurnStart) -> None:
             read.append(start.turns)
             super().__init__(start)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from acp_proxy import conversation
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Reading
-from acp_proxy.transcripts.search.turns import BEGINNING, Place, Turn, Turns
+from acp_proxy.transcripts.search.turns import BEGINNING, SearchedTurn, Turns, TurnStart
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests import strategies  # noqa: F401 - no time limits
@@ -31,7 +31,7 @@ def write(folder: Path, *lines: bytes) -> Path:
     return path
 
 
-def turns(path: Path, start: Place = BEGINNING) -> tuple[list[Turn], Turns]:
+def turns(path: Path, start: TurnStart = BEGINNING) -> tuple[list[SearchedTurn], Turns]:
     reading = Reading(path)
     try:
         made = Turns(start)

@@ -124,7 +124,7 @@ def test_a_second_header_is_removed_without_a_gap(path: Path, copy: Path) -> Non
 
 
 def test_a_very_long_damage_is_blanked_in_pieces(path: Path, copy: Path) -> None:
-    noise = b"noise\n" * 400_000 + b"\0" * 1_500_000
+    noise = b"noise\n" * 20_000 + b"\0" * 2_500_000
     write(path, HEADER + ONE + noise + TWO)
     mend_transcript(path, copy)
     assert read(path)[1] == ["one", "gap", "two"]
@@ -174,7 +174,7 @@ def test_a_header_without_room_is_not_remade(path: Path, copy: Path) -> None:
 @pytest.mark.parametrize("data", [b"\0" * 99, HEADER[:20], b"\x7fELF\n\n\0", HEADER.replace(b"sess-1", b"sess-2")])
 def test_a_file_without_a_session_is_not_changed(path: Path, copy: Path, data: bytes) -> None:
     write(path, data)
-    with pytest.raises(Unmendable, match="left as it is"):
+    with pytest.raises(Unmendable, match="was not changed"):
         mend_transcript(path, copy)
     assert path.read_bytes() == data
 

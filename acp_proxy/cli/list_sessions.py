@@ -1,0 +1,101 @@
+"""``acp-proxy sessions list``: list the recorded sessions, newest first."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain, islice
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from acp_proxy.cli import periods
+from acp_proxy.cli.screen import Screen, paged, screen
+from acp_proxy.cli.storing import AgentOption, StoreOption, directory, explained, short_ids, store_of
+from acp_proxy.transcripts.archive import Archive, Listed
+from acp_proxy.views import terminal
+from acp_proxy.views.rows import for_programs, values
+
+if TYPE_CHECKING:
+    from acp_proxy.views.session_list import Table
+
+_TOGETHER = 100  # rows that decide the widths of a table: more than a screen
+
+
+def list_sessions(
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    since: Annotated[
+        str,
+        typer.Option("--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+    ] = "",
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """List the sessions of all agents, newest first.
+
+    The list shows as much of an id as other commands need. If an agent has used one id for several sessions, the id
+    means the newest one; the others have a number behind it, such as s0~1. If the output is not a terminal, each line
+    has id, title, agent, directory, time, turns and bytes in full, separated by tabs.
+
+    Example: acp-proxy sessions list --here --since 7d
+    """
+    with explained():
+        where = directory(cwd, here=here)
+        opened = store_of(store)
+        rows = islice(opened.newest(agent, where, periods.since(since)), limit)
+        target = screen()
+        first = list(islice(rows, _TOGETHER))
+        if not first and not as_json:
+            typer.echo(nothing(opened, narrowed=bool(agent or where or since)), err=True)
+            return
+        everything = chain(first, rows)
+        if as_json:
+            blocks = _json(everything)
+        elif target.is_terminal:
+            blocks = _table(opened, everything, target)
+        else:
+            blocks = _lines(everything)
+        with paged(target) as say:
+            for block in blocks:
+                say(block)
+
+
+def nothing(store: Archive, *, narrowed: bool) -> str:
+    """The message for an empty list: the reason, and what to do."""
+    if narrowed and next(store.newest(), None) is not None:
+        return "No session matches. To see all sessions: acp-proxy sessions list"
+    if store.agents():
+        return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
+    return "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT"
+
+
+def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
+    from acp_proxy.views import session_list  # imported late: no other command needs it
+
+    look = session_list.ListLook(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
+    table: Table | None = None
+    while some := list(islice(rows, _TOGETHER)):
+        ids = short_ids(store, some)
+        if table is None:
+            table = session_list.table(some, ids, look)
+            yield f"{table.heading()}\n"
+        yield "".join(f"{text}\n" for text in table.lines(some, ids))
+
+
+def _lines(rows: Iterator[Listed]) -> Iterator[str]:
+    while some := list(islice(rows, _TOGETHER)):
+        yield "".join(f"{values(row)}\n" for row in some)
+
+
+def _json(rows: Iterable[Listed]) -> Iterator[str]:
+    """A JSON array, written while the rows are read."""
+    before = "["
+    for row in rows:
+        yield before + "\n" + indent(terminal.json_text(for_programs(row), indent=2), "  ")
+        before = ","
+    yield "[]\n" if before == "[" else "\n]\n"

@@ -1,0 +1,150 @@
+"""Replaces the terminals in tool calls by their output, because they do not exist any more.
+
+The client's terminals are noted in the transcript. Their ids are unique only within a run. An output is noted when its
+turn ends, seldom later; a call that was replayed without it is then sent again. The bytes kept from one turn to the
+next are bounded; what is lost is replaced by a placeholder.
+
+A terminal without a note, in a call whose ``_meta`` has terminal output, is the agent's own. Such references stay,
+since the client has the output.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from acp_proxy.replay import cutting, update_lines
+from acp_proxy.replay.newest import Newest
+from acp_proxy.wire import acp, jsonrpc
+from acp_proxy.wire.value import Value
+
+CARRIED = 1024 * 1024
+"""The most bytes of outputs, and of contents that wait for an output, that are kept from one turn to the next."""
+PLACEHOLDER = "[the output of this terminal was not recorded]"
+
+_NO_LONGER_AWAITED = 1000  # terminals that are remembered although no call waits for them
+_FENCE = "```"
+_AROUND = 512  # bytes reserved for the lines around an output, so that the exit status is not cut
+_Id = tuple[str, str]  # run, terminal id
+
+
+class TerminalContent(Value):
+    """A tool call's content that refers to terminals (JSON text), and their run."""
+
+    run: str
+    content: bytes
+
+
+class _Noted(Value):
+    """The text for a terminal. ``left_out``: how many bytes of its output are not in it."""
+
+    text: str
+    left_out: int
+
+
+class ReplayedTerminals:
+    """The noted outputs of a conversation, and the calls that wait for one."""
+
+    def __init__(self, limit: int) -> None:
+        """``limit``: the most bytes of one output; 0 for no limit."""
+        self._limit = limit
+        self._noted: Newest[_Id, _Noted] = Newest(CARRIED)
+        self._waiting: Newest[str, TerminalContent] = Newest(CARRIED)
+        self._awaited: dict[_Id, dict[str, None]] = {}
+        """By terminal: the ids of the calls that wait for its output, or did."""
+
+    def note(self, run: str, note: Mapping[str, object]) -> dict[str, TerminalContent]:
+        """Take a note of a terminal. ``run``: the note's run.
+
+        Returns the contents of the calls that were replayed without its output, by call id.
+        """
+        id = acp.text(note, "terminalId")
+        if id is None:
+            return {}
+        told = _told(note, self._limit)
+        self._noted.put((run, id), told, len(told.text))
+        calls = ((call, self._waiting.get(call)) for call in self._awaited.get((run, id), ()))
+        return {call: shown for call, shown in calls if shown is not None and _refers(shown, run, id)}
+
+    def resolved(self, shown: TerminalContent, *, own: bool = False) -> tuple[bytes, int]:
+        """The content with outputs in place of terminals (JSON text), and how many bytes of output are left out.
+
+        ``own``: terminals without a note are the agent's own, and stay.
+        """
+        told, left_out = [], 0
+        for raw in update_lines.items(shown.content):
+            item = update_lines.value(raw)
+            id = shown.run, acp.text(item, "terminalId") or ""
+            if acp.text(item, "type") == "terminal" and not (own and id not in self._noted):
+                noted = self._noted.get(id) or _Noted(PLACEHOLDER, 0)
+                raw, left_out = update_lines.text_item(noted.text), left_out + noted.left_out
+            told.append(raw)
+        return update_lines.array(told), left_out
+
+    def in_line(self, line: bytes, run: str, *, own: bool) -> bytes:
+        """An update's line with outputs in place of terminals; every other byte stays. ``own``: as in ``resolved``."""
+        raw = line.removesuffix(b"\n")
+        try:
+            content = update_lines.content_of(raw)
+            told = self.resolved(TerminalContent(run, content), own=own)[0]
+            return update_lines.with_content(raw, told) + b"\n" if told != content else line
+        except (ValueError, KeyError):
+            return line
+
+    def changed(self, call: str) -> None:
+        """A call's content has changed, so it no longer waits for an output."""
+        self._waiting.pop(call)
+
+    def end_of_turn(self, told: Mapping[str, TerminalContent]) -> None:
+        """A turn has ended: remember which calls wait for an output, and forget what is beyond the limit.
+
+        ``told``: the contents that refer to terminals, by call id.
+        """
+        waiting = [(call, shown) for call, shown in told.items() if self._lacks(shown)]
+        for call, shown in waiting:
+            self._waiting.put(call, shown, len(shown.content))
+        self._await(waiting)
+        self._waiting.trim()
+        if len(self._awaited) > 2 * len(self._waiting) + _NO_LONGER_AWAITED:
+            self._awaited.clear()
+            self._await(self._waiting.items())
+        self._noted.trim()
+
+    def _await(self, waiting: Iterable[tuple[str, TerminalContent]]) -> None:
+        for call, shown in waiting:
+            for id in _shown_in(shown):
+                self._awaited.setdefault((shown.run, id), {})[call] = None
+
+    def _lacks(self, shown: TerminalContent) -> bool:
+        return any((shown.run, id) not in self._noted for id in _shown_in(shown))
+
+
+def _shown_in(shown: TerminalContent) -> set[str]:
+    """The ids of the terminals that a content refers to."""
+    values = [update_lines.value(raw) for raw in update_lines.items(shown.content)]
+    ids = [acp.text(value, "terminalId") for value in values if acp.text(value, "type") == "terminal"]
+    return {id for id in ids if id is not None}
+
+
+def _refers(shown: TerminalContent, run: str, id: str) -> bool:
+    """Whether a content refers to this terminal. It may have changed since the call began to wait."""
+    return shown.run == run and id in _shown_in(shown)
+
+
+def _told(note: Mapping[str, object], limit: int) -> _Noted:
+    """The text for a noted terminal: its output in a Markdown code fence, and how the command ended."""
+    output, ending = acp.text(note, "output"), _ending(note.get("exitStatus"))
+    if output is None:
+        return _Noted("\n".join(filter(None, (PLACEHOLDER, ending))), 0)
+    kept = cutting.shortened(output, max(limit - _AROUND, 0)) if limit else output
+    left_out = len(jsonrpc.dump(output)) - len(jsonrpc.dump(kept)) if len(kept) < len(output) else 0
+    fence = _FENCE
+    while fence in kept:
+        fence += "`"
+    cut = "[the terminal kept only the end of its output]" if note.get("truncated") is True else None
+    body = "\n".join((fence, kept.removesuffix("\n"), fence))
+    return _Noted("\n".join(filter(None, (cut, body, ending))), left_out)
+
+
+def _ending(status: object) -> str | None:
+    code, signal = acp.member(status, "exitCode"), acp.text(status, "signal")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return f"[exited with code {code}]"
+    return f"[ended by {signal}]" if signal is not None else None

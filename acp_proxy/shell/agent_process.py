@@ -1,0 +1,185 @@
+"""The agent's process: starts it first of all, and ends it reliably.
+
+Starting imports almost nothing. The agent inherits stderr, environment, directory and process group, and ends with this
+process as far as the platform allows (``tie``). On Linux, the kernel ties it to the thread that forked it, so the main
+thread forks.
+
+Ending is bounded: end of input, ``grace``, SIGTERM to what is left of its process tree, ``TERM_SECONDS``, SIGKILL. The
+tree is determined once, when the end begins; processes that have left it by then are not ended.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    import psutil
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+TERM_SECONDS = 2.0
+
+DEATH_SIGNAL, JOB, END_OF_FILE = "death signal", "job", "end of file"
+"""How the agent notices that we were killed. On macOS, only the end of its input is possible."""
+
+_SIGKILL = 9
+_PR_SET_PDEATHSIG = 1
+_RESET_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ: Python ignores them, and exec keeps that
+
+
+class AgentProcess:
+    """A started agent: its process id, and our ends of its stdin and stdout (file descriptors)."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.status: int | None = None
+        """The exit status once it has ended; negative for a signal, as in subprocess."""
+
+    def poll(self) -> bool:
+        """Whether it has ended; sets ``status``."""
+        if self.status is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self.status = 0
+                return True
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+        return self.status is not None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code for us: the agent's own, or 128+n for signal n."""
+        status = self.status or 0
+        return 128 - status if status < 0 else status
+
+    @property
+    def how_it_ended(self) -> str:
+        """A description of how it ended; see the function of this name."""
+        return how_it_ended(self.status or 0)
+
+
+def how_it_ended(status: int) -> str:
+    """A description of an exit status as in subprocess, such as "exited with status 1"."""
+    if status >= 0:
+        return f"exited with status {status}"
+    import signal
+
+    try:
+        return f"ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"ended by signal {-status}"
+
+
+def tie(platform: str) -> str:
+    """How this platform ends the agent with us, even if we are killed."""
+    return {"linux": DEATH_SIGNAL, "win32": JOB}.get(platform, END_OF_FILE)
+
+
+def start(command: list[str]) -> AgentProcess:
+    """Fork the agent. If its command cannot run, the child says so on stderr and exits with 127 or 126 like a shell."""
+    parent = os.getpid()
+    agent_in, stdin = os.pipe()
+    stdout, agent_out = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _die_with(parent)
+            os.dup2(agent_in, 0)
+            os.dup2(agent_out, 1)
+            os.execvp(command[0], command)
+        except OSError as problem:
+            found = not isinstance(problem, FileNotFoundError)
+            reason = "cannot be executed" if found else "not found"
+            os.write(2, f"acp-proxy: {command[0]}: {reason}. Check the agent's command in your editor.\n".encode())
+            os._exit(NOT_EXECUTABLE if found else NOT_FOUND)
+        finally:
+            os._exit(NOT_EXECUTABLE)
+    os.close(agent_in)
+    os.close(agent_out)
+    return AgentProcess(pid, stdin, stdout)
+
+
+def become(command: list[str]) -> int:
+    """Replace this process with the agent. Returns an exit code only if that fails."""
+    try:
+        os.execvp(command[0], command)
+    except FileNotFoundError:
+        os.write(2, f"acp-proxy: {command[0]}: not found\n".encode())
+        return NOT_FOUND
+    except OSError:
+        os.write(2, f"acp-proxy: {command[0]}: cannot be executed\n".encode())
+        return NOT_EXECUTABLE
+
+
+def _die_with(parent: int) -> None:
+    """In the child: reset what Python changed, and end when the parent ends."""
+    if tie(sys.platform) == DEATH_SIGNAL:
+        for number in _RESET_SIGNALS:
+            _call("signal", number, 0)
+        _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(128 + _SIGKILL)
+    else:
+        import signal
+
+        for number in _RESET_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _call(function: str, *words: int) -> None:
+    """Call a function of the C library through ctypes' C module; importing ctypes takes longer than the fork."""
+    import _ctypes
+
+    try:
+        itself = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
+        _ctypes.call_function(_ctypes.dlsym(itself, function), words)
+    except AttributeError:  # a private API, which may change
+        import ctypes
+
+        getattr(ctypes.CDLL(None), function)(*words)
+
+
+def tree(pid: int) -> "list[psutil.Process]":
+    """The agent's process and its descendants now; psutil also compares start times, so reused ids are not mistaken."""
+    import psutil
+
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def steps(platform: str, grace: float) -> tuple[tuple[int | None, float], ...]:
+    """The steps of an end: the signal for what is left of the tree (None: end of input), and seconds to wait."""
+    import signal
+
+    if platform == "win32":  # every signal ends a process at once on Windows
+        return (None, grace), (signal.SIGTERM, TERM_SECONDS)
+    return (None, grace), (signal.SIGTERM, TERM_SECONDS), (_SIGKILL, TERM_SECONDS)
+
+
+def send(processes: "list[psutil.Process]", number: int) -> None:
+    """Send a signal to each process that still exists."""
+    import psutil
+
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except (psutil.Error, OSError):
+            continue
+
+
+def alive(processes: "list[psutil.Process]") -> "list[psutil.Process]":
+    """The processes that still run."""
+    import psutil
+
+    def runs(process: "psutil.Process") -> bool:
+        try:
+            return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    return [process for process in processes if runs(process)]

@@ -1,0 +1,166 @@
+"""Queries of the index for commands: sessions of all agents, newest first, and the sessions that a user names by id.
+
+Rows are read page by page: the first ones come at once even from a large store, and no lock on the index is held while
+a user looks at them. Sessions without a turn are left out; sessions without a directory, and those set aside, are not.
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from acp_proxy.transcripts.files.names import ASIDE, is_ours
+from acp_proxy.transcripts.listing.index import PAGE, Index, Listed, blob, listed, text
+
+_COLUMNS = "agent, name, session, updated, info, open"
+_FIRST = 64  # rows of each agent: more than a screen
+_MEANT = 500  # far more than a user wants to choose from
+
+_OLDER = re.compile(rf"(.+?)(({ASIDE}[0-9]+)+)", re.DOTALL)
+NUMBER = f"substr(name, instr(name || '{ASIDE}', '{ASIDE}'))"
+"""SQL for the part of a transcript's name after its hash (``names.aside``)."""
+
+T = TypeVar("T")
+
+
+class AskIndex(Protocol):
+    """Asks the index, after what is marked for these agents was brought in. Raises Unreadable."""
+
+    def __call__(self, question: Callable[[Index], T], *agents: str) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """A filter: these agents; the directory ``cwd``, if given; active since a time in transcript format."""
+
+    agents: Sequence[str]
+    cwd: str | None = None
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The part of the index that one of its SQL indexes has in order: an agent's listed or unlisted rows."""
+
+    agent: str
+    is_listed: bool
+
+
+def newest(ask: AskIndex, wanted: ListFilter) -> Iterator[Listed]:
+    """The matching sessions that have a turn, newest first. Raises Unreadable, also while iterating."""
+    streams = [_Stream(agent, is_listed) for agent in wanted.agents for is_listed in (True, False)]
+    first = ask(lambda index: [_page(index, stream, wanted, None, _FIRST) for stream in streams], *wanted.agents)
+    whole = (_whole(ask, stream, wanted, page) for stream, page in zip(streams, first, strict=True))
+    return (row for row in heapq.merge(*whole, key=_time, reverse=True) if row.prompts)
+
+
+def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = ()) -> list[Listed]:
+    """The sessions with exactly this id or transcript name, else those whose id starts with it. Newest first, limited.
+
+    A session whose id belongs to a newer one now is found only by its id with the number in its transcript's name
+    (``id~1``). An id that exists, or existed (``gone``: ids of deleted sessions), is never taken as the start of
+    another one: deleting an id twice deletes one session. An empty ``given`` finds nothing, even if there is only one
+    session.
+    """
+    older = _OLDER.fullmatch(given)
+    pairs = [(given, ""), *([(older[1], older[2])] if older else [])]
+    for test, values in _exactly(given, pairs):
+        if rows := _prompted(index, wanted, test, values):
+            return rows
+    if not given or any(session in gone or _is_an_id(index, wanted, session) for session, _ in pairs):
+        return []
+    for session, number in pairs:
+        values = [blob(session), blob(session) + b"\xff", number]
+        if rows := _prompted(index, wanted, f"session >= ? AND session < ? AND {NUMBER} = ?", values):
+            return rows
+    return []
+
+
+def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
+    """Conditions for an exact match, each with its values, in the order to try them."""
+    for session, number in pairs:
+        yield f"session = ? AND {NUMBER} = ?", [blob(session), number]
+    if is_ours(given):
+        yield "name = ?", [given]
+
+
+def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
+    found = index.select(
+        f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
+        " ORDER BY listed DESC",
+        [*values, *wanted.agents],
+    )
+    rows = [row for row in (listed(each, "") for each in found) if row.prompts]
+    return sorted(rows, key=_time, reverse=True)
+
+
+def _is_an_id(index: Index, wanted: ListFilter, session: str) -> bool:
+    """Whether this is a whole id, even of a session without a prompt or one that was set aside."""
+    test = f"session = ? AND agent IN ({_marks(wanted.agents)})"
+    return bool(index.select(f"SELECT 1 FROM transcripts WHERE {test} LIMIT 1", [blob(session), *wanted.agents]))
+
+
+def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
+    """All session ids that share their first ``length`` bytes with one of ``sessions``."""
+    beginnings = list({blob(session)[:length] for session in sessions})
+    found = index.select(
+        f"SELECT DISTINCT session FROM transcripts WHERE substr(session, 1, {length}) IN ({_marks(beginnings)})",
+        beginnings,
+    )
+    return [text(session) for (session,) in found]
+
+
+def everything(index: Index) -> list[Listed]:
+    """Every session, even without a prompt, with the time when something was last said in it; newest first.
+
+    The time of change that the agent reports may be older: pruning must not go by that.
+    """
+    used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
+    columns = _COLUMNS.replace("updated", used)
+    found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
+    return [listed(row, "") for row in found]
+
+
+def _whole(ask: AskIndex, stream: _Stream, wanted: ListFilter, page: list[Listed]) -> Iterator[Listed]:
+    size = _FIRST
+    while True:
+        yield from page
+        if len(page) != size:
+            return
+        last, size = _key(page[-1]), PAGE
+        page = ask(lambda index, last=last: _page(index, stream, wanted, last, PAGE))  # type: ignore[misc]
+
+
+def _page(
+    index: Index, stream: _Stream, wanted: ListFilter, before: tuple[str, bytes, str] | None, size: int
+) -> list[Listed]:
+    """A page of a stream, after the row with the key ``before``.
+
+    From an index in memory it returns all rows, since the next query would have to build that index again.
+    """
+    query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
+    values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
+    if wanted.cwd is not None:
+        places = index.places_of(stream.agent, wanted.cwd)
+        query.append(f"AND place IN ({_marks(places)})")
+        values += places
+    if before is not None:
+        query.append("AND (updated, session, name) < (?, ?, ?)")
+        values += before
+    query.append(f"ORDER BY updated DESC, session DESC, name DESC LIMIT {size if index.lasts else -1}")
+    return [listed(row, "") for row in index.select(" ".join(query), values)]
+
+
+def _time(row: Listed) -> tuple[str, bytes]:
+    """Sort key. At equal times, the session that has the id now comes first, because it was read first."""
+    return row.updated, blob(row.session)
+
+
+def _key(row: Listed) -> tuple[str, bytes, str]:
+    return *_time(row), row.name
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ",".join("?" * len(values))

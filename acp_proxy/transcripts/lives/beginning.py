@@ -1,0 +1,115 @@
+"""Opens a session's transcript to append to: the existing one, a new one, or a fork's.
+
+Another process may delete, restore, compress or create the same file at the same moment; the later one tries again.
+"""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.lives import deleting, forks
+from acp_proxy.wire.record import Header
+
+_TRIES = 100  # attempts while other processes delete, create or compress the same file
+
+
+class Deleted(FileNotFoundError):
+    """The session, or the file that it was recorded to, was deleted; nothing is written until the delete is lifted."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.ENOENT, "it was deleted", str(path))
+
+
+def begin(
+    layout: Layout, agent: str, header: Header, *, fresh: bool, parent: str | None, until: int | None = None
+) -> Transcript:
+    """See ``Store.begin``."""
+    path = layout.transcript(agent, file_name(header.session))
+    if parent is None and not fresh:
+        return _resume(layout, agent, path, header)
+    deleting.lift(layout, agent, header.session)
+    layout.make_folder(path.parent)
+    while True:
+        _set_aside(layout, agent, header.session, path)
+        try:
+            left = forks.begin(layout, agent, file_name(parent), header, until) if parent is not None else None
+        except FileExistsError:  # another process was faster, as below
+            continue
+        try:
+            transcript = Transcript(path, header)
+            transcript.beginning = left
+        except OSError as problem:
+            if left is not None:
+                left.close()
+            # If there is no parent, another process's file, which it has set aside again.
+            if isinstance(problem, FileNotFoundError) and path.parent.is_dir():
+                continue
+            raise
+        if transcript.is_begun or parent is not None:
+            return transcript
+        transcript.close()  # another process's: its agent gave the same id at the same moment
+
+
+def reopen(layout: Layout, agent: str, session: str, identity: bytes) -> Transcript:
+    """See ``Store.reopen``."""
+    path = layout.transcript(agent, file_name(session))
+    for candidate in layout.named_after(path):
+        with contextlib.suppress(FileNotFoundError):
+            decompressed = make_plain(layout, agent, candidate)
+            transcript = Transcript(candidate)
+            if transcript.is_known_as(identity, decompressed=decompressed):
+                return transcript
+            transcript.close()
+    raise Deleted(path)
+
+
+def make_plain(layout: Layout, agent: str, path: Path) -> bool:
+    """Decompress a transcript if it is compressed; returns whether it was. Raises OSError."""
+    if not os.path.lexists(compressed(path)):
+        return False
+    from acp_proxy.transcripts.lives.compressing import decompress
+
+    return decompress(layout, agent, path)
+
+
+def _resume(layout: Layout, agent: str, path: Path, header: Header) -> Transcript:
+    """Open the transcript of a session that is not new, or create it. Raises OSError, Deleted.
+
+    The session may be deleted, or its transcript compressed, at this moment.
+    """
+    for _ in range(_TRIES):
+        if header.session in layout.journal(agent).deleted():
+            break
+        layout.make_folder(path.parent)
+        make_plain(layout, agent, path)
+        with contextlib.suppress(FileNotFoundError):
+            return Transcript(path, header)
+    raise Deleted(path)
+
+
+def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
+    """Rename an older session's transcript with this id, to a name that no other process takes. Raises OSError."""
+    forks.finish(layout, agent, path.stem)
+    if not _holds_something(path) and not os.path.lexists(compressed(path)):
+        return
+    with layout.journal(agent).alone():  # keeps others from compressing it
+        try:
+            aside = deleting.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
+        except FileNotFoundError:  # another process was faster
+            return
+        layout.mark(agent, aside)
+        layout.mark(agent, path.stem)
+        layout.move_backups(agent, path.stem, aside)
+        with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now
+            deleting.move_title(layout, agent, session, path.stem, aside)
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,31 @@
+"""A conversation as a document: md, html or json.
+
+It yields pieces of text as they are ready, with one turn in memory at a time.
+"""
+
+from collections.abc import Iterator
+
+from acp_proxy.conversation import ConversationTurn, turns
+from acp_proxy.transcripts.archive import Reading
+from acp_proxy.views import document
+from acp_proxy.views.document import Choices, Head
+
+
+def exported(form: str, head: Head, reading: Reading, choices: Choices) -> Iterator[str]:
+    """Raises OSError."""
+
+    def told() -> Iterator[ConversationTurn]:
+        return document.selected(turns(reading, head.session), choices)
+
+    if form == "html":
+        from acp_proxy.views.html import page
+
+        contents = [(turn.number, document.first_line(turn)) for turn in told()]
+        return page(head, contents, told(), choices)
+    if form == "json":
+        from acp_proxy.views import json_document
+
+        return json_document.document(head, told(), choices)
+    from acp_proxy.views import markdown
+
+    return markdown.document_of(head, told(), choices)

@@ -1,0 +1,121 @@
+"""Read a tool call from the agent's own fields. Nothing here raises, whatever they contain."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from acp_proxy.conversation import ToolCall
+from acp_proxy.views import diffs
+from acp_proxy.views.diffs import DiffRow
+from acp_proxy.views.plain import one_line, plain
+from acp_proxy.wire import acp
+
+KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode"})
+"""The kinds of the protocol, without ``other``, which tells nothing."""
+COMPLETED, FAILED = "completed", "failed"
+_STATUSES = frozenset({"pending", "in_progress", COMPLETED, FAILED})
+_TITLE_LENGTH = 300
+_OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
+"""The fields in which agents put the readable output of a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A diff: the rows of its hunks."""
+
+    path: str
+    is_new: bool
+    rows: list[DiffRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A content block of the protocol. A text with fences is Markdown."""
+
+    block: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Input or output of a program, unchanged. ``name``: input, output."""
+
+    name: str
+    text: str
+    language: str
+
+
+Part = Diff | Block | Raw
+
+_FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
+
+
+def title(call: ToolCall) -> str:
+    text = one_line(acp.text(call.fields, "title") or acp.text(call.fields, "name") or call.id or "tool call")
+    return text if len(text) <= _TITLE_LENGTH else text[: _TITLE_LENGTH - 1] + "…"
+
+
+def kind(call: ToolCall) -> str | None:
+    found = acp.text(call.fields, "kind")
+    return found if found in KINDS else None
+
+
+def status(call: ToolCall) -> str | None:
+    found = acp.text(call.fields, "status")
+    return found if found in _STATUSES else None
+
+
+def paths(call: ToolCall) -> list[str]:
+    """The locations of the call, each once, with the line if there is one."""
+    found = call.fields.get("locations")
+    places = []
+    for item in found if isinstance(found, list) else []:
+        path, line = acp.text(item, "path"), acp.member(item, "line")
+        if path:
+            places.append(f"{path}:{line}" if type(line) is int and line > 0 else path)
+    return list(dict.fromkeys(places))
+
+
+def parts(call: ToolCall) -> list[Part]:
+    """The contents of the call, input first. ``rawOutput`` counts only if there is no content."""
+    content = list(_content(call.fields.get("content")))
+    before, behind = call.fields.get("rawInput"), call.fields.get("rawOutput")
+    given = [] if before in (None, {}, [], "") or _command(before) == title(call) else [_raw("input", before)]
+    gave = [] if content or behind in (None, {}, [], "") else [_raw("output", behind)]
+    return [*given, *content, *gave]
+
+
+def _content(items: object) -> Iterator[Part]:
+    for item in items if isinstance(items, list) else []:
+        block = acp.member(item, "content")
+        if acp.text(item, "type") == "diff":
+            new, old = acp.text(item, "newText") or "", acp.text(item, "oldText")
+            rows = [DiffRow(row.kind, plain(row.text)) for row in diffs.unified(old, new)]
+            yield Diff(acp.text(item, "path") or "", acp.member(item, "oldText") is None, rows)
+        elif acp.text(item, "type") == "content" and isinstance(block, Mapping):
+            text = acp.text(block, "text") if acp.text(block, "type") == "text" else None
+            yield Block(block) if text is None or _FENCE.search(text) else Raw("output", plain(text), "")
+
+
+def _raw(name: str, value: object) -> Raw:
+    """The command or the text in a value; else the complete value."""
+    said = _command(value) if name == "input" else _text(value)
+    if said is not None:
+        return Raw(name, plain(said), "sh" if name == "input" else "")
+    return Raw(name, plain(json.dumps(value, indent=2, ensure_ascii=False)), "json")
+
+
+def _command(value: object) -> str | None:
+    """The command line, in the forms of the known agents."""
+    found = acp.member(value, "command")
+    if isinstance(found, list):
+        words = acp.strings(value, "command")
+        return words[-1] if words[1:2] in (["-c"], ["-lc"]) else shlex.join(words)
+    return found if isinstance(found, str) else None
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    return next((text for key in _OUTPUTS if (text := acp.text(value, key)) is not None), None)

@@ -1,0 +1,28 @@
+"""The start of ``run``: what it does before, and right after, the agent is started."""
+
+import subprocess
+import sys
+
+SECONDS = 20.0
+MAKES_A_WRONG_VALUE = """
+import sys
+from acp_proxy.core.effects import Warn
+from acp_proxy.shell import launch, proxy
+
+def serve(*given):
+    try:
+        Warn("text", "more")
+    except TypeError:
+        return 3
+    return 4
+
+proxy.serve = serve
+launch.launch(["--no-record", "--", sys.executable, "-c", ""])
+"""
+
+
+def test_fields_are_checked_in_a_proxy_that_a_test_starts() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MAKES_A_WRONG_VALUE], stdin=subprocess.PIPE, capture_output=True, timeout=SECONDS
+    )
+    assert done.returncode == 3, done.stderr

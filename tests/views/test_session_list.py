@@ -1,0 +1,152 @@
+"""The list as a table of any width, and as lines for programs."""
+
+import re
+import unicodedata
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from acp_proxy.transcripts.listing.index import Listed
+from acp_proxy.views import rows, session_list
+from acp_proxy.views.session_list import ListLook
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ROW = Listed(
+    agent="claude-agent-acp-4f1c2a3b4c5d6e7f",
+    name="x",
+    session="0198c5de-1111-7000",
+    cwd="/home/me/src/acp-proxy",
+    title="Fix the login",
+    updated="2026-11-20T10:00:00.000Z",
+    prompts=12,
+    replies=12,
+    failed=False,
+    directories=[],
+    meta={},
+    size=34_567,
+)
+OTHER = replace(
+    ROW,
+    agent="opencode-0123456789abcdef",
+    session="ses_4f3a2b1c",
+    cwd="/srv/a/very/long/way/down/to/the/project",
+    title="Why does the index of the store forget what was deleted while another process had it open?",
+    updated="2026-11-18T10:00:00.000Z",
+    prompts=3,
+    size=1_234_567,
+)
+WIDE = replace(
+    ROW, session="漢字-1", title="日本語のタイトルは二倍の幅 👨‍👩‍👧 ❤️ 🇩🇪 👍🏽 e\u0301", cwd="/home/me/プロジェクト"
+)
+NO_TITLE = replace(ROW, session="abc", title=None, cwd=None, agent="a-0123456789abcdef", updated="")
+ROWS = [ROW, OTHER, WIDE, NO_TITLE]
+IDS = {"0198c5de-1111-7000": "0198c5de", "ses_4f3a2b1c": "ses_4f3a2", "漢字-1": "漢字-1", "abc": "abc"}
+
+
+def drawn(width: int, *some: Listed, colours: bool = False) -> list[str]:
+    look = ListLook(width, colours, NOW, "/home/me")
+    table = session_list.table(some or ROWS, IDS, look)
+    return [table.heading(), *table.lines(some or ROWS, IDS)]
+
+
+def cells(text: str) -> int:
+    """The text's width in terminal columns, by the Unicode tables."""
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+    )
+
+
+def test_a_wide_terminal_gets_every_column() -> None:
+    assert drawn(105) == [
+        "ID         TITLE                           AGENT             DIRECTORY        WHEN         TURNS     SIZE",
+        "0198c5de   Fix the login                   claude-agent-acp  ~/src/acp-proxy  2 hours ago     12  34.6 kB",
+        "ses_4f3a2  Why does the index of the sto…  opencode          …/the/project    2 days ago       3   1.2 MB",
+        "漢字-1     日本語のタイトルは二倍の幅 👨…  claude-agent-acp  ~/プロジェクト   2 hours ago     12  34.6 kB",
+        "abc        (no title)                      a                                                  12  34.6 kB",
+    ]
+
+
+def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
+    assert drawn(80) == [
+        "ID         TITLE                      AGENT     DIRECTORY     WHEN         TURNS",
+        "0198c5de   Fix the login              claude-…  …/acp-proxy   2 hours ago     12",
+        "ses_4f3a2  Why does the index of th…  opencode  …/project     2 days ago       3",
+        "漢字-1     日本語のタイトルは二倍の…  claude-…  …ロジェクト   2 hours ago     12",
+        "abc        (no title)                 a                                       12",
+    ]
+
+
+def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
+    assert drawn(40) == [
+        "ID         TITLE                    WHEN",
+        "0198c5de   Fix the login            2h",
+        "ses_4f3a2  Why does the index of …  2d",
+        "漢字-1     日本語のタイトルは二倍…  2h",
+        "abc        (no title)",
+    ]
+
+
+@pytest.mark.parametrize("width", [*range(1, 130), 200, 500])
+def test_no_line_is_wider_than_the_terminal_and_columns_are_aligned(width: int) -> None:
+    lines = drawn(width)
+    assert all(0 < cells(one) <= width for one in lines)
+    for heading in ("TITLE", "AGENT", "DIRECTORY", "WHEN"):
+        if f"  {heading}" in lines[0]:
+            at = lines[0].index(heading)
+            assert {before(one, at) for one in lines if cells(one) > at} == {" "}
+
+
+def before(text: str, at: int) -> str:
+    """The character in front of a column; a wide one takes two."""
+    return "".join(one * max(cells(one), 1) for one in text if cells(one))[at - 1]
+
+
+def test_wide_characters_are_measured_as_terminals_do() -> None:
+    [_, one] = drawn(200, WIDE)
+    assert "日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 e\u0301" in one
+
+
+def test_longer_ids_in_later_rows_are_not_cut() -> None:
+    look = ListLook(60, False, NOW)
+    table = session_list.table([ROW], {ROW.session: "0198c5de"}, look)
+    [later] = table.lines([OTHER], {OTHER.session: "ses_4f3a2b1c"})
+    assert later.startswith("ses_4f3a2b1c  Why")
+    assert cells(later) <= 60
+
+
+def test_colours_do_not_change_the_text() -> None:
+    plain, coloured = drawn(80), drawn(80, colours=True)
+    assert plain != coloured
+    assert [re.sub(r"\x1b\[[0-9]*m", "", one).rstrip() for one in coloured] == plain
+
+
+def test_lines_for_programs_are_not_cut() -> None:
+    assert rows.values(OTHER) == "\t".join(
+        (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567")
+    )
+    assert rows.values(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567"
+    assert rows.values(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
+        "a       b c\N{REPLACEMENT CHARACTER}",
+        "/x      y",
+        "12",
+    ]
+
+
+HOSTILE = "".join(map(chr, [*range(32), *range(127, 160)])) + "\u202e\u2066\u200b\u2028\u061c\ud800\U000e0041\ufeff\xad"
+
+
+@pytest.mark.parametrize("width", [20, 80, 400])
+def test_hostile_text_cannot_control_the_terminal(width: int) -> None:
+    text = f"a{HOSTILE}b"
+    row = replace(ROW, session=text, title=text, cwd=f"/{text}", agent=f"{text}-x")
+    look = ListLook(width, False, NOW)
+    table = session_list.table([row], {text: text}, look)
+    printed = [
+        table.heading(),
+        *table.lines([row], {text: text}),
+        rows.values(row),
+        *rows.candidates([row], {text: text}),
+    ]
+    assert not set(HOSTILE) - set(" \t") & set("".join(printed))
+    assert all(cells(one) <= width for one in printed[:2])

@@ -1,0 +1,86 @@
+from typing import Any
+
+from acp_proxy.conversation import ToolCall
+from acp_proxy.views import tool_calls
+from acp_proxy.views.diffs import DiffRow
+from acp_proxy.views.tool_calls import Block, Diff, Raw
+
+UNKNOWN: list[Any] = ['x" onclick="', None, []]
+SHAPES: list[Any] = [None, 7, "x", [], [[]], [None], {}, [{"type": "diff", "newText": 3}], [{"type": "content"}]]
+
+
+def call(**fields: Any) -> ToolCall:
+    return ToolCall("id-1", fields, is_new=True)
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": words}}
+
+
+def test_the_title_of_a_call_is_one_bounded_line() -> None:
+    assert tool_calls.title(call(title="Read\n a.py\x1b[2J")) == "Read a.py"
+    assert tool_calls.title(call(name="grep")) == "grep"
+    assert tool_calls.title(call(title=7)) == "id-1"
+    assert len(tool_calls.title(call(title="x" * 5000))) == 300
+
+
+def test_unknown_kinds_and_statuses_are_left_out() -> None:
+    assert tool_calls.kind(call(kind="read")) == "read"
+    assert [tool_calls.kind(call(kind=kind)) for kind in ("other", "<b>", None, 3)] == [None] * 4
+    assert tool_calls.status(call(status="completed")) == "completed"
+    assert [tool_calls.status(call(status=status)) for status in UNKNOWN] == [None] * 3
+
+
+def test_each_place_is_shown_once() -> None:
+    locations = [{"path": "/a", "line": 3}, {"path": "/a", "line": 3}, {"path": "/b"}, {"path": "/c", "line": True}, 7]
+    assert tool_calls.paths(call(locations=locations)) == ["/a:3", "/b", "/c"]
+    assert tool_calls.paths(call(locations="x")) == []
+
+
+def test_the_input_of_a_call_precedes_its_content() -> None:
+    diff = {"type": "diff", "path": "/a", "oldText": None, "newText": "x\n"}
+    image = {"type": "content", "content": {"type": "image"}}
+    found = tool_calls.parts(
+        call(
+            rawInput={"q": 1}, rawOutput={"never": "shown"}, content=[text("done"), text("```\ncode\n```"), diff, image]
+        )
+    )
+    assert found == [
+        Raw("input", '{\n  "q": 1\n}', "json"),
+        Raw("output", "done", ""),
+        Block({"type": "text", "text": "```\ncode\n```"}),
+        Diff("/a", True, [DiffRow("@", "@@ -0,0 +1 @@"), DiffRow("+", "x")]),
+        Block({"type": "image"}),
+    ]
+
+
+def test_a_command_that_is_the_title_is_not_repeated() -> None:
+    given = {"command": "ls -l", "description": "List"}
+    assert tool_calls.parts(call(title="Look", rawInput=given)) == [Raw("input", "ls -l", "sh")]
+    assert tool_calls.parts(call(title="ls -l", rawInput=given)) == []
+
+
+def test_commands_and_outputs_of_common_agents_are_recognised() -> None:
+    for command, told in (
+        ("ls -l", "ls -l"),
+        (["/bin/bash", "-lc", "ls -l | wc"], "ls -l | wc"),
+        (["ls", "a file"], "ls 'a file'"),
+    ):
+        given = {"call_id": 1, "command": command}
+        gave = {"stdout": "no", "formatted_output": "2 files", "exit_code": 0}
+        assert tool_calls.parts(call(rawInput=given, rawOutput=gave)) == [
+            Raw("input", told, "sh"),
+            Raw("output", "2 files", ""),
+        ]
+
+
+def test_raw_output_is_shown_if_there_is_no_content() -> None:
+    assert tool_calls.parts(call(rawOutput="a\x1b[31mb")) == [Raw("output", "ab", "")]
+    assert tool_calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
+
+
+def test_a_call_of_any_shape_can_be_read() -> None:
+    for value in SHAPES:
+        found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
+        for read in (tool_calls.title, tool_calls.kind, tool_calls.status, tool_calls.paths, tool_calls.parts):
+            read(found)
