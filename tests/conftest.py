@@ -5,6 +5,12 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from acp_proxy.shell.launch import CHECK_VALUES
+from acp_proxy.wire.value import check_fields
+
+check_fields()
+os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
+
 # A busy machine is no failure, so no time limits. Half of the usual number of examples keeps the suite short;
 # `make fuzz` looks for longer.
 settings.register_profile("project", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,7 +1,7 @@
 """What the core asks the shell to do. The shell performs effects in the order in which the core returns them.
 
-Effects for the transcript (``Kept``) are written in exactly this order. A ``Forward`` with ``first`` may leave before
-the effects in front of it are written; everything else waits until they are.
+Effects for the transcript (``ForTranscript``) are written in exactly this order. A ``Forward`` with ``first`` may leave
+before the effects in front of it are written; everything else waits until they are.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,10 @@ from acp_proxy.wire.value import Value
 
 
 class ForTranscript(Value):
-    """An effect for the transcript."""
+    """The base of the effects that the recorder performs: one ``isinstance`` tells them from all others.
+
+    The union ``Recording`` names the same classes, so that mypy finds one that the recorder does not perform.
+    """
 
 
 class IdentifyAgent(ForTranscript):
@@ -84,8 +87,8 @@ class EndTurn(ForTranscript):
 
 
 class ForgetSession(ForTranscript):
-    """Free the memory for a session that has not been used for long. Its transcript stays; another ``Begin`` follows
-    before its next line."""
+    """Free the memory for a session that has not been used for long. Its transcript stays; another ``BeginTranscript``
+    follows before its next line."""
 
     session: str
 
@@ -147,9 +150,9 @@ class DeleteSession(Value):
 
 
 class FindSession(Value):
-    """Look a session up before the agent is asked to open it. The event ``Found`` follows.
+    """Look a session up before the agent is asked to open it. The event ``SessionFound`` follows.
 
-    ``only_here``: only acp-proxy can restore the session, so the index is asked even if the transcript is missing.
+    ``only_here``: only acp-proxy can show the session, so the index is asked even if the transcript is missing.
     """
 
     request: RequestId
@@ -158,7 +161,7 @@ class FindSession(Value):
 
 
 class DecideLater(Value):
-    """Pass these lines to the core again as ``Lines``, after the question to the store in front of them is answered."""
+    """Pass these lines to the core again, as ``LinesRead``, once the store has answered what was asked before them."""
 
     peer: Peer
     lines: list[bytes]
@@ -213,7 +216,7 @@ class CloseTranscript(Value):
 
 
 class TakeOutput(Value):
-    """Reserve the client's output; the event ``Releasing`` follows.
+    """Reserve the client's output; the event ``OutputTaken`` follows.
 
     The answer to a cancelled load and the lines that waited for it are then sent before anything else, so that nothing
     from the agent overtakes them.

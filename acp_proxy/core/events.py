@@ -25,7 +25,7 @@ class SessionFound(Value):
     """What the store has of a session that the client wants to open: the answer to ``FindSession``.
 
     ``deleted``: the session was deleted here. ``trouble``: the name of an errno, if the store cannot be read.
-    ``held``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
+    ``has_transcript``: there is a transcript. ``complete``: it has everything from the beginning on, without gaps.
     ``alias``: the agent's id, if it differs. ``moved``: the session was handed over before.
     """
 
@@ -63,7 +63,7 @@ class PastRead(Value):
 
 
 class OutputTaken(Value):
-    """The client's output is reserved: the answer to ``ReleaseHeld``."""
+    """The client's output is reserved: the answer to ``TakeOutput``."""
 
     request: RequestId
 

@@ -151,7 +151,7 @@ class Interceptor:
     def opens_long_line(self, peer: Peer, data: bytes) -> list[Effect] | None:
         """Start to pass a long line in pieces, if its first bytes (``data``) show a plain update or a prompt.
 
-        The rest must then come as ``Piece``. None: the line must be held until it is complete.
+        The rest must then come as ``PieceRead``. None: the line must be held until it is complete.
         """
         recorded: list[Effect] = []
         if peer is Peer.AGENT:

@@ -113,7 +113,7 @@ class Loads:
     def _told_late(self, load: Load, line: bytes, update: object) -> list[Effect]:
         if load.sieve is not None:
             return [Forward(Peer.CLIENT, each) for each in load.sieve.add(line, update)]
-        if load.is_ours and load.has_transcript and not load.is_handed_over:  # the transcript was shown without comparing
+        if load.is_ours and load.has_transcript and not load.is_handed_over:  # shown without comparing
             return [self.life.reads(load), DecideLater(Peer.AGENT, [line])]
         return [*self.life.remembered(load, line, late=True), Forward(Peer.CLIENT, line, first=True)]
 

@@ -1,6 +1,6 @@
 """Answers all requests to the mock agent except prompts. Pure, except that this changes the sessions.
 
-Raises ``Refused`` and ``InvalidParams`` for errors.
+Raises ``RequestRefused`` and ``InvalidParams`` for errors.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,8 @@
 
 ``add`` is called under the core's lock and fixes the order. ``flush`` passes the added entries to the kernel, with one
 write per run of lines of one session; the first thread that calls it does so. A failing store suspends the recording of
-a session (``Sessions``). Nothing waits for a store that hangs (``Gate``): entries are kept in memory (``Backlog``).
+a session (``RecordedSessions``). Nothing waits for a store that hangs (``Gate``): entries are kept in memory
+(``Backlog``).
 """
 
 import math

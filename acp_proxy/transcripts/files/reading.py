@@ -159,7 +159,7 @@ class Reading:
             number += 1
 
     def streams(self, start: int = 0, number: int = 0, *, short: bool = False) -> Iterator[Line | AlikeLines]:
-        """The same lines as ``lines``, but faster: runs of similar lines come as one ``Lines``.
+        """The same lines as ``lines``, but faster: runs of similar lines come as one ``AlikeLines``.
 
         ``short``: a line too long for memory is shortened (``files.shortening``); if it is damaged, it is read whole.
         """

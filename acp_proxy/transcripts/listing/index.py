@@ -223,7 +223,7 @@ class Index:
         return Page(rows, cursors.written(binding, found[size - 1][3], found[size - 1][2]) if more else None)
 
     def select(self, query: str, values: Sequence[object]) -> list[Any]:
-        """Run a query, for ``newest``, ``searching`` and others."""
+        """Run a query, for ``queries``, ``searching`` and others."""
         return self._database.execute(query, values).fetchall()
 
     def has(self, agent: str, name: str) -> bool:

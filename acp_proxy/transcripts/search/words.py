@@ -265,7 +265,7 @@ def agrees(words: WordTable, key: Key, path: Path) -> bool:
 
 
 def of(doc: int) -> int:
-    """The transcript of a turn, by what ``Words.found`` calls the turn."""
+    """The transcript of a turn, by what ``WordTable.found`` calls the turn."""
     return doc & _TRANSCRIPT
 
 
