@@ -17,7 +17,7 @@ RUN = "run000"
 
 
 class Both(Store, Archive):
-    """Both doors of one store, for a test that records and then reads."""
+    """Both interfaces of one store, for a test that records and then reads."""
 
 
 def contents(root: Path) -> Iterator[tuple[Path, bytes]]:

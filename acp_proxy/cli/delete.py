@@ -40,8 +40,8 @@ def delete(
 ) -> None:
     """Delete sessions permanently.
 
-    This removes every word of a session from the store. The agent's own data stays. To delete a softly deleted session
-    permanently, give its id.
+    This removes every word of a session from the store. The agent's own data stays. Give the id of a
+    soft-deleted session to delete it permanently.
 
     Example: acp-proxy sessions delete last
     """
@@ -69,7 +69,7 @@ def delete(
 
 
 def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | DeletedSession]:
-    """One session, or the softly deleted copies of one session. Raises NoSuchSession."""
+    """One session, or the soft-deleted copies of one session. Raises NoSuchSession."""
     try:
         return [chosen(store, wanted, agent)]
     except NoSuchSession:

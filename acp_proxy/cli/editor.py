@@ -88,7 +88,7 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
         command = command[1:]
     if not command or not command[0]:
         raise UsageError(
-            "the agent's command is missing. Put it behind the variables: acp-proxy editor zed NAME=VALUE AGENT"
+            "the agent's command is missing. Put it after the variables: acp-proxy editor zed NAME=VALUE AGENT"
         )
     if variables and command[0].startswith("-"):
         raise UsageError(

@@ -174,7 +174,7 @@ class Archive(Opened):
         return restored
 
     def remove_kept(self, kept: DeletedSession) -> None:
-        """Delete a soft-deleted session for good. Raises OSError."""
+        """Delete a soft-deleted session permanently. Raises OSError."""
         deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self._catalog.ask(lambda index: index.clear_log(), kept.agent)

@@ -100,7 +100,7 @@ def test_a_given_place_without_a_store_is_an_error(tmp_path: Path, words: tuple[
         result = run(*words, "--store", str(place))
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.startswith(f"acp-proxy: there is no store at {place}. ")
-        assert "Check --store" in result.stderr
+        assert "Check the path" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 

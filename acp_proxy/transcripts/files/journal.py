@@ -50,7 +50,7 @@ class Event(Value):
 class JournalState(Value):
     """The result of all events.
 
-    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if it was deleted for good.
+    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.
     ``titles``: the user's titles by transcript name.
     ``titled``: the transcripts whose titles are in the file, replaced titles included.
     """

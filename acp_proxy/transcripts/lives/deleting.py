@@ -1,4 +1,4 @@
-"""Deletes sessions for good or softly, restores them, lifts deletes, and keeps the user's titles.
+"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles.
 
 The journal decides. Its consequences for files follow at once, under the journal's lock. If that is interrupted,
 whoever next queries the index or lifts the delete completes it (``finish``). A title follows its transcript: when that
@@ -122,7 +122,7 @@ def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, s
 
 
 def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
-    """Delete a soft-deleted transcript for good. Raises OSError."""
+    """Delete a soft-deleted transcript permanently. Raises OSError."""
     with layout.journal(agent).alone():
         _forget_titles(layout, agent, session, kept)
         layout.remove_kept(agent, kept)
