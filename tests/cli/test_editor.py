@@ -72,7 +72,8 @@ acp_providers = {
 AGENT_SHELL = """\
 (setq agent-shell-anthropic-claude-acp-command
       '("/home/user/.local/bin/acp-proxy" "run" "claude-agent-acp"))
-(setq agent-shell-prefer-session-resume nil) ; load, so that the conversation is shown
+(setq agent-shell-session-restore-verbosity 'full) ; load, so that the conversation is shown
+(setq agent-shell-prefer-session-resume nil) ; the same, for older versions of agent-shell
 """
 
 
