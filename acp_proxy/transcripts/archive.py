@@ -90,7 +90,7 @@ class Archive(Opened):
         sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.agents(agent), cwd, since)
-        return keeping.titled(self._layout, queries.newest(self._catalog.ask, wanted))
+        return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
@@ -101,7 +101,7 @@ class Archive(Opened):
         wanted = queries.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
         found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
-        return list(keeping.titled(self._layout, found))
+        return list(keeping.current(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
