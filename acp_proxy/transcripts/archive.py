@@ -247,14 +247,14 @@ class Archive(Opened):
         """The files that hold the content of these sessions, or of all sessions if None."""
         return self._layout.redactable(None if chosen is None else _names(chosen))
 
-    def redact(self, path: Path, masking: "Masking", *, dry: bool) -> Counter[str]:
+    def redact(self, path: Path, masking: "Masking", *, dry: bool, backup: Path | None = None) -> Counter[str]:
         """Mask secrets in one of these files; ``dry``: only count them. Returns the number of matches by rule.
 
-        Raises OSError, NewerFormat.
+        ``backup``: a directory for the file's original, if it changes. Raises OSError, NewerFormat.
         """
         from acp_proxy.transcripts.lives.redacting import redact
 
-        return redact(self._layout, path, masking, dry=dry)
+        return redact(self._layout, path, masking, dry=dry, backup=backup)
 
     def renew(self, chosen: list[Listed] | None) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. Raises OSError, Unreadable."""

@@ -54,7 +54,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: Store, wanted: str, title: 
     assert printed(store, "show", wanted).startswith(title)
 
 
-@pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "")])
+@pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "", "--yes")])
 def test_an_empty_word_matches_no_session(store: Store, words: tuple[str, ...]) -> None:
     store_session(store, "abc-1", ("first", []))
     result = run(store, *words)
