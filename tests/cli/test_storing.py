@@ -44,7 +44,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),
     ("sessions", "repair"): (0, "0 repaired.\n", ""),
-    ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
+    ("sessions", "redact", "--yes"): (0, "0 masked, in 0 of 0 files.\n", ""),
     ("sessions", "compress"): (0, "0 compressed.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
