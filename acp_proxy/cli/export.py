@@ -1,5 +1,6 @@
 """``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.archive import Listed, Reading
     from acp_proxy.views.document import Choices, Head
+    from acp_proxy.views.homes import Homes
 
 _Format = Literal["md", "html", "json", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
@@ -71,8 +73,8 @@ def export(
     """Export conversations, to share or to keep them.
 
     md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources. json is for programs. jsonl is the transcript, byte for byte; sessions import reads it. The command
-    replaces no file without --force.
+    resources. json is for programs. These three show home directories as ~. jsonl is the transcript, byte for byte, for
+    sessions import. The command replaces no file without --force.
 
     Example: acp-proxy sessions export last --output session.html
     """
@@ -126,22 +128,25 @@ class _Source:
     masking: "Masking | None"
 
     @contextmanager
-    def opened(self, row: "Listed") -> Iterator[tuple[str | None, Iterable[bytes]]]:
-        """The title, and the content to write. Raises OSError, NewerFormat."""
+    def opened(self, row: "Listed") -> Iterator[tuple[str, Iterable[bytes]]]:
+        """The title to show, and the content to write. Raises OSError, NewerFormat."""
+        from acp_proxy.views.homes import Homes
+
+        homes = Homes(row.cwd, os.path.expanduser("~"))
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
             reading.settle()
             if self.masking is not None:
                 reading, title = stack.enter_context(self.store.masked(row, reading, self.masking))
-            yield title, self._pieces(_head(row, title, reading), reading)
+            yield homes.hidden(title or ""), self._pieces(_head(row, title, reading), reading, homes)
 
-    def _pieces(self, head: "Head", reading: "Reading") -> Iterable[bytes]:
+    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
         from acp_proxy.views.exported import exported
 
-        return (piece.encode() for piece in exported(self.form, head, reading, self.choices))
+        return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes))
 
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:

@@ -192,6 +192,42 @@ def test_secrets_are_masked_across_chunks(store: Both, tmp_path: Path, form: str
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_home_directories_are_hidden_everywhere(store: Both, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/srv/people/eve")
+    text = {"type": "text", "text": "/home/eve/out"}
+    resource = {"type": "resource", "resource": {"uri": "file:///home/eve/r.txt", "text": "/home/eve/in"}}
+    diff = {"type": "diff", "path": "/srv/people/eve/b.py", "oldText": "/home/eve/1", "newText": "/home/eve/2"}
+    content = [{"type": "content", "content": text}, {"type": "content", "content": resource}, diff]
+    call = {"title": "cat /home/eve/a", "status": "completed", "content": content, "rawInput": {"in": "/home/eve/i"}}
+    updates = [
+        {**chunk(""), "content": {"type": "resource_link", "uri": "file:///home/eve/a.png", "name": "/home/eve/a.png"}},
+        chunk("see file:///home/eve/x and C:\\Users\\eve\\x"),
+        chunk("in /home/eve", "agent_thought_chunk"),
+        {"sessionUpdate": "tool_call", "toolCallId": "1", "locations": [{"path": "/home/eve/l"}], **call},
+        {"sessionUpdate": "tool_call", "toolCallId": "2", "title": "x", "rawOutput": {"/home/eve/o": "/home/eve"}},
+        {"sessionUpdate": "plan", "entries": [{"content": "mend /home/eve/p", "status": "pending"}]},
+        {"sessionUpdate": "compaction_update", "path": "/home/eve/c"},
+    ]
+    error = {"code": 1, "message": "no /home/eve/e"}
+    store_session(store, "s", ("Mend /home/eve/project", updates), cwd="/home/eve/project", error=error)
+    told = printed(store, "s", "--format", form, "--tools", "full", "--thoughts")
+    assert "~/project" in told
+    assert "eve" not in told.replace("never", "")
+
+
+def test_the_names_of_files_hide_home_directories_too(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend /home/eve/project", TURN))
+    for form in ("md", "jsonl"):
+        [path] = printed(store, "--all", "--format", form, "-o", str(tmp_path / "out")).splitlines()
+        assert "eve" not in path
+
+
+def test_a_transcript_keeps_home_directories(store: Both) -> None:
+    path = store_session(store, "s", ("Mend /home/eve/project", TURN), cwd="/home/eve")
+    assert printed(store, "s", "--format", "jsonl").encode() == path.read_bytes()
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
 def test_the_users_title_is_masked_on_request(store: Both, form: str) -> None:
     store_session(store, "s", ("one", TURN))
     [row] = store.sessions()
