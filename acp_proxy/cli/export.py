@@ -1,6 +1,7 @@
 """``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -50,7 +51,10 @@ def export(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="PATH", help="A file, or a directory for several sessions. -: stdout (default)."
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="A file; for several sessions a directory, with a file for each. -: stdout (default).",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
@@ -87,6 +91,11 @@ def export(
             raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
+        if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
+            options_for_all = f"--output {shlex.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+            raise UsageError(
+                f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
+            )
         chosen_form = form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)

@@ -156,6 +156,19 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
+def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -> None:
+    store_session(store, "one", ("Mend it", TURN))
+    store_session(store, "two", ("Mend it", TURN))
+    for words in (("--all",), ("one", "two")):
+        result = run(store, *words, "-o", str(tmp_path / "one.html"))
+        assert (result.exit_code, (tmp_path / "one.html").exists()) == (2, False)
+        assert result.stderr.endswith(f"Name a directory: --output {tmp_path / 'one'}/ --format html\n")
+    advised = printed(store, "--all", "-o", f"{tmp_path / 'one'}/", "--format", "html").splitlines()
+    assert [Path(path).suffix for path in advised] == [".html", ".html"]
+    assert printed(store, "--all", "-o", f"{tmp_path / 'one.html'}/").count(".md\n") == 2
+    assert printed(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
+
+
 def test_an_unreadable_session_does_not_stop_the_others(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))
