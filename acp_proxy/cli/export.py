@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:  # imported late: no other command needs them
 _Format = Literal["md", "html", "json", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
+_SLUG, _IN_WORDS = 40, "LMN"
+"""The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
     ".md": "md",
     ".markdown": "md",
@@ -183,8 +186,11 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
 
 
 def _name(title: str, row: "Listed") -> str:
-    """A file name made of the title, different for every session."""
-    return file_name(f"{title:<200}{row.agent}/{row.name}")
+    """A file name made of the title's words, in any script, and different for every session."""
+    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
+    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
+    unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
+    return "-".join([*words, unique] if words else ["session", unique])
 
 
 def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":

@@ -156,6 +156,27 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Räum die Größen auf!", "räum-die-größen-auf-"),
+        ("Mend ä 無_題/..\\x", "mend-ä-無-題-x-"),
+        ("हिन्दी 😀", "हिन्दी-"),
+        ("無" * 300, "無" * 40 + "-"),
+        ("😀 ...", "session-"),
+    ],
+)
+def test_the_names_of_files_keep_the_letters_of_every_script(
+    store: Both, tmp_path: Path, title: str, name: str
+) -> None:
+    store_session(store, "s", ("one", TURN))
+    [row] = store.sessions()
+    store.rename(row, title)
+    [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
+    assert Path(path).is_file()
+    assert Path(path).stem[:-16] == name
+
+
 def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -> None:
     store_session(store, "one", ("Mend it", TURN))
     store_session(store, "two", ("Mend it", TURN))
