@@ -25,8 +25,6 @@ BODY = re.compile(r"(?<=\n\n)(?:  (?!Example: ).+\n)+\n", re.MULTILINE)
 SHARED = ("--store", "--agent", "--json")
 """Options with the same meaning in every command that has them."""
 USAGE = re.compile(r"^Usage: .*\n+")
-TYPE = re.compile(r"(?<=\S) <(?:list\[str\]|str|int range)>")
-"""Text without meaning to users; what follows it stays in its column."""
 MORE = {
     "search": "search.md",
     "stats": "usage.md",
@@ -80,7 +78,6 @@ def told(context: typer.Context) -> str:
     finally:
         command.params, command.add_help_option = params, True
     text = USAGE.sub("", text.partition("\n\nCommands:\n")[0])
-    text = TYPE.sub(lambda found: (" N" if "int" in found[0] else "").ljust(len(found[0])), text)
     return f"{text}\n\nAlso: {', '.join(shared)}" if shared else text
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from acp_proxy.cli.storing import StoreOption, root_of, wrong_usage
+from acp_proxy.cli.wrapping import fitted
 
 _DAY = 24 * 60 * 60.0
 _SECONDS = 30.0
@@ -48,7 +49,7 @@ def doctor(
         typer.echo(terminal.json_text(diagnosis.for_programs(found), indent=2))
     else:
         for text in diagnosis.lines(found):
-            typer.echo(text)
+            typer.echo(fitted(text, sys.stdout, diagnosis.hanging(text)))
     if not found.is_well:
         raise typer.Exit(1)
 

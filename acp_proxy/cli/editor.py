@@ -11,6 +11,7 @@ import typer
 
 from acp_proxy import options
 from acp_proxy.cli.storing import wrong_usage
+from acp_proxy.cli.wrapping import fitted
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import UsageError
 
@@ -57,7 +58,8 @@ def editor(
     made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
     path, is_there = file_for(EDITORS[name], this_machine())
     found = placed(EDITORS[name], made, path, text_of(path) if is_there else None, whole=whole)
-    _say(f"{found.where}:\n")
+    _say(f"{found.where}:")
+    _say("")
     typer.echo(found.text)
     _say("")
     for text in (*found.also, f"Then: {made.then}", "To check the setup: acp-proxy doctor"):
@@ -69,7 +71,7 @@ def editor(
 
 
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    typer.echo(fitted(text, sys.stderr), err=True)
 
 
 def _read(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:

@@ -1,5 +1,8 @@
 """``acp-proxy sessions export``: write sessions as documents or as transcripts."""
 
+import os
+import shlex
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,10 +23,13 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.redaction.masking import Masking
     from acp_proxy.transcripts.archive import Listed, Reading
     from acp_proxy.views.document import Choices, Head
+    from acp_proxy.views.homes import Homes
 
 _Format = Literal["md", "html", "json", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
+_SLUG, _IN_WORDS = 40, "LMN"
+"""The characters of a title in a file name, and Unicode's categories of those that belong to a word."""
 _SUFFIXES: dict[str, _Format] = {
     ".md": "md",
     ".markdown": "md",
@@ -48,7 +54,10 @@ def export(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="PATH", help="A file, or a directory for several sessions. -: stdout (default)."
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="A file; for several sessions a directory, with a file for each. -: stdout (default).",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
@@ -71,8 +80,8 @@ def export(
     """Export conversations, to share or to keep them.
 
     md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources. json is for programs. jsonl is the transcript, byte for byte; sessions import reads it. The command
-    replaces no file without --force.
+    resources. json is for programs. These three show home directories as ~. jsonl is the transcript, byte for byte, for
+    sessions import. The command replaces no file without --force.
 
     Example: acp-proxy sessions export last --output session.html
     """
@@ -85,6 +94,11 @@ def export(
             raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
+        if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
+            options_for_all = f"--output {shlex.quote(output[: -len(suffix)])}/ --format {form or _SUFFIXES[suffix]}"
+            raise UsageError(
+                f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
+            )
         chosen_form = form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
@@ -126,22 +140,25 @@ class _Source:
     masking: "Masking | None"
 
     @contextmanager
-    def opened(self, row: "Listed") -> Iterator[tuple[str | None, Iterable[bytes]]]:
-        """The title, and the content to write. Raises OSError, NewerFormat."""
+    def opened(self, row: "Listed") -> Iterator[tuple[str, Iterable[bytes]]]:
+        """The title to show, and the content to write. Raises OSError, NewerFormat."""
+        from acp_proxy.views.homes import Homes
+
+        homes = Homes(row.cwd, os.path.expanduser("~"))
         with ExitStack() as stack:
             reading, title = self.store.open_listed(row), row.title
             stack.callback(reading.close)
             reading.settle()
             if self.masking is not None:
                 reading, title = stack.enter_context(self.store.masked(row, reading, self.masking))
-            yield title, self._pieces(_head(row, title, reading), reading)
+            yield homes.hidden(title or ""), self._pieces(_head(row, title, reading), reading, homes)
 
-    def _pieces(self, head: "Head", reading: "Reading") -> Iterable[bytes]:
+    def _pieces(self, head: "Head", reading: "Reading", homes: "Homes") -> Iterable[bytes]:
         if self.form == _JSONL:
             return reading.bytes_from(0)
         from acp_proxy.views.exported import exported
 
-        return (piece.encode() for piece in exported(self.form, head, reading, self.choices))
+        return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes))
 
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
@@ -169,8 +186,11 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
 
 
 def _name(title: str, row: "Listed") -> str:
-    """A file name made of the title, different for every session."""
-    return file_name(f"{title:<200}{row.agent}/{row.name}")
+    """A file name made of the title's words, in any script, and different for every session."""
+    shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
+    words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
+    unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
+    return "-".join([*words, unique] if words else ["session", unique])
 
 
 def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":

@@ -3,6 +3,7 @@
 A group's table is the order of its help: frequent commands come first.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +12,11 @@ from typing import Any, ClassVar, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
+
+from acp_proxy.cli.wrapping import fitted
+
+_WRONG_USAGE: Any = typer.BadParameter.__base__
+"""The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +50,13 @@ class Group(TyperGroup):
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Report an invalid value without the prefix that the parsing library adds."""
+        """Report an invalid value without the prefix that the parsing library adds, and a long error between words."""
         try:
             return super().invoke(ctx)
-        except typer.BadParameter as problem:
+        except _WRONG_USAGE as problem:
             problem.message = problem.message.removeprefix("Value error, ")
+            text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
+            problem.format_message = lambda: text
             raise
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
@@ -91,4 +99,14 @@ def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
         alone.command(name, cls=InFront, context_settings=settings)(found)
     else:
         alone.command(name)(found)
-    return cast(TyperCommand, get_command(alone))
+    command = cast(TyperCommand, get_command(alone))
+    for param in cast(list[Any], command.params):
+        _hide_type(param)
+    return command
+
+
+def _hide_type(param: Any) -> None:
+    """Keep the type of an argument, such as ``list[str]``, out of the help, unless it lists the choices."""
+    kind = getattr(param, "type_descriptor", None)
+    if param.param_type_name == "argument" and kind is not None and not kind.is_choice:
+        param.display_type_rich = lambda ctx: None

@@ -28,8 +28,8 @@ def show(
 ) -> None:
     """Show a conversation: the messages and the tool calls.
 
-    Each tool call is one line, with its changes to files. If the output is not a terminal, it is plain text with the
-    original Markdown. On a terminal, --raw replaces control characters.
+    Each tool call is one line, with its changes to files and, if it failed, with the reason. If the output is not a
+    terminal, it is plain text with the original Markdown. On a terminal, --raw replaces control characters.
 
     Example: acp-proxy sessions show last --turn -1
     """

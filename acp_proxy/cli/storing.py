@@ -14,6 +14,7 @@ import typer
 
 from acp_proxy.cli import completing
 from acp_proxy.cli.progress import MOMENT, advanced
+from acp_proxy.cli.wrapping import fitted
 from acp_proxy.errors import AcpProxyError, NoStore, NoSuchSession, UsageError
 from acp_proxy.transcripts.archive import PRIVATE_UMASK, Archive, Listed, default_root, is_windows
 from acp_proxy.views import figures, rows, terminal
@@ -86,13 +87,13 @@ def explained() -> Iterator[None]:
         yield
     except AcpProxyError as problem:
         for number, text in enumerate(problem.args):
-            typer.echo(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}", err=True)
+            _say(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}")
         raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
     except BrokenPipeError:  # the reader left; typer exits silently
         raise
     except OSError as problem:
         where = terminal.line(str(problem.filename or "the store"))
-        typer.echo(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor", err=True)
+        _say(f"acp-proxy: {where}: {problem.strerror}. Run: acp-proxy doctor")
         raise typer.Exit(1) from problem
 
 
@@ -102,15 +103,24 @@ def wrong_usage() -> Iterator[None]:
     try:
         yield
     except UsageError as problem:
-        typer.echo(f"acp-proxy: {terminal.line(str(problem))}", err=True)
+        _say(f"acp-proxy: {terminal.line(str(problem))}")
         raise typer.Exit(2) from problem
 
 
+def _say(text: str) -> None:
+    typer.echo(fitted(text, sys.stderr), err=True)
+
+
 def agreed(question: str) -> None:
-    """Ask on stderr. Any answer but yes exits with 1, Ctrl-C with 130."""
+    """Ask on stderr until the answer is yes or no. No, or Enter alone, exits with 1, Ctrl-C with 130."""
     try:
-        if typer.confirm(question, err=True):
-            return
+        while True:
+            answer = typer.prompt(f"{question} [y/N]", default="", show_default=False, err=True).strip().lower()
+            if answer in ("y", "yes"):
+                return
+            if answer in ("", "n", "no"):
+                break
+            typer.echo("Type y for yes, or n for no. Enter alone means no.", err=True)
     except typer.Abort as stopped:
         typer.echo(err=True)
         if isinstance(stopped.__context__, KeyboardInterrupt):

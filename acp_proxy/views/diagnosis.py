@@ -2,6 +2,7 @@
 agents.
 """
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from acp_proxy.views import figures
 from acp_proxy.views.terminal import line
 
 _WIDTH = 14
+_COLUMN = 2 + _WIDTH + 1
+"""Where the texts of a section begin."""
+_NUMBERED = re.compile(r"  \d+\. ")
 _NAMELESS = "(none: acp-proxy uses the name of its command; run --agent-id sets another)"
 
 
@@ -32,6 +36,13 @@ def lines(found: Diagnosis) -> Iterator[str]:
     if found.agent is not None:
         yield from _section(line(f"agent  {shlex.join(found.agent.command)}"), _agent(found.agent))
     yield from _todo(found)
+
+
+def hanging(text: str) -> int:
+    """The column below which a line of the report continues, if it is longer than the terminal is wide."""
+    if (begun := _NUMBERED.match(text)) is not None:
+        return begun.end()
+    return _COLUMN if text[_COLUMN - 1 : _COLUMN] == " " and text.startswith("  ") else 2
 
 
 def for_programs(found: Diagnosis) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from acp_proxy.views.terminal import line, output, printable
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown
+    from rich.table import Table
 
 _PIECE = 16 * 1024
 """Characters of Markdown that are rendered together, if an empty line allows a cut."""
@@ -44,6 +45,8 @@ _LONGEST = 64 * 1024
 """A longer piece is not prose and is slow to lay out: it is shown unchanged."""
 _THEME = Theme({"markdown.code": "bold cyan", "markdown.code_block": "none", "markdown.h1": "bold underline"})
 _AT_THE_END = re.compile(" +(?=\n)")  # copied lines should have no trailing spaces
+_NARROWEST, _UNLIMITED = 10, 100_000
+"""Columns of the terminal for each column of a table."""
 _SPEAKERS = {"user": "bold green", "agent": "bold blue", "thought": "dim italic"}
 _ROWS = {"@": "cyan", "+": "green", "-": "red"}
 
@@ -139,6 +142,22 @@ def _change(change: ShownDiff) -> Text:
     return text
 
 
+def _is_too_wide(table: "Table", console: Console, options: ConsoleOptions) -> bool:
+    """Whether a column would be too narrow to read, or not be there at all."""
+    if options.max_width >= _NARROWEST * len(table.columns):
+        return False
+    return console.measure(table, options=options.update(width=_UNLIMITED)).maximum > options.max_width
+
+
+def _rows(table: "Table") -> Iterator[Text]:
+    """Each cell on its own lines, behind the heading of its column."""
+    for cells in zip(*([*column.cells] for column in table.columns), strict=True):
+        yield Text()
+        for column, cell in zip(table.columns, cells, strict=True):
+            if isinstance(column.header, Text) and isinstance(cell, Text):
+                yield Text.assemble(column.header, ": ", cell)
+
+
 def _words(words: SpokenText) -> Iterator[RenderableType]:
     text = printable(words.text).strip("\n")
     style = "dim italic" if words.speaker == "thought" else "none"
@@ -173,7 +192,8 @@ def _prose() -> "type[Markdown]":
     """Rich's Markdown, imported late: it is slower to import than everything else here."""
     from markdown_it import MarkdownIt
     from rich.markdown import Heading as RichHeading
-    from rich.markdown import Markdown
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
@@ -182,8 +202,16 @@ def _prose() -> "type[Markdown]":
             self.text.justify = "left"
             yield self.text
 
+    class Unshortened(TableElement):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                if isinstance(table, Table):
+                    for column in table.columns:
+                        column.overflow = "fold"  # a word that is too long continues on the next line
+                    yield from _rows(table) if _is_too_wide(table, console, options) else [table]
+
     class Prose(Markdown):
-        elements: ClassVar = {**Markdown.elements, "heading_open": AtTheLeft}
+        elements: ClassVar = {**Markdown.elements, "heading_open": AtTheLeft, "table_open": Unshortened}
 
         def __init__(self, text: str, style: str) -> None:
             super().__init__("", code_theme="ansi_dark", style=style, hyperlinks=False)

@@ -9,13 +9,16 @@ from acp_proxy.conversation import ConversationTurn, turns
 from acp_proxy.transcripts.archive import Reading
 from acp_proxy.views import document
 from acp_proxy.views.document import Choices, Head
+from acp_proxy.views.homes import Homes
 
 
-def exported(form: str, head: Head, reading: Reading, choices: Choices) -> Iterator[str]:
-    """Raises OSError."""
+def exported(form: str, head: Head, reading: Reading, choices: Choices, homes: Homes) -> Iterator[str]:
+    """``homes``: the home directories to hide. Raises OSError."""
 
     def told() -> Iterator[ConversationTurn]:
-        return document.selected(turns(reading, head.session), choices)
+        return homes.turns(document.selected(turns(reading, head.session), choices))
+
+    head = homes.head(head)
 
     if form == "html":
         from acp_proxy.views.html import page

@@ -17,7 +17,7 @@ from acp_proxy.views.document import Choices, Head
 from acp_proxy.views.figures import size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
 from acp_proxy.views.images import image_in
-from acp_proxy.views.plain import clock_time, day, one_line, plain, shortened, uri_of
+from acp_proxy.views.plain import clock_time, day, one_line, plain, uri_of
 from acp_proxy.views.prose import html_of, link
 from acp_proxy.views.terminal import json_text
 from acp_proxy.views.tool_calls import Diff, Raw
@@ -73,7 +73,7 @@ def _head(head: Head, count: int) -> str:
     version = one_line(acp.text(head.agent, "version") or "")[:40]
     facts = {
         "Agent": f"{head.name} {version}".strip(),
-        "Directory": shortened(head.cwd, None) if head.cwd else "",
+        "Directory": one_line(head.cwd or ""),
         "Begun": f"{day(head.created)} {clock_time(head.created)} UTC" if day(head.created) else "",
         "Turns": str(count),
     }
@@ -169,7 +169,7 @@ class _Paper:
         """Paths relative to the session's directory."""
         text = one_line(text)
         inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
-        return shortened(text.replace(inside, "") if inside else text, None)
+        return text.replace(inside, "") if inside else text
 
 
 def _blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
@@ -191,7 +191,7 @@ def _block(block: Mapping[str, object]) -> str:
         words = highlighted_file(plain(text), address)
         return _folded(name, words)
     if kind == "resource_link":
-        return f'<p class="thing">{link(address, shortened(name, None) or "link")}</p>\n'
+        return f'<p class="thing">{link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
     told = ", ".join(filter(None, (name, one_line(acp.text(block, "mimeType") or ""), size(len(data) * 3 // 4))))
     return f'<p class="thing">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'

@@ -26,8 +26,8 @@ _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗"}
 _STEPS = {"completed": "[x]"}
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 _ESCAPED, _SPAN, _LINK = r"\\.", r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", r"<(?:https?://|mailto:)[^\s<>]*>"
-_TAG = re.compile(rf"{_ESCAPED}|{_SPAN}|{_LINK}|(<)(?=[A-Za-z/!?])", re.DOTALL)
-"""Where HTML begins. What precedes it in the pattern is not HTML, but looks like it."""
+_TAG = re.compile(rf"{_ESCAPED}|{_SPAN}|{_LINK}|(<)(?=[A-Za-z/!?])|(?<![~/])(~)(?=[\\/])", re.DOTALL)
+"""Where HTML begins, or a path that could strike words out. What precedes it in the pattern only looks like it."""
 _CELL_ENDS = re.compile(r"(?<!\\)(\|)")
 _BACKTICKS = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}", re.ASCII)
@@ -43,7 +43,7 @@ def document_of(head: Head, turns: Iterable[ConversationTurn], choices: Choices)
     if day(head.created):
         facts.append(f"{day(head.created)} {clock_time(head.created)} UTC")
     if head.cwd:
-        facts.append(_code(shortened(head.cwd, None)))
+        facts.append(_code(one_line(head.cwd)))
     yield " · ".join(facts) + "\n"
     for turn in document.named(turns):
         yield from _turn(turn, head, choices)
@@ -186,7 +186,7 @@ def _lowered(lines: list[str], heading: Token) -> list[str]:
 
 
 def _without_tags(text: str) -> str:
-    return _TAG.sub(lambda found: "&lt;" if found[2] else found[0], text)
+    return _TAG.sub(lambda found: "&lt;" if found[2] else "\\~" if found[3] else found[0], text)
 
 
 def _quoted(text: str) -> str:

@@ -29,14 +29,9 @@ def one_line(text: str) -> str:
 
 
 def shortened(path: str, cwd: str | None) -> str:
-    """A path relative to the session's directory if it is inside, else to the home directory."""
+    """A path relative to the session's directory if it is inside."""
     path = one_line(path)
-    if cwd and path.startswith(cwd.rstrip("/\\") + "/"):
-        return path[len(cwd.rstrip("/\\")) + 1 :]
-    return _HOME.sub("~", path)
-
-
-_HOME = re.compile(r"^(?:/home/[^/]+|/Users/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?=$|[\\/])")
+    return path.removeprefix(cwd.rstrip("/\\") + "/") if cwd else path
 
 
 def clock_time(stamp: str) -> str:

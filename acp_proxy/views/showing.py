@@ -15,6 +15,8 @@ from acp_proxy.wire import acp
 
 _DIFF_ROWS = 80  # about a screen or two; a new file may have thousands
 _TITLE_LENGTH = 500
+_REASON_LINES, _REASON_LENGTH = 10, 1000
+"""How much is shown of what a failed call says."""
 _MESSAGE = 1024 * 1024
 """Characters of a message in one passage; a longer message gets an extra line break there."""
 
@@ -194,6 +196,8 @@ class _Showing:
             yield from self._content(item)
         if self._full and (got := call.fields.get("rawOutput")) is not None:
             yield CallText("output", _json(got))
+        if not self._full and (reason := tool_calls.reason(call)) is not None:
+            yield CallText("", _end(reason))
 
     def _content(self, item: object) -> Iterator[Passage]:
         block = acp.member(item, "content")
@@ -217,6 +221,15 @@ class _Showing:
             yield Remark(False, "This turn has no end: it is still running, or its process ended.")
         elif (text := document.ending(ended)) is not None:
             yield Remark(False, text)
+
+
+def _end(text: str) -> str:
+    """The last lines of a text: they tell how it ended."""
+    lines = text.rsplit("\n", _REASON_LINES)
+    shown = "\n".join(lines[-_REASON_LINES:])
+    if len(lines) <= _REASON_LINES and len(shown) <= _REASON_LENGTH:
+        return shown
+    return f"(only its end: --full shows all)\n{shown[-_REASON_LENGTH:]}"
 
 
 def _json(value: object) -> str:

@@ -19,6 +19,7 @@ _STATUSES = frozenset({"pending", "in_progress", COMPLETED, FAILED})
 _TITLE_LENGTH = 300
 _OUTPUTS = ("formatted_output", "aggregated_output", "output", "stdout")
 """The fields in which agents put the readable output of a program."""
+_ERRORS = ("error", "stderr", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Raw:
 
 Part = Diff | Block | Raw
 
+_FENCED = re.compile(r"\A\s*(?:```|~~~)[^\n]*\n(.*?)\n?(?:```|~~~)\s*\Z", re.DOTALL)
 _FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 
 
@@ -84,6 +86,25 @@ def parts(call: ToolCall) -> list[Part]:
     given = [] if before in (None, {}, [], "") or _command(before) == title(call) else [_raw("input", before)]
     gave = [] if content or behind in (None, {}, [], "") else [_raw("output", behind)]
     return [*given, *content, *gave]
+
+
+def reason(call: ToolCall) -> str | None:
+    """Why a call failed, in the agent's words; None if it did not fail, or if the agent did not say."""
+    if status(call) != FAILED:
+        return None
+    items, output = call.fields.get("content"), call.fields.get("rawOutput")
+    found = [acp.text(acp.member(item, "content"), "text") for item in items] if isinstance(items, list) else []
+    text = "\n".join(text for text in found if text) or _text(output) or _error(output)
+    return _FENCED.sub(r"\1", text).strip() or None if text else None
+
+
+def _error(output: object) -> str | None:
+    """The message of an error, in the forms of the known agents."""
+    for key in _ERRORS:
+        held = acp.member(output, key)
+        if text := held if isinstance(held, str) else acp.text(held, "message"):
+            return text
+    return None
 
 
 def _content(items: object) -> Iterator[Part]:

@@ -87,6 +87,14 @@ def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(
+    "words", [["run"], ["doctor"], ["replay"], ["sessions", "list"], ["sessions", "export"], ["sessions", "search"]]
+)
+def test_help_names_no_types_of_the_programming_language(words: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+    assert not [kind for kind in ("<str>", "<int", "<float", "list[", " range>") if kind in shown]
+
+
+@pytest.mark.parametrize(
     "words", [["no-such-command"], ["help", "no-such-command"], ["--no-such-option"], ["doctor", "--no-such-option"]]
 )
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:

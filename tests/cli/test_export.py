@@ -156,6 +156,40 @@ def test_several_sessions_go_to_a_directory_named_by_title(store: Both, tmp_path
     assert len(printed(store, "--agent", "b", "one", "two", "-o", f"{tmp_path}/both").splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Räum die Größen auf!", "räum-die-größen-auf-"),
+        ("Mend ä 無_題/..\\x", "mend-ä-無-題-x-"),
+        ("हिन्दी 😀", "हिन्दी-"),
+        ("無" * 300, "無" * 40 + "-"),
+        ("😀 ...", "session-"),
+    ],
+)
+def test_the_names_of_files_keep_the_letters_of_every_script(
+    store: Both, tmp_path: Path, title: str, name: str
+) -> None:
+    store_session(store, "s", ("one", TURN))
+    [row] = store.sessions()
+    store.rename(row, title)
+    [path] = printed(store, "--all", "-o", str(tmp_path / "out")).splitlines()
+    assert Path(path).is_file()
+    assert Path(path).stem[:-16] == name
+
+
+def test_several_sessions_in_one_file_are_refused(store: Both, tmp_path: Path) -> None:
+    store_session(store, "one", ("Mend it", TURN))
+    store_session(store, "two", ("Mend it", TURN))
+    for words in (("--all",), ("one", "two")):
+        result = run(store, *words, "-o", str(tmp_path / "one.html"))
+        assert (result.exit_code, (tmp_path / "one.html").exists()) == (2, False)
+        assert result.stderr.endswith(f"Name a directory: --output {tmp_path / 'one'}/ --format html\n")
+    advised = printed(store, "--all", "-o", f"{tmp_path / 'one'}/", "--format", "html").splitlines()
+    assert [Path(path).suffix for path in advised] == [".html", ".html"]
+    assert printed(store, "--all", "-o", f"{tmp_path / 'one.html'}/").count(".md\n") == 2
+    assert printed(store, "one", "two", "-o", str(tmp_path / "v1.2")).count("v1.2") == 2
+
+
 def test_an_unreadable_session_does_not_stop_the_others(store: Both, tmp_path: Path) -> None:
     path = store_session(store, "bad", ("one", TURN))
     store_session(store, "good", ("two", TURN))
@@ -189,6 +223,42 @@ def test_secrets_are_masked_across_chunks(store: Both, tmp_path: Path, form: str
         assert TOKEN[at + 4 : at + 12] not in told
     assert TOKEN in printed(store, "s", "--format", form, *options)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_home_directories_are_hidden_everywhere(store: Both, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/srv/people/eve")
+    text = {"type": "text", "text": "/home/eve/out"}
+    resource = {"type": "resource", "resource": {"uri": "file:///home/eve/r.txt", "text": "/home/eve/in"}}
+    diff = {"type": "diff", "path": "/srv/people/eve/b.py", "oldText": "/home/eve/1", "newText": "/home/eve/2"}
+    content = [{"type": "content", "content": text}, {"type": "content", "content": resource}, diff]
+    call = {"title": "cat /home/eve/a", "status": "completed", "content": content, "rawInput": {"in": "/home/eve/i"}}
+    updates = [
+        {**chunk(""), "content": {"type": "resource_link", "uri": "file:///home/eve/a.png", "name": "/home/eve/a.png"}},
+        chunk("see file:///home/eve/x and C:\\Users\\eve\\x"),
+        chunk("in /home/eve", "agent_thought_chunk"),
+        {"sessionUpdate": "tool_call", "toolCallId": "1", "locations": [{"path": "/home/eve/l"}], **call},
+        {"sessionUpdate": "tool_call", "toolCallId": "2", "title": "x", "rawOutput": {"/home/eve/o": "/home/eve"}},
+        {"sessionUpdate": "plan", "entries": [{"content": "mend /home/eve/p", "status": "pending"}]},
+        {"sessionUpdate": "compaction_update", "path": "/home/eve/c"},
+    ]
+    error = {"code": 1, "message": "no /home/eve/e"}
+    store_session(store, "s", ("Mend /home/eve/project", updates), cwd="/home/eve/project", error=error)
+    told = printed(store, "s", "--format", form, "--tools", "full", "--thoughts")
+    assert "~/project" in told
+    assert "eve" not in told.replace("never", "")
+
+
+def test_the_names_of_files_hide_home_directories_too(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend /home/eve/project", TURN))
+    for form in ("md", "jsonl"):
+        [path] = printed(store, "--all", "--format", form, "-o", str(tmp_path / "out")).splitlines()
+        assert "eve" not in path
+
+
+def test_a_transcript_keeps_home_directories(store: Both) -> None:
+    path = store_session(store, "s", ("Mend /home/eve/project", TURN), cwd="/home/eve")
+    assert printed(store, "s", "--format", "jsonl").encode() == path.read_bytes()
 
 
 @pytest.mark.parametrize("form", ["md", "html", "json"])

@@ -144,6 +144,16 @@ def test_delete_asks_and_needs_a_yes(store: Store) -> None:
     assert not path.exists()
 
 
+def test_a_mistyped_answer_is_explained_and_asked_again(store: Store) -> None:
+    path = store_session(store, "s", ("Mend it", []))
+    result = run(store, "delete", "s", answer="what\nno\n")
+    assert (result.exit_code, path.exists()) == (1, True)
+    assert "Type y for yes, or n for no. Enter alone means no.\n" in result.stderr
+    assert result.stderr.count("[y/N]") == 2
+    assert run(store, "delete", "s", answer="yess\n YES \n").exit_code == 0
+    assert not path.exists()
+
+
 def test_a_deleted_session_is_not_listed_and_known_as_deleted(store: Store) -> None:
     path = store_session(store, "s", ("Mend it", []))
     kept = store_session(store, "kept", ("Keep it", []))

@@ -104,6 +104,18 @@ def test_full_includes_the_content_of_tool_calls_and_unknown_updates(store: Stor
     assert "[something_new]" in text
 
 
+def test_a_failed_call_shows_the_end_of_what_it_said(store: Store) -> None:
+    call = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "make", "status": "failed"}
+    lines = [f"line {number}" for number in range(1, 13)]
+    store_session(store, "s", ("Mend it", [{**call, "rawOutput": "\n".join(lines)}]))
+    store_session(store, "short", ("Mend it", [{**call, "rawOutput": "denied"}]))
+    shown = "".join(f"    {line}\n" for line in ("(only its end: --full shows all)", *lines[2:]))
+    assert printed(store, "s").endswith(f"Tool: make [failed]\n{shown}")
+    assert "line 1\n" in printed(store, "s", "--full")
+    assert printed(store, "short").endswith("Tool: make [failed]\n    denied\n")
+    assert printed(store, "short", "--full").count("denied") == 1
+
+
 def test_json_has_every_message(store: Store) -> None:
     store_session(store, "s", ("Mend it", TURN))
     messages = [json.loads(line) for line in printed(store, "s", "--json").splitlines()]

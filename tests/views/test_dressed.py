@@ -33,6 +33,9 @@ NARROW = """\
 
 ✓ Read auth.py
 ✗ failed: grep -rn 'login' src | sort |…
+\x1b[2m    red\x1b[0m
+\x1b[2m    line\x1b[0m
+
 ✓ Edit
   \x1b[1m/p/auth.py\x1b[0m
   @@ -1,3 +1,4 @@
@@ -63,6 +66,7 @@ NARROW = """\
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
 ✗ \x1b[2mlater: \x1b[0mfailed: Read auth.py
+\x1b[2m    no\x1b[0m
 
 Something is missing here: the recording
 was interrupted (ENOSPC).
@@ -100,6 +104,9 @@ WIDE = """\
 
 \x1b[32m✓ \x1b[0mRead auth.py
 \x1b[31m✗ \x1b[0m\x1b[31mfailed: \x1b[0mgrep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long…
+\x1b[2m    red\x1b[0m
+\x1b[2m    line\x1b[0m
+
 \x1b[32m✓ \x1b[0mEdit
   \x1b[1m/p/auth.py\x1b[0m
   \x1b[36m@@ -1,3 +1,4 @@\x1b[0m
@@ -128,6 +135,7 @@ WIDE = """\
 \x1b[1;7mTurn 2 · 2026-11-20 09:15:02\x1b[0m
 
 \x1b[31m✗ \x1b[0m\x1b[2mlater: \x1b[0m\x1b[31mfailed: \x1b[0mRead auth.py
+\x1b[2m    no\x1b[0m
 
 \x1b[33mSomething is missing here: the recording was interrupted (ENOSPC).\x1b[0m
 
@@ -195,6 +203,22 @@ def test_full_does_not_wrap_the_output_of_programs() -> None:
 )
 def test_markdown_keeps_every_character_of_the_text(markdown: str, seen: str) -> None:
     assert plain(says(markdown)) == f"\nAgent\n  {seen}\n"
+
+
+def test_a_table_keeps_every_word_of_its_cells() -> None:
+    words = "a-command-with-a-name-longer-than-a-column"
+    markdown = f"|name|what it does|\n|-|-|\n|`{words}`|it waits for the other side|\n"
+    for width in (30, 40, 60):
+        lines = plain(says(markdown), width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert words in "".join(re.split(" {2,}", line.strip())[0] for line in lines)
+
+
+def test_a_table_with_too_many_columns_becomes_lines() -> None:
+    rows = [[f"heading{number}" for number in range(9)], ["-"] * 9, [f"value{number}" for number in range(9)]]
+    markdown = "".join(f"|{'|'.join(row)}|\n" for row in rows)
+    assert "".join(f"  heading{number}: value{number}\n" for number in range(9)) in plain(says(markdown), 60)
+    assert " heading7  heading8" in plain(says(markdown), 120)
 
 
 def test_a_prompt_keeps_its_lines() -> None:

@@ -108,7 +108,7 @@ def test_the_page_allows_only_its_own_style_and_embedded_images() -> None:
 
 def test_the_head_describes_the_session() -> None:
     assert words(page(turn(said("user", "hello")))).startswith(
-        "Fix the login Fix the login Agentmy-agent 1.2.0Directory~/projectBegun2026-11-20 09:15 UTCTurns1"
+        "Fix the login Fix the login Agentmy-agent 1.2.0Directory/home/me/projectBegun2026-11-20 09:15 UTCTurns1"
     )
     nothing = Head("s", {}, None, None, "", "", "partial")
     assert words(page(head=nothing)) == (

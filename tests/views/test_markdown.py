@@ -59,7 +59,7 @@ def test_a_conversation_is_written_as_a_document() -> None:
     choices = Choices("summary", thoughts=False)
     turns = document.selected([first, second], choices)
     assert "".join(markdown.document_of(HEAD, turns, choices)) == (
-        "# Fix the login\n\nmy-agent 1.2.0 · 2026-11-20 09:15 UTC · `~/project`\n"
+        "# Fix the login\n\nmy-agent 1.2.0 · 2026-11-20 09:15 UTC · `/home/me/project`\n"
         "\n## 1. Fix it\n\n> Fix it\n>\n> please\n"
         "\n### Done\n\nSee `a.py`.\n"
         "\n* ✓ `Edit a.py` +1 -1\n* ✗ execute `pytest`\n"
@@ -113,6 +113,7 @@ def test_gaps_are_reported_and_unknown_updates_left_out() -> None:
         ("a <b> and `<b>` and <https://x>", "a &lt;b> and `<b>` and <https://x>"),
         ("\t<details>", "    <details>"),
         ("<details>\nx", "&lt;details>\nx"),
+        ("(~/a) (~/b) `~/c` https://x/~/y ~~d~~", "(\\~/a) (\\~/b) `~/c` https://x/~/y ~~d~~"),
         ("|`a<b>`|\n|-|\n|`x | <i>`|", "|`a<b>`|\n|-|\n|`x | &lt;i>`|"),
         ("\\<b> \\`<b>\\`", "\\<b> \\`&lt;b>\\`"),
         ("    <b>\n\n```\n<b> # x\n```", "    <b>\n\n```\n<b> # x\n```"),

@@ -38,13 +38,9 @@ def test_no_control_character_remains(text: str) -> None:
     ("path", "told"),
     [
         ("/home/ada/notes/a/b.py", "a/b.py"),
-        ("/home/ada/notes2/b.py", "~/notes2/b.py"),
-        ("/home/ada", "~"),
-        ("/Users/ada/x", "~/x"),
-        ("C:\\Users\\ada\\x", "~\\x"),
-        ("/homeless/x", "/homeless/x"),
-        ("/root/x", "~/x"),
+        ("/home/ada/notes2/b.py", "/home/ada/notes2/b.py"),
+        ("/home/ada/notes", "/home/ada/notes"),
     ],
 )
-def test_a_path_is_shortened_by_its_directory_or_home(path: str, told: str) -> None:
+def test_a_path_inside_the_directory_is_relative_to_it(path: str, told: str) -> None:
     assert shortened(path, "/home/ada/notes/") == told

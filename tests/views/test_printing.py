@@ -23,6 +23,9 @@ Plan:
 
 Tool: Read auth.py [completed]
 Tool: grep -rn 'login' src | sort | uniq -c | sort -rn | head -20 && a long command line that goes on [failed]
+    red
+    line
+
 Tool: Edit [completed]
   /p/auth.py
   @@ -1,3 +1,4 @@
@@ -51,6 +54,7 @@ Agent:
 --- Turn 2, 2026-11-20T09:15:02.123Z ---
 
 Tool, later: Read auth.py [failed]
+    no
 
 Note: Something is missing here: the recording was interrupted (ENOSPC).
 

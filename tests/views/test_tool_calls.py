@@ -79,8 +79,24 @@ def test_raw_output_is_shown_if_there_is_no_content() -> None:
     assert tool_calls.parts(call(rawInput={}, rawOutput=None, content=None)) == []
 
 
+def test_a_failed_call_has_the_reason_that_the_agent_gave() -> None:
+    for given, reason in (
+        ({"content": [text("no such"), text("file")]}, "no such\nfile"),
+        ({"content": [text("```\nno such file\n```")], "rawOutput": "other"}, "no such file"),
+        ({"rawOutput": "denied"}, "denied"),
+        ({"rawOutput": {"formatted_output": "1 failed\n", "exit_code": 1}}, "1 failed"),
+        ({"rawOutput": {"error": "denied"}}, "denied"),
+        ({"rawOutput": {"error": {"message": "denied"}}}, "denied"),
+        ({"rawOutput": {"exit_code": 1}}, None),
+        ({}, None),
+    ):
+        assert tool_calls.reason(call(status="failed", **given)) == reason
+        assert tool_calls.reason(call(status="completed", **given)) is None
+
+
 def test_a_call_of_any_shape_can_be_read() -> None:
     for value in SHAPES:
         found = call(title=value, kind=value, status=value, locations=value, content=value, rawInput=value)
         for read in (tool_calls.title, tool_calls.kind, tool_calls.status, tool_calls.paths, tool_calls.parts):
             read(found)
+        tool_calls.reason(call(status="failed", content=value, rawOutput=value))

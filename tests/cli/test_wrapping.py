@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from acp_proxy.cli.wrapping import wrapped
+from tests.cli.commands import run
+from tests.cli.terminal import on_terminal
+from tests.stored import Both
+
+
+@pytest.mark.parametrize(
+    ("text", "hanging", "lines"),
+    [
+        ("as wide as it is", 0, ["as wide as it is"]),
+        ("a line that is too long for it", 0, ["a line that is", "too long for it"]),
+        ("  1. a line that is long", 5, ["  1. a line that", "     is long"]),
+        ("name  a  table's row", 6, ["name  a  table's", "      row"]),
+        ("x /a/path/that/nothing/can/hold y", 0, ["x", "/a/path/that/nothing/can/hold", "y"]),
+        ("日本語の題 無題の題 題", 0, ["日本語の題", "無題の題 題"]),
+        ("    indented-far-more", 0, ["    indented-far-more"]),
+    ],
+)
+def test_lines_break_between_words(text: str, hanging: int, lines: list[str]) -> None:
+    assert wrapped(text, 16, hanging).split("\n") == lines
+
+
+@given(st.text("ab 無-", max_size=80), st.integers(1, 30), st.integers(0, 40))
+def test_no_word_is_lost_or_broken(text: str, width: int, hanging: int) -> None:
+    lines = wrapped(text, width, hanging).split("\n")
+    assert " ".join(lines).split() == text.split()
+    assert all(cell_len(line) <= width or " " not in line.strip() for line in lines[:-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("sessions", "show", "a-session"), 1, "acp-proxy: no session matches 'a-session'. To see all sessions: "),
+        (("sessions", "show", "last", "--raw", "--json"), 2, "cannot be combined with each other or with --turn, "),
+        (("sessions", "export", "--all"), 2, "acp-proxy: several sessions need a directory. Use --output DIR."),
+        (("doctor",), 0, " 1. No editor on this machine starts an agent through acp-proxy. To print the "),
+        (("editor", "zed", "true"), 0, 'Then: in the agent panel, begin a thread with "true (kept)". '),
+    ],
+)
+def test_a_terminal_gets_long_messages_in_whole_words(
+    tmp_path: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    told = on_terminal(*words, columns=50, status=status, settings={"HOME": str(tmp_path)})
+    assert said not in told
+    assert said in " ".join(told.split()) + " "
+    assert all(len(line) <= 50 or " " not in line.strip() for line in told.split("\n"))
+
+
+def test_other_outputs_get_messages_on_one_line(tmp_path: Path) -> None:
+    result = run(Both(tmp_path), "show", "a-session-with-a-name-that-is-longer-than-a-terminal-is-wide")
+    assert result.stderr.count("\n") == 1
