@@ -1,6 +1,6 @@
 """The ``acp-proxy`` command and its subcommands."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -24,6 +24,13 @@ class Main(Group):
         "version": ("--version",),
     }
 
+    def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        params = super().get_params(ctx)
+        for each in params:
+            if each.name == "install_completion":
+                each.callback = _install_completion  # type: ignore[assignment]
+        return params
+
 
 app = typer.Typer(
     name="acp-proxy",
@@ -34,6 +41,12 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _install_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
+    from acp_proxy.cli import shell_completion  # imported late: used once
+
+    return shell_completion.install(context, parameter, value)
 
 
 def _version(wanted: bool) -> None:

@@ -78,7 +78,8 @@ def nothing(store: Archive, *, narrowed: bool) -> str:
 def _table(store: Archive, rows: Iterator[Listed], target: Screen) -> Iterator[str]:
     from acp_proxy.views import session_list  # imported late: no other command needs it
 
-    look = session_list.ListLook(target.width, target.colours, datetime.now().astimezone(), os.path.expanduser("~"))
+    now, home = datetime.now().astimezone(), os.path.expanduser("~")
+    look = session_list.ListLook(target.width, target.colours, now, home, target.forms)
     table: Table | None = None
     while some := list(islice(rows, _TOGETHER)):
         ids = short_ids(store, some)

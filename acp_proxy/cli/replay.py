@@ -8,6 +8,7 @@ import typer
 
 from acp_proxy.cli import keyboard, recordings
 from acp_proxy.cli.keyboard import Keyboard
+from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
 from acp_proxy.transcripts.archive import Line, Reading
 from acp_proxy.views import figures, terminal
@@ -70,7 +71,7 @@ class _Show:
 
         self._console = console
         self._rewrites = console.is_terminal and not console.is_dumb_terminal
-        self._streaming = Streaming(console.width if self._rewrites else None)
+        self._streaming = Streaming(screen().room if self._rewrites else None)
         self._reading = reading
         self._keys = keys
         self._speed = speed

@@ -9,10 +9,12 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from acp_proxy.cli.charsets import ascii_forms
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -27,7 +29,8 @@ _LESS = "FRX"
 class Screen:
     """``is_terminal``: a person reads the output. ``is_able``: the terminal can run a pager.
 
-    ``is_dressed``: output for people may be formatted, with or without ``colours``.
+    ``is_dressed``: output for people may be formatted, with or without ``colours``. ``forms``: of marks that it cannot
+    show (``ascii_forms``).
     """
 
     is_terminal: bool
@@ -35,6 +38,12 @@ class Screen:
     is_dressed: bool
     colours: bool
     width: int
+    forms: Mapping[int, str]
+
+    @property
+    def room(self) -> int:
+        """The width of a line that may end with an ellipsis, which is written as ``…``."""
+        return self.width + 1 - len("…".translate(self.forms))
 
 
 def screen() -> Screen:
@@ -44,7 +53,8 @@ def screen() -> Screen:
     forced = bool(os.environ.get("FORCE_COLOR")) or os.environ.get("CLICOLOR_FORCE", "0") not in ("", "0")
     unwanted = bool(os.environ.get("NO_COLOR")) or (os.environ.get("CLICOLOR") == "0" and not forced)
     is_dressed = is_able or forced
-    return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, shutil.get_terminal_size().columns)
+    width, forms = shutil.get_terminal_size().columns, ascii_forms(sys.stdout)
+    return Screen(is_terminal, is_able, is_dressed, is_dressed and not unwanted, width, forms)
 
 
 @contextmanager
@@ -58,7 +68,7 @@ def paged(target: Screen) -> Iterator[Say]:
     assert into is not None
 
     def say(text: str) -> None:
-        into.write(text.encode("utf-8", "replace"))
+        into.write(text.translate(target.forms).encode(sys.stdout.encoding, "replace"))
         into.flush()
 
     try:

@@ -34,7 +34,7 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
     if target.is_dressed:
         from acp_proxy.views.dressed import Dressed
 
-        return Dressed(target.width, colours=target.colours).told
+        return Dressed(target.room, colours=target.colours).told
     from acp_proxy.views.printing import PassagePrinter
 
     return PassagePrinter().told

@@ -7,7 +7,9 @@ A failed write to stdout is ``NotWritable``, so that nobody blames another file;
 import io
 import os
 import sys
+from collections.abc import Mapping
 
+from acp_proxy.cli.charsets import ascii_forms
 from acp_proxy.errors import NotWritable
 
 TYPE_CHECKING = False  # typing itself is slow to import
@@ -38,7 +40,16 @@ def _made(before: "TextIO | None", raw: io.FileIO, errors: str) -> "TextIO":
         return before  # a Windows console
     encoding = before.encoding if before is not None else None
     by_line = before is None or before.line_buffering or getattr(before, "write_through", False)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
+    return _Text(io.BufferedWriter(raw), encoding, errors, line_buffering=bool(by_line))
+
+
+class _Text(io.TextIOWrapper):
+    forms: Mapping[int, str] | None = None
+
+    def write(self, text: str) -> int:
+        if self.forms is None:
+            self.forms = ascii_forms(self)
+        return super().write(text.translate(self.forms) if self.forms else text)
 
 
 class _Talk(io.FileIO):

@@ -6,6 +6,7 @@ import typer
 
 from acp_proxy.cli.list_sessions import nothing
 from acp_proxy.cli.progress import advancing
+from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
 
@@ -35,7 +36,11 @@ def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption 
 
         from acp_proxy.views.store_usage import printed
 
-        printed(agents, Console())
+        console = Console()
+        with console.capture() as shown:
+            printed(agents, console)
+        with paged(screen()) as say:
+            say(shown.get())
     elif agents:
         from acp_proxy.views.store_usage import lines
 

@@ -22,7 +22,7 @@ class Known(Value, frozen=False):
     ``agent``: its folder. ``fresh``: the agent has just created it.
     ``parent``: the session that it is a fork of. ``until``: bytes to copy of the parent's transcript.
     ``exists``: its file existed once, with this ``identity``. ``gone``: it was deleted, and not prompted since.
-    ``transcript``: its file, if open.
+    ``transcript``: its file, if open. ``in_turn``: it was prompted, and no turn has ended since.
     """
 
     agent: str
@@ -34,6 +34,7 @@ class Known(Value, frozen=False):
     identity: bytes = b""
     gone: bool = False
     transcript: Transcript | None = None
+    in_turn: bool = False
 
 
 class Files:

@@ -92,6 +92,7 @@ class RecordedSessions(dict[str, Known]):
                 known.header = known.header.but(origin=record.PARTIAL, created_at=at)
             transcript = self.files.transcript(known)
             self.unmarked.add(session)
+            known.in_turn = True
             with contextlib.suppress(OSError):  # tried again after the prompt, which can be recorded without a mark
                 self._store.mark(known.agent, session, transcript)
 
@@ -104,6 +105,16 @@ class RecordedSessions(dict[str, Known]):
                 known = self.get(session)
                 self._store.mark(agent, session, known.transcript if known is not None else None)
                 self.unmarked.discard(session)
+
+    def written(self, known: Known) -> None:
+        """Entries were written. Between turns, they need a mark: the index may have read all before them."""
+        if not known.in_turn:
+            self.unmarked.add(known.header.session)
+
+    def end_turn(self, session: str) -> None:
+        """A turn has ended: from now on, the index may remove the session's mark."""
+        if (known := self.get(session)) is not None:
+            known.in_turn = False
 
     def forget(self, session: str, at: str) -> None:
         """Stop recording a session, with its gap noted if possible. Its transcript stays."""

@@ -175,11 +175,11 @@ class Recorder:
             self._put_away(batch)
 
     def _is_written(self, seconds: float, effect: Recording | Dropped) -> bool:
-        """Write the usual case quickly: updates of one session and nothing else. Returns False in other cases."""
+        """Write the usual case quickly: updates of one session in a turn, and nothing else. Else returns False."""
         if not isinstance(effect, RecordUpdates) or self._gaps or self._long_lines or self._unmarked or self._mask:
             return False
         known = self._sessions.get(effect.session)
-        if known is None or known.gone or known.transcript is None or self.fsync == "always":
+        if known is None or known.gone or known.transcript is None or not known.in_turn or self.fsync == "always":
             return False
         at = clock.stamp(seconds)
         try:
@@ -217,6 +217,7 @@ class Recorder:
                 case BeginTurn():
                     self._sessions.begin_turn(effect.session, at)
                 case EndTurn():
+                    self._sessions.end_turn(effect.session)
                     self.on_turn_end(effect.session)
                 case Dropped():
                     self._sessions.lose(effect.session, at, "ETIMEDOUT")
@@ -243,6 +244,7 @@ class Recorder:
             return
         transcript = self._sessions.transcript(known, at)
         transcript.append(data if self._mask is None else self._masked(data))
+        self._sessions.written(known)
         if self.fsync == "always":
             transcript.sync()
 
@@ -255,6 +257,7 @@ class Recorder:
             is_whole = piece.first or (session in self._long_lines and session not in self._gaps)
             if is_whole and not known.gone:
                 self._long_lines.put(known, piece, data, lambda lines: self._write(known, lines, at))
+                self._sessions.written(known)
 
         self._sessions.attempt(session, at, write)
         return self._long_lines.ended(session) if piece.last or session in self._gaps else []

@@ -97,12 +97,17 @@ class Opened:
         return self._catalog.ask(lambda index: index.has(agent, file_name(session)))
 
     def compressible(self, chosen: "list[Listed] | None" = None) -> list[tuple[str, str]]:
-        """The agent and name of each chosen transcript, or of all if None; then also clears what crashes left of
-        compression."""
+        """The agent and name of each chosen transcript, or of all if None.
+
+        If None, this also brings the index up to date, because a marked transcript is not compressed, and clears what
+        crashes left of compression.
+        """
         from acp_proxy.transcripts.lives.compressing import clear
 
         if chosen is not None:
             return [(listed.agent, listed.name) for listed in chosen]
+        with contextlib.suppress(Unreadable):  # then the marked ones wait for another day
+            self._catalog.ask(lambda index: None, *self.agents())
         clear(self._layout)
         return self._layout.all_names()
 

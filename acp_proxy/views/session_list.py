@@ -6,7 +6,7 @@ terminals (joined emoji, variants) appear in their plain form, so that columns s
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
@@ -39,12 +39,13 @@ _AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # jo
 
 @dataclass(frozen=True, slots=True)
 class ListLook:
-    """``home``: the directory shown as ``~``."""
+    """``home``: the directory shown as ``~``. ``forms``: what the terminal shows in place of some characters."""
 
     width: int
     colours: bool
     now: datetime
     home: str = ""
+    forms: Mapping[int, str] = field(default_factory=dict)
 
 
 def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Table":
@@ -86,7 +87,7 @@ class Table:
         widths = {**self._widths, "id": self._widths["id"] + more, "title": max(self._widths["title"] - more, 1)}
         cells = []
         for name in self._columns:
-            cell = _fitted(name, values[name], min(widths[name], room))
+            cell = _fitted(name, values[name], min(widths[name], room), _ELLIPSIS.translate(self._look.forms))
             room -= cell_len(cell) + len(_GAP)
             cells.append(dress(name, cell) if dress is not None else cell)
             if room <= 0:
@@ -104,22 +105,23 @@ def _values(row: Listed, ids: Mapping[str, str], look: ListLook, briefly: bool) 
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }
-    return {name: _AMBIGUOUS.sub("", line(text)) for name, text in found.items()}
+    return {name: _AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
 
 
 def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
     return width - sum(widths[name] for name in columns) - len(_GAP) * (len(columns) - 1)
 
 
-def _fitted(name: str, text: str, width: int) -> str:
+def _fitted(name: str, text: str, width: int, ellipsis: str) -> str:
     """Text of exactly this width. A directory keeps its end."""
     if cell_len(text) > width:
+        room = width - len(ellipsis)
         if name == "directory":
-            while text and cell_len(text) > width - 1:
+            while text and cell_len(text) > room:
                 text = text[1:]
-            text = _ELLIPSIS + text[max(text.find("/"), 0) :]
+            text = ellipsis[:width] + text[max(text.find("/"), 0) :]
         else:
-            text = set_cell_size(text, width - 1) + _ELLIPSIS if width > 1 else _ELLIPSIS[:width]
+            text = set_cell_size(text, room) + ellipsis if room > 0 else ellipsis[:width]
     space = " " * (width - cell_len(text))
     return space + text if name in _TO_THE_RIGHT else text + space
 

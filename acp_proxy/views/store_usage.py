@@ -12,26 +12,26 @@ from rich.text import Text
 from acp_proxy.transcripts.archive import AgentUsed, Used, called, totals
 from acp_proxy.views import figures, terminal
 
-_BAR_WIDTH = 20
+_WIDEST_BAR, _SHORTEST_BAR = 20, 4
+_GAP = 2  # columns between the figures and the bars
 _MONTH_WIDTH = len("  2026-11")
 _WIDEST = 1000  # columns: wider than any table
-_ROOM_FOR_BARS = 90  # minimum columns of the terminal
 _NOTHING = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
 def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
     """A table for people: per agent its months, newest first, with bars of its turns; and the total."""
-    for has_bars in (True, False) if console.width >= _ROOM_FOR_BARS else (False,):
-        table = _table(agents, has_bars=has_bars)
-        if Measurement.get(console, console.options.update_width(_WIDEST), table).minimum <= console.width:
-            console.print(table)
-            return
+    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(agents)).minimum
+    if room >= 0:
+        console.print(_table(agents, bar_width=min(room - _GAP, _WIDEST_BAR)))
+        return
     for line in lines(agents):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
-def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
+def _table(agents: Mapping[str, AgentUsed], bar_width: int = 0) -> Table:
+    """Without bars if there is no room for the shortest one."""
     months = {
         folder: [(month, used, _figures(used, agent.tokens(used))) for month, used in _months(agent)]
         for folder, agent in agents.items()
@@ -46,8 +46,8 @@ def _table(agents: Mapping[str, AgentUsed], *, has_bars: bool) -> Table:
     for folder, each in months.items():
         table.add_row(Text(_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
         for month, used, row in each:
-            bar = [Bar(max(most, 1), 0, used.turns, width=_BAR_WIDTH, color="cyan")] if has_bars else []
-            table.add_row(f"  {month}", *row, *bar)
+            bar = Bar(max(most, 1), 0, used.turns, width=bar_width, color="cyan")
+            table.add_row(f"  {month}", *row, *([bar] if bar_width >= _SHORTEST_BAR else []))
     table.add_row(Text("all", style="bold"), *total)
     return table
 

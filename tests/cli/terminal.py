@@ -13,7 +13,7 @@ from pathlib import Path
 from acp_proxy.shell import output
 
 _LINES = 24
-_SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM")
+_SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM", "LC_ALL")
 
 
 def on_terminal(

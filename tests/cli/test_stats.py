@@ -14,6 +14,7 @@ import pytest
 from acp_proxy.shell import output
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, run, told
+from tests.cli.terminal import pager
 from tests.stored import EPOCH, chunk, store_session
 
 MONTH = 30 * 24 * 60 * 60
@@ -112,7 +113,8 @@ def on_terminal(store: Store, columns: int, *words: str, **environment: str) -> 
     """The output on a terminal of that width."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "acp_proxy", "sessions", *words, "--store", str(store.root)]
-    env: Mapping[str, str] = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environment}
+    wishes = {"COLUMNS": str(columns), "TERM": "xterm", "ACP_PROXY_PAGER": ""}
+    env: Mapping[str, str] = {**os.environ, **wishes, **environment}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()
@@ -129,6 +131,23 @@ def test_a_terminal_gets_a_table_that_fits_with_bars_if_there_is_room(
     lines = [line.rstrip() for line in shown.splitlines()]
     assert lines == expected.splitlines()
     assert all(len(line) <= columns for line in lines)
+
+
+@pytest.mark.parametrize("columns", [82, 84, 90])
+def test_bars_are_as_long_as_the_terminal_allows(store: Store, columns: int) -> None:
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(store, columns, "stats")).splitlines()
+    assert max(len(line.rstrip()) for line in lines) == columns
+    counts = [line.count("█") for line in lines]
+    assert counts[5] == 2 * counts[2] + ("▌" in lines[2]) == max(counts)
+
+
+def test_80_columns_have_room_for_bars(store: Store) -> None:
+    assert "█" * 19 in on_terminal(store, 80, "stats", "--agent", "agent")
+
+
+def test_the_table_goes_through_the_pager(store: Store, tmp_path: Path) -> None:
+    own = pager(tmp_path, "import sys; print('PAGED:'); print(sys.stdin.read())")
+    assert on_terminal(store, 110, "stats", ACP_PROXY_PAGER=own, NO_COLOR="1").startswith("PAGED:\n")
 
 
 def test_no_color_turns_off_colours(store: Store) -> None:

@@ -13,9 +13,11 @@ from acp_proxy.core.effects import (
     IdentifyAgent,
     RecordLine,
     RecordNote,
+    RecordPiece,
     RecordUpdates,
 )
 from acp_proxy.recording.recorder import Recorder
+from acp_proxy.transcripts.archive import Archive
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
 from tests.opened import open_below
@@ -94,6 +96,39 @@ def test_a_prompt_marks_its_transcript_for_the_index_and_the_end_of_a_turn_is_re
     assert ended == []
     notes.put(EndTurn("s"))
     assert ended == ["s"]
+
+
+def test_what_comes_between_turns_is_in_the_next_list_as_in_a_rebuilt_index(notes: Notes) -> None:
+    title = {"sessionUpdate": "session_info_update", "title": "Renamed by the agent"}
+    info = json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": title}}).encode()
+    late = RecordUpdates("s", update("late") + b"\n"), RecordLine("s", Peer.AGENT, info)
+    piece = update("long" * 1000)
+    pieces = (
+        RecordPiece("s", Peer.AGENT, piece[:99], True, False),
+        RecordPiece("s", Peer.AGENT, piece[99:], False, True),
+    )
+    answer = RecordLine("s", Peer.AGENT, b'{"id":1,"result":{}}', "session/prompt")
+    notes.begin()
+    notes.put(*prompted("hello"), answer, EndTurn("s"))
+    for effects in ([late[0]], [late[1]], pieces, [said("later")]):
+        notes.store.bring_in(notes.recorder.agent, "s")
+        assert list(notes.store.root.glob("unindexed/*/*")) == []
+        notes.put(*effects)
+        [mark] = notes.store.root.glob("unindexed/*/*")
+        assert mark.name == notes.path().stem
+    [row] = Archive(notes.store.root).sessions()
+    assert (row.size, row.title) == (notes.path().stat().st_size, "Renamed by the agent")
+    (notes.store.root / "index.sqlite3").unlink()
+    assert Archive(notes.store.root).sessions() == [row]
+
+
+def test_updates_of_a_turn_are_written_without_another_mark(notes: Notes) -> None:
+    notes.begin()
+    notes.put(*prompted("hello"))
+    [mark] = notes.store.root.glob("unindexed/*/*")
+    mark.unlink()
+    notes.put(RecordUpdates("s", update("1") + b"\n"), said("2"))
+    assert list(notes.store.root.glob("unindexed/*/*")) == []
 
 
 def test_more_sessions_than_files_may_be_open_are_all_recorded(notes: Notes) -> None:

@@ -62,6 +62,12 @@ def test_a_transcript_with_a_mark_is_not_compressed(store: Both) -> None:
     assert compress(store) is None
 
 
+def test_a_mark_that_nobody_needs_prevents_no_compression(store: Both) -> None:
+    kept(store)
+    store.mark(AGENT, talk.SESSION)
+    assert [compress(store) is not None for _ in store.compressible()] == [True]
+
+
 def test_a_turn_begun_during_the_compression_stops_it(store: Both) -> None:
     kept(store)
 
