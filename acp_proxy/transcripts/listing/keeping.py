@@ -42,6 +42,7 @@ def kept(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
     for agent in layout.agents():
+        deleting.complete(layout, agent)
         names = layout.kept_names(agent)
         titles = layout.journal(agent).state().titles if names else {}
         for name in names:
