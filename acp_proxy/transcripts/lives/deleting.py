@@ -33,7 +33,7 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: b
     layout.make_folder(layout.transcript(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
-    with alone(layout, agent) as known:
+    with alone(layout, agent, deletes=True) as known:
         at = _now()
         if not soft:
             _say_deleted(layout, agent, session, at, is_unused=is_unused)
@@ -76,9 +76,9 @@ def finish(layout: Layout, agent: str, session: str) -> None:
 
 
 def complete(layout: Layout, agent: str) -> bool:
-    """Complete what was interrupted. Returns False if it must be tried again: another process may be about it.
+    """Complete deletes, restores and renames that were interrupted. Raises OSError.
 
-    Raises OSError.
+    Returns False if something is left to complete, for example because another process holds the journal.
     """
     known = layout.journal(agent)
     if not known.state().moving and not _unfinished(layout, agent):
@@ -134,14 +134,14 @@ def remove(layout: Layout, agent: str, session: str, name: str, *, soft: bool, i
 
 def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool) -> None:
     layout.mark(agent, name)
-    with alone(layout, agent):
+    with alone(layout, agent, deletes=True):
         to = _kept_as(layout, agent, name, _now()) if soft else ""
         _move(layout, agent, Event(journal.TITLED, session, name, to=to))
 
 
 def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
     """Delete a soft-deleted transcript for good. Raises OSError."""
-    with alone(layout, agent):
+    with alone(layout, agent, deletes=True):
         _move(layout, agent, Event(journal.TITLED, session, kept, to=""))
 
 
@@ -162,11 +162,15 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
 
 
 @contextmanager
-def alone(layout: Layout, agent: str) -> Iterator[Journal]:
-    """Hold the journal, with all renames and removals complete, unless the disk is full. Raises OSError."""
+def alone(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
+    """Hold the journal, after completing interrupted renames and removals. Raises OSError.
+
+    ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
+    old removal may be of that name.
+    """
     known = layout.journal(agent)
     with known.alone():
-        with _unless_full():  # a delete makes room
+        with _unless_full() if deletes else nullcontext():
             _finish_moves(layout, agent)
         yield known
 
