@@ -16,12 +16,13 @@ class StoreRefused(AcpProxyError):
 
 
 class NoStore(AcpProxyError):
-    """There is no store at the place that the user gave."""
+    """There is no store at the path in use."""
 
     def __init__(self, place: object) -> None:
         super().__init__(
             f"there is no store at {place}. "
-            "Check --store (or ACP_PROXY_STORE). To set up your editor: acp-proxy editor EDITOR AGENT"
+            "Check the path (for commands: --store or ACP_PROXY_STORE). "
+            "To set up your editor: acp-proxy editor EDITOR AGENT"
         )
 
 

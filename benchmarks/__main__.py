@@ -25,9 +25,9 @@ QUICK = ("relay", "start", "store", "replay")
 
 def main() -> int:
     asked = argparse.ArgumentParser(prog="make bench", description=(__doc__ or "").split("\n\n")[0])
-    asked.add_argument("group", nargs="*", help=f"of {', '.join(GROUPS)}; all where none is named; or: page")
-    asked.add_argument("--quick", action="store_true", help="only the main rows, beside the last that were kept")
-    asked.add_argument("--rounds", type=int, default=1_000, metavar="N", help="no more than N, for a first look")
+    asked.add_argument("group", nargs="*", help=f"of {', '.join(GROUPS)}; default: all; or: page")
+    asked.add_argument("--quick", action="store_true", help="only the main rows, beside the last saved ones")
+    asked.add_argument("--rounds", type=int, default=1_000, metavar="N", help="at most N rounds, for a first look")
     given = asked.parse_args()
     if given.group == ["page"]:
         page.make(figures.load())

@@ -75,7 +75,7 @@ GOALS = (
         0.005,
         of="figure",
     ),
-    Goal("keeping an update, in a batch", "store", "an update in a batch of 64 KiB", "recorder", 1.5),
+    Goal("recording an update, in a batch", "store", "an update in a batch of 64 KiB", "recorder", 1.5),
 )
 
 

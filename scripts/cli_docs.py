@@ -49,7 +49,8 @@ Made from the commands' help by `make docs`. "Also" names options that mean the 
 - `--agent NAME`: only sessions of agents in whose name a word begins with NAME.
 - `--json`: print [JSON](json.md).
 
-Every command takes `-h` and `--help`. A variable can set an option of `run`:
+Every command takes `-h` and `--help`; `acp-proxy help COMMAND` shows the same. `acp-proxy list` and `ls` are short for
+`acp-proxy sessions list`, `help` and `version` for `--help` and `--version`. A variable can set an option of `run`:
 `ACP_PROXY_DELETE_MODE` sets `--delete-mode`.
 """
 

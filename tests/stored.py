@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from acp_proxy.transcripts.archive import Archive
+from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import clock, record
 from acp_proxy.wire.jsonrpc import Peer
@@ -17,7 +18,7 @@ RUN = "run000"
 
 
 class Both(Store, Archive):
-    """Both doors of one store, for a test that records and then reads."""
+    """Both interfaces of one store, for a test that records and then reads."""
 
 
 def contents(root: Path) -> Iterator[tuple[Path, bytes]]:
@@ -59,6 +60,19 @@ def store_session(
     transcript.close()
     store.mark(store.choose_agent(None, agent, ""), session)
     return transcript.path
+
+
+@contextmanager
+def running(store: Store, session: str, text: str) -> Iterator[Path]:
+    """A session whose only turn is running: it has no answer, and its transcript is open."""
+    path = store_session(store, session)
+    transcript = Transcript(path)
+    params: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": text}]}
+    transcript.append(message(clock.stamp(EPOCH), Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": params}))
+    try:
+        yield path
+    finally:
+        transcript.close()
 
 
 def message(stamp: str, peer: Peer, value: dict[str, Any], of: str | None = None) -> bytes:

@@ -49,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"agent_command", "titles", "wire", "errors", "options"},
     "__main__": {"cli", "shell", "errors"},
 }
-STORE_ROOMS: dict[str, set[str]] = {
+STORE_PACKAGES: dict[str, set[str]] = {
     "__init__": set(),
     "files": set(),
     "lives": {"files"},
@@ -60,9 +60,12 @@ STORE_ROOMS: dict[str, set[str]] = {
     "store": {"files", "lives", "listing", "opened"},
     "archive": {"files", "lives", "listing", "search", "upkeep", "opened"},
 }
-"""The rooms of transcripts/, and its doors."""
-DOORS = {"store": {"recording", "shell"}, "archive": {"api", "cli", "conversation", "diagnosis", "mock", "views"}}
-"""Who uses which door of the store: a running proxy, and everything else."""
+"""The packages of transcripts/, and its two interfaces."""
+INTERFACES = {
+    "store": {"recording", "shell"},
+    "archive": {"api", "cli", "conversation", "diagnosis", "mock", "views"},
+}
+"""Who uses which interface of the store: a running proxy, and everything else."""
 ONLY_IN = {
     "anyio": {"shell", "cli", "demo", "mock"},
     "typer": {"cli", "views"},
@@ -90,41 +93,46 @@ print(*sys.modules)
 COROUTINE = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
 
-def package() -> dict[PurePath, str]:
+def all_sources() -> dict[PurePath, str]:
     """The source of each file, by its path within the package."""
     return {file.relative_to(PACKAGE): file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
 
 
 def violations(file: PurePath, source: str) -> Iterator[str]:
     """The violations in a file (its path is relative to the package), as sentences."""
-    room, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
-    if room not in MAY_IMPORT or (room == "transcripts" and inner not in STORE_ROOMS):
+    package, inner, *_ = [part.removesuffix(".py") for part in (*file.parts, "")]
+    if package not in MAY_IMPORT or (package == "transcripts" and inner not in STORE_PACKAGES):
         yield f"{file} has no place in the table"
         return
     for node in ast.walk(ast.parse(source)):
         names = imported(file, node)
-        yield from (f"{file} imports {name}" for name in names if not allowed(room, name))
-        if room == "transcripts":
+        yield from (f"{file} imports {name}" for name in names if not allowed(package, name))
+        if package == "transcripts":
             yield from (f"{file} imports {name}" for name in names if not allowed_inside(inner, name))
-        if room == "core" and isinstance(node, COROUTINE):
+        if package == "core" and isinstance(node, COROUTINE):
             yield f"{file} waits: core decides and returns"
-        if room in NOT_IN and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+        if (
+            package in NOT_IN
+            and isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "open"
+        ):
             yield f"{file} opens a file"
 
 
-def allowed(room: str, name: str) -> bool:
+def allowed(package: str, name: str) -> bool:
     top, inner, *_ = [*name.split("."), ""]
     if top == "acp_proxy":
-        if inner == "transcripts" and room in MAY_IMPORT and inner in MAY_IMPORT[room]:
-            return room in DOORS.get(name.split(".")[2] if name.count(".") > 1 else "", ())
-        return inner not in MAY_IMPORT or inner in MAY_IMPORT[room] | {room, "__init__"}
-    return room in ONLY_IN.get(top, {room}) and top not in NOT_IN.get(room, ())
+        if inner == "transcripts" and package in MAY_IMPORT and inner in MAY_IMPORT[package]:
+            return package in INTERFACES.get(name.split(".")[2] if name.count(".") > 1 else "", ())
+        return inner not in MAY_IMPORT or inner in MAY_IMPORT[package] | {package, "__init__"}
+    return package in ONLY_IN.get(top, {package}) and top not in NOT_IN.get(package, ())
 
 
-def allowed_inside(room: str, name: str) -> bool:
-    """Whether a room of transcripts/ may import this name; names outside transcripts/ are allowed."""
-    top, package, inner, *_ = [*name.split("."), "", ""]
-    return (top, package) != ("acp_proxy", "transcripts") or inner in STORE_ROOMS[room] | {room}
+def allowed_inside(package: str, name: str) -> bool:
+    """Whether a package of transcripts/ may import this name; names outside transcripts/ are allowed."""
+    top, outer, inner, *_ = [*name.split("."), "", ""]
+    return (top, outer) != ("acp_proxy", "transcripts") or inner in STORE_PACKAGES[package] | {package}
 
 
 def circle(sources: dict[PurePath, str]) -> list[str]:
@@ -153,7 +161,7 @@ def circle(sources: dict[PurePath, str]) -> list[str]:
 
 
 def names_used_twice(sources: dict[PurePath, str]) -> Iterator[str]:
-    """The full names of the modules and members that an import statement imports."""
+    """Each name that several modules or several classes have, with its places, as a sentence."""
     places: dict[str, list[str]] = {}
     for file, source in sources.items():
         if file.stem not in ("__init__", "__main__"):
@@ -174,7 +182,7 @@ def uses(source: str, module: str) -> bool:
 
 
 def imported(file: PurePath, node: ast.AST) -> list[str]:
-    """The full names that an import statement brings, of modules and of what is taken out of them."""
+    """The full names of the modules and members that an import statement imports."""
     match node:
         case ast.Import():
             return [alias.name for alias in node.names]
@@ -187,16 +195,16 @@ def imported(file: PurePath, node: ast.AST) -> list[str]:
 
 
 def test_every_import_follows_the_tables() -> None:
-    broken = [words for file, source in package().items() for words in violations(file, source)]
+    broken = [words for file, source in all_sources().items() for words in violations(file, source)]
     assert not broken, "\n".join(broken)
 
 
 def test_there_are_no_import_cycles() -> None:
-    assert not (found := circle(package())), " -> ".join(found)
+    assert not (found := circle(all_sources())), " -> ".join(found)
 
 
 def test_no_two_classes_and_no_two_modules_have_one_name() -> None:
-    assert not (found := [*names_used_twice(package())]), "\n".join(found)
+    assert not (found := [*names_used_twice(all_sources())]), "\n".join(found)
 
 
 def test_a_name_that_is_used_twice_is_found_with_its_places() -> None:
@@ -220,7 +228,7 @@ def test_what_run_loads_first_has_values_and_all_else_has_dataclasses() -> None:
     first = {name for name in done.stdout.split() if name.startswith("acp_proxy.")}
     assert {"acp_proxy.core.interceptor", "acp_proxy.replay.telling"} <= first
     broken = []
-    for file, source in package().items():
+    for file, source in all_sources().items():
         module = ".".join(("acp_proxy", *file.with_suffix("").parts))
         other = "dataclasses" if module in first else "acp_proxy.wire.value"
         if uses(source, other) and module != "acp_proxy.shell.launch":  # that only asks for the check

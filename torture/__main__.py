@@ -24,16 +24,16 @@ INTRODUCTION = """\
 # How often was each fault tried?
 
 Made by `make torture`; [reliability](reliability.md) says what is promised. Checked: examined after the fault. Lost:
-wrong. Left: processes still running.
+missing or wrong. Left: processes still running.
 """
 
 
 def main() -> int:
     asked = argparse.ArgumentParser(prog="make torture", description=(__doc__ or "").split("\n\n")[0])
-    asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; all of them where none is named")
-    asked.add_argument("--short", action="store_true", help="the form that `make test` runs; the figures are not kept")
-    asked.add_argument("--seed", type=int, default=0, help="another course of chance")
-    asked.add_argument("--page", action="store_true", help="only make the page again from the figures kept")
+    asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; default: all")
+    asked.add_argument("--short", action="store_true", help="the short form that `make test` runs; saves no figures")
+    asked.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
+    asked.add_argument("--page", action="store_true", help="only make the page again, from the saved figures")
     given = asked.parse_args()
     if unknown := set(given.case) - set(names()):
         asked.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(names())}")

@@ -18,6 +18,11 @@ class Main(Group):
         "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
         "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
     }
+    short: ClassVar = {
+        **dict.fromkeys(("list", "ls"), ("sessions", "list")),
+        "help": ("--help",),
+        "version": ("--version",),
+    }
 
 
 app = typer.Typer(

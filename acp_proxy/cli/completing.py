@@ -32,7 +32,7 @@ def recordings(context: typer.Context, incomplete: str) -> list[tuple[str, str]]
 
 
 def deleted(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of softly deleted sessions, the latest first, with the titles that the user gave them."""
+    """Ids of soft-deleted sessions, the latest first, with the titles that the user gave them."""
     from acp_proxy.transcripts.archive import Glance  # imported late: no command needs it
 
     found = Glance(_root(context)).kept()

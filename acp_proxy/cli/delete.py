@@ -15,11 +15,12 @@ from acp_proxy.cli.storing import (
     command,
     explained,
     same_store,
+    short_ids,
     store_of,
 )
-from acp_proxy.errors import NoSuchSession, Unreadable
+from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable
 from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
-from acp_proxy.views import terminal
+from acp_proxy.views import rows, terminal
 
 
 def delete(
@@ -37,11 +38,15 @@ def delete(
     agent: AgentOption = "",
     soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring it back.")] = False,
     yes: YesOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --yes: delete sessions whose turn is running, too.")
+    ] = False,
 ) -> None:
     """Delete sessions permanently.
 
-    This removes every word of a session from the store. The agent's own data stays. To delete a softly deleted session
-    permanently, give its id.
+    This removes every word of a session from the store. The agent's own data stays. Give the id of a soft-deleted
+    session to delete it permanently. If the turn of a session is running, the question says so, and --yes needs
+    --force: the conversation continues, but the rest of that turn is not recorded.
 
     Example: acp-proxy sessions delete last
     """
@@ -50,9 +55,20 @@ def delete(
         meant = list(
             {(row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft)}.values()
         )
+        running = [row for row in meant if isinstance(row, Listed) and row.is_running]
+        if running and yes and not force:
+            raise AcpProxyError(
+                "the turn of a session is running, so nothing was deleted:",
+                *(f"  {one}" for one in rows.candidates(running, short_ids(opened, running))),
+                "Wait until the turn ends, or add --force.",
+            )
         for row in meant:
             typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row), err=not yes)
         if not yes:
+            if running:
+                is_one = len(meant) == 1
+                what = "Its turn is running. The rest of it" if is_one else "Some are running. The rest of their turns"
+                typer.echo(f"{what} will not be recorded.", err=True)
             agreed(
                 f"Delete {'it' if len(meant) == 1 else f'these {len(meant)}'}{' softly' if soft else ' permanently'}?"
             )
@@ -69,7 +85,7 @@ def delete(
 
 
 def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | DeletedSession]:
-    """One session, or the softly deleted copies of one session. Raises NoSuchSession."""
+    """One session, or the soft-deleted copies of one session. Raises NoSuchSession."""
     try:
         return [chosen(store, wanted, agent)]
     except NoSuchSession:

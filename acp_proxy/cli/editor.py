@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from typing import Annotated
@@ -13,10 +14,12 @@ from acp_proxy.cli.storing import wrong_usage
 from acp_proxy.editors.table import Name
 from acp_proxy.errors import UsageError
 
+_WHOLE = "--whole"
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 
 def editor(
+    context: typer.Context,
     name: Annotated[Name, typer.Argument(metavar="EDITOR", help="The editor.", show_default=False)],
     agent: Annotated[
         list[str],
@@ -25,7 +28,7 @@ def editor(
             help="The agent's command. Options of run and variables (NAME=VALUE) may precede it.",
         ),
     ],
-    whole: Annotated[bool, typer.Option("--whole", help="Print the complete content, as for a new file.")] = False,
+    whole: Annotated[bool, typer.Option(_WHOLE, help="Print the complete content, as for a new file.")] = False,
 ) -> None:
     """Print the configuration for your editor.
 
@@ -43,10 +46,13 @@ def editor(
     from acp_proxy.editors.snippets import EditorEntry, snippet
     from acp_proxy.editors.table import EDITORS
 
-    if agent[0] == "--whole":
+    if agent[0] in ("-h", "--help"):
+        typer.echo(context.get_help())
+        raise typer.Exit
+    if agent[0] == _WHOLE:
         whole, agent = True, agent[1:]
     with wrong_usage():
-        given, variables, command = _read(agent)
+        given, variables, command = _read(["acp-proxy", "editor", name, *([_WHOLE] if whole else [])], agent)
     we = ourselves(sys.argv[0], sys.executable)
     made = snippet(name, EditorEntry([*we.words, "run", *given, *command], variables, command_name(command)))
     path, is_there = file_for(EDITORS[name], this_machine())
@@ -66,35 +72,39 @@ def _say(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def _read(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
-    """Options of ``run``, the agent's variables, its command. Raises UsageError."""
+def _read(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+    """Options of ``run``, the agent's variables, its command. ``begin``: the words of the command line in front of
+    them, for error messages. Raises UsageError.
+    """
     if any(not word.isprintable() for word in words):
         raise UsageError("a word of the command contains a control character. Remove it.")
-    given, variables, command = _parts(words)
+    given, variables, command = _parts(begin, words)
     if os.path.dirname(command[0]):
         command = [os.path.abspath(command[0]), *command[1:]]  # the editor starts it in another directory
     return given, variables, command
 
 
-def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
+def _parts(begin: list[str], words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     """The parts of a command. If acp-proxy already precedes it, the result has acp-proxy once. Raises UsageError."""
     from acp_proxy.editors import command_line
 
-    _, command = options.parse(words, {})
-    given = words[: len(words) - len(command)]
-    variables = {}
+    given, command, is_whole = _options_of_run(words)
+    variables, late = {}, list[str]()
     while command and (found := _VARIABLE.fullmatch(command[0])):
         variables[found[1]] = found[2]
         command = command[1:]
     if not command or not command[0]:
         raise UsageError(
-            "the agent's command is missing. Put it behind the variables: acp-proxy editor zed NAME=VALUE AGENT"
+            f"the agent's command is missing. Put it after the variables: {shlex.join(begin)} NAME=VALUE AGENT"
         )
     if variables and command[0].startswith("-"):
-        raise UsageError(
-            f"{command[0]} is an option of run. Put it in front of the variables: "
-            "acp-proxy editor zed --load store NAME=VALUE AGENT"
-        )
+        late, command, is_late = _options_of_run(command)
+        is_whole |= is_late
+    if late or is_whole:
+        first = [_WHOLE] if is_whole and _WHOLE not in begin else []
+        pairs = [f"{key}={value}" for key, value in variables.items()]
+        line = shlex.join([*begin, *first, *_open(given), *_open(late), *pairs, *command])
+        raise UsageError(f"{_WHOLE} comes first, then options of run, then variables, then the agent. Write: {line}")
     command = command_line.spelled_out(command)
     if command_line.lacks_run(command):
         raise UsageError(command_line.MISSING_RUN)
@@ -103,6 +113,26 @@ def _parts(words: list[str]) -> tuple[list[str], dict[str, str], list[str]]:
     for word in command[: len(command) - len(behind)]:
         if found := _VARIABLE.fullmatch(word):  # variables behind env
             variables[found[1]] = found[2]
-    more, others, command = _parts(behind)
-    end = len(given) - 1 if given[-1:] == ["--"] else len(given)
-    return [*given[:end], *more], variables | others, command
+    more, others, command = _parts(begin, behind)
+    return [*_open(given), *more], variables | others, command
+
+
+def _options_of_run(words: list[str]) -> tuple[list[str], list[str], bool]:
+    """The options of ``run``, the words behind them, and whether ``--whole``, now removed, was among them. Raises
+    UsageError.
+    """
+    is_whole = False
+    try:
+        _, rest = options.parse(words, {})
+    except UsageError:
+        others = [word for word in words if word != _WHOLE]
+        if others == words:
+            raise
+        words, is_whole = others, True
+        _, rest = options.parse(words, {})
+    return words[: len(words) - len(rest)], rest, is_whole
+
+
+def _open(given: list[str]) -> list[str]:
+    """Options to which more can be added: without ``--`` at their end."""
+    return given[:-1] if given[-1:] == ["--"] else given

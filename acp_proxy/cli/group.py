@@ -26,10 +26,22 @@ class Group(TyperGroup):
     table: ClassVar[Mapping[str, LazyCommand]] = {}
     renamed: ClassVar[Mapping[str, str]] = {}
     """Old names of commands, and the new ones."""
+    short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Short forms, and the words that they stand for."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = cast(MutableMapping[str, Any], _Commands(self.table))
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Write out a short form. ``help`` and the name of a command mean that command with ``--help``."""
+        is_help = args[:1] == ["help"]
+        words = args[1:] if is_help else args
+        words = [*self.short.get(words[0], words[:1]), *words[1:]] if words else []
+        if is_help:
+            is_group = bool(words) and isinstance(self.commands.get(words[0]), TyperGroup)
+            words.insert(1, "help" if is_group else "--help")
+        return super().parse_args(ctx, words)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Report an invalid value without the prefix that the parsing library adds."""

@@ -13,7 +13,7 @@ _ALL = "acp_proxy.help_all"
 
 class InFront(TyperCommand):
     def shell_complete(self, ctx: typer.Context, incomplete: str) -> list[Any]:  # type: ignore[override]
-        """Nothing of ours behind the agent's first word: the shell offers files there."""
+        """Nothing after the agent's first word, so that the shell offers files there."""
         return [] if ctx.params.get("agent") else super().shell_complete(ctx, incomplete)
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]

@@ -39,8 +39,9 @@ def list_sessions(
     """List the sessions of all agents, newest first.
 
     The list shows as much of an id as other commands need. If an agent has used one id for several sessions, the id
-    means the newest one; the others have a number behind it, such as s0~1. If the output is not a terminal, each line
-    has id, title, agent, directory, time, turns and bytes in full, separated by tabs.
+    means the newest one; the others have a number after it, such as s0~1. A session whose turn is running is marked as
+    running. If the output is not a terminal, each line has id, title, agent, directory, time, turns, bytes and state
+    (running or empty) in full, separated by tabs.
 
     Example: acp-proxy sessions list --here --since 7d
     """

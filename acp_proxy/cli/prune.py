@@ -44,9 +44,7 @@ def prune(
     ] = None,
     deleted: Annotated[
         bool,
-        typer.Option(
-            "--deleted", help="Only softly deleted sessions, by the time of the delete. Without a limit: all."
-        ),
+        typer.Option("--deleted", help="Only soft-deleted sessions, by the time of the delete. Without a limit: all."),
     ] = False,
     soft: Annotated[bool, typer.Option("--soft", help="Let sessions restore bring them back.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be deleted; delete nothing.")] = False,

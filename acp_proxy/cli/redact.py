@@ -1,15 +1,43 @@
 """``acp-proxy sessions redact``: mask secrets in recorded transcripts."""
 
 import json
+import sys
 from collections import Counter
-from typing import Annotated
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from acp_proxy import options
 from acp_proxy.cli.progress import advancing
-from acp_proxy.cli.storing import AgentOption, SessionsArgument, StoreOption, chosen, explained, kept, store_of
-from acp_proxy.errors import NewerFormat
+from acp_proxy.cli.storing import (
+    AgentOption,
+    SessionsArgument,
+    StoreOption,
+    YesOption,
+    agreed,
+    chosen,
+    explained,
+    kept,
+    short_ids,
+    store_of,
+)
+from acp_proxy.cli.writing import make_directory, taken_by
+from acp_proxy.errors import NewerFormat, Unreadable, UsageError
+from acp_proxy.transcripts.archive import SUFFIX, Archive, Listed
+from acp_proxy.views import rows, terminal
+
+if TYPE_CHECKING:  # imported late: no other command needs it
+    from acp_proxy.redaction.masking import Masking
+
+_SHOWN = 20
+"""Sessions listed before the question. --dry-run shows all."""
+
+Counts = dict[Path, Counter[str]]
+"""The number of secrets of each kind, by file."""
 
 PatternsOption = Annotated[
     str,
@@ -27,13 +55,17 @@ def redact(
     store: StoreOption = "",
     agent: AgentOption = "",
     patterns: PatternsOption = "keys",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be masked; change nothing.")] = False,
+    backup: Annotated[
+        str, typer.Option("--backup", metavar="DIR", help="Keep the originals, which contain the secrets, in DIR.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be masked; change nothing.")] = False,
+    yes: YesOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Mask secrets in recorded transcripts, permanently. There is no backup.
+    """Mask secrets in recorded transcripts, permanently. It asks first.
 
-    The command masks every text that has the form of a key, also if a message spreads it over several chunks. You can
-    run it while sessions are running, and more than once.
+    The command masks every text that has the form of a key, also if a message spreads it over several chunks. Without
+    --backup, the original is gone. You can run it while sessions are running, and more than once.
 
     Example: acp-proxy sessions redact --dry-run
     """
@@ -41,33 +73,136 @@ def redact(
 
     with explained():
         masking = Masking(options.patterns(patterns) or [])
+        if as_json and not (dry_run or yes):
+            raise UsageError("--json cannot ask. Add --dry-run or --yes.")
+        if not (dry_run or yes or sys.stdin.isatty()):
+            raise UsageError("redact cannot ask, because stdin is not a terminal. Add --dry-run or --yes.")
         opened = store_of(store, change=not dry_run)
-        rows = kept(opened, agent) if agent else None
+        chosen_rows = kept(opened, agent) if agent else None
         if sessions:
-            rows = [chosen(opened, each, agent) for each in sessions]
-        files: dict[str, Counter[str]] = {}
-        failed = []
-        for path in advancing(opened.redactable(rows), "Masking"):
-            name = str(path.relative_to(opened.root))
+            chosen_rows = [chosen(opened, each, agent) for each in sessions]
+        originals = _directory(backup, opened.root) if backup and not dry_run else None
+        paths = opened.redactable(chosen_rows)
+        redacting = _Redacting(opened, masking)
+        if yes and not dry_run:
+            found = redacting.mask(paths, originals)
+        else:
+            found = redacting.count(paths)
+            if found and not dry_run:
+                _ask(redacting.lines(found), _total(found, redacting.looked_at, is_done=False), originals)
+                found = redacting.mask(list(found), originals)
+        if not dry_run:
+            opened.renew(chosen_rows)  # even if nothing was found: an earlier run may have been interrupted here
+        total = _total(found, redacting.looked_at, is_done=not dry_run)
+        if as_json:
+            files = redacting.for_programs(found)
+            kept_in = str(originals) if originals is not None else None
+            typer.echo(json.dumps({"dryRun": dry_run, "files": files, "backup": kept_in}, indent=2))
+        else:
+            for text in [*(redacting.lines(found) if dry_run or yes else ()), total]:
+                typer.echo(text)
+            if originals is not None and found:
+                typer.echo(terminal.line(f"The originals are in {originals}. They contain the secrets."))
+    for text in redacting.failed:
+        typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
+    if redacting.failed:
+        raise typer.Exit(1)
+
+
+class _Redacting:
+    """Counts and masks secrets, file by file. ``failed``: a line for each file with a problem."""
+
+    def __init__(self, store: Archive, masking: "Masking") -> None:
+        self._store = store
+        self._masking = masking
+        self.looked_at = 0
+        self.failed: list[str] = []
+
+    def count(self, paths: Sequence[Path]) -> Counts:
+        """The secrets in these files; those without any are left out."""
+        return self._each(paths, "Searching", dry=True)
+
+    def mask(self, paths: Sequence[Path], originals: Path | None) -> Counts:
+        """Mask the secrets. ``originals``: a directory for the files as they were. Raises NotWritable."""
+        if originals is not None:
+            make_directory(originals)
+        return self._each(paths, "Masking", dry=False, originals=originals)
+
+    def _each(self, paths: Sequence[Path], doing: str, *, dry: bool, originals: Path | None = None) -> Counts:
+        found: Counts = {}
+        for path in advancing(paths, doing):
             try:
-                files[name] = opened.redact(path, masking, dry=dry_run)
+                found[path] = self._store.redact(path, self._masking, dry=dry, backup=originals)
             except FileNotFoundError:
                 continue  # deleted meanwhile
             except (OSError, NewerFormat) as problem:
                 reason = problem.strerror if isinstance(problem, OSError) else str(problem).removesuffix(".")
-                failed.append(f"{name}: {reason}")
-        if not dry_run:
-            opened.renew(rows)
-    found = {name: counts for name, counts in files.items() if counts}
-    if as_json:
-        files_told = [{"file": str(opened.root / name), "masked": dict(counts)} for name, counts in found.items()]
-        typer.echo(json.dumps({"dryRun": dry_run, "files": files_told}, indent=2))
-    else:
-        for name, counts in found.items():
-            typer.echo(f"{name}: {', '.join(f'{count} x {rule}' for rule, count in sorted(counts.items()))}")
-        total = sum(counts.total() for counts in found.values())
-        typer.echo(f"{total} {'would be masked' if dry_run else 'masked'}, in {len(found)} of {len(files)} files.")
-    for text in failed:
-        typer.echo(f"acp-proxy: not redacted: {text}. Fix this problem, then run the command again.", err=True)
-    if failed:
-        raise typer.Exit(1)
+                self.failed.append(f"{path.relative_to(self._store.root)}: {reason}")
+        self.looked_at = max(self.looked_at, len(found))
+        return {path: counts for path, counts in found.items() if counts}
+
+    def lines(self, found: Counts) -> list[str]:
+        """For each file: its session, without secrets in the title, or the file's name; and the counts by kind."""
+        listed = {path: self._without_secrets(row) for path, row in self._listed(found).items()}
+        ids = short_ids(self._store, list(listed.values())) if listed else {}
+        names = dict(zip(listed, rows.candidates(list(listed.values()), ids) if listed else (), strict=True))
+        return [
+            f"{names.get(path) or terminal.line(str(path.relative_to(self._store.root)))}: "
+            + ", ".join(f"{count} x {rule}" for rule, count in sorted(counts.items()))
+            for path, counts in found.items()
+        ]
+
+    def for_programs(self, found: Counts) -> list[dict[str, Any]]:
+        listed = self._listed(found)
+        return [
+            {"file": str(path), "sessionId": listed[path].session if path in listed else None, "masked": dict(counts)}
+            for path, counts in found.items()
+        ]
+
+    def _listed(self, found: Counts) -> dict[Path, Listed]:
+        """The sessions of those of the files that are listed sessions' transcripts."""
+        if not found:
+            return {}
+        with suppress(Unreadable):  # files are then called by their names
+            transcripts = self._store.root / "transcripts"
+            known = {transcripts / row.agent / f"{row.name}{SUFFIX}": row for row in self._store.newest()}
+            return {path: known[path] for path in found if path in known}
+        return {}
+
+    def _without_secrets(self, row: Listed) -> Listed:
+        from acp_proxy.redaction.rules import MARK  # imported late, as above
+
+        title = row.title or ""
+        if title.endswith("…"):  # the last word may be the beginning of a secret
+            title = f"{title.rpartition(' ')[0]}…"
+        for span in reversed(self._masking.find(title)):
+            title = title[: span.start] + MARK + title[span.end :]
+        return replace(row, title=title)
+
+
+def _directory(given: str, root: Path) -> Path:
+    """The directory for the originals. Raises UsageError, NotWritable."""
+    path = Path(given).expanduser().absolute()
+    if path.resolve().is_relative_to(root.resolve()):
+        raise UsageError(f"{path} is in the store, which would then still contain the secrets. Give another directory.")
+    with taken_by(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} exists, and is not an empty directory. Give another directory.")
+    return path
+
+
+def _ask(lines: Sequence[str], total: str, originals: Path | None) -> None:
+    """Show what was found, and ask whether to mask it."""
+    for text in lines[:_SHOWN]:
+        typer.echo(text, err=True)
+    if len(lines) > _SHOWN:
+        typer.echo(f"and {len(lines) - _SHOWN} more, which --dry-run shows", err=True)
+    typer.echo(total, err=True)
+    what = f"The originals will be in {originals}." if originals else "There will be no backup; --backup DIR makes one."
+    typer.echo(terminal.line(what), err=True)
+    agreed("Mask these secrets permanently?")
+
+
+def _total(found: Counts, looked_at: int, *, is_done: bool) -> str:
+    total = sum(counts.total() for counts in found.values())
+    return f"{total} {'masked' if is_done else 'would be masked'}, in {len(found)} of {looked_at} files."

@@ -23,7 +23,7 @@ def rename(
     Your title replaces the agent's title, here and in every list of an editor, also for proxies that are already
     running. It is one line of at most 500 characters. Deleting the session deletes it.
 
-    Example: acp-proxy sessions rename last "The login that would not mend"
+    Example: acp-proxy sessions rename last "The login"
     """
     with explained():
         wanted = cleaned(title, AGENT_TITLE_LENGTH)

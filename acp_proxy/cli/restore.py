@@ -1,4 +1,4 @@
-"""``acp-proxy sessions restore``: restore softly deleted sessions."""
+"""``acp-proxy sessions restore``: restore soft-deleted sessions."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -29,7 +29,7 @@ def restore(
     listing: Annotated[bool, typer.Option("--list", help="List the sessions that can be restored.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore softly deleted sessions, or list them.
+    """Restore soft-deleted sessions, or list them.
 
     The list begins with the latest delete. These delete softly: sessions delete --soft, sessions prune --soft, and an
     editor's delete under run --delete-mode soft.

@@ -13,7 +13,7 @@ _HELP = """Stand between an editor and an agent.
 acp-proxy passes every message through, records the conversation, and answers session/list, session/delete and
 session/load where the agent cannot.
 
-Options end at the first word that is not an option. That word and all words behind it are the agent's command, and go
+Options end at the first word that is not an option. That word and all words after it are the agent's command, and go
 to the agent unchanged.
 
 If stdin is a terminal, acp-proxy runs the agent directly, as for a login, and records nothing.

@@ -14,6 +14,7 @@ from acp_proxy.agent_command import command_name, may_run_others
 from acp_proxy.core.capabilities import AGENT, LOAD, Modes, Offer, read_offer
 from acp_proxy.diagnosis import replay_check
 from acp_proxy.diagnosis.abilities import Ability, abilities
+from acp_proxy.diagnosis.causes import ARGUMENTS, explained
 from acp_proxy.diagnosis.probe import NoAnswer, Probe
 from acp_proxy.diagnosis.todo import Todo
 from acp_proxy.errors import AcpProxyError
@@ -25,7 +26,6 @@ from acp_proxy.wire.jsonrpc import Notification
 AUTHENTICATION_REQUIRED = -32000
 _MESSAGE_LENGTH = 300
 _HEARD_BYTES = 64 * 1024 * 1024
-_ARGUMENTS = "Check its arguments: many agents speak the protocol only with --acp or acp."
 REFUSED, SILENT, UNTRIED = "refused", "no answer", "not tried"
 
 
@@ -100,7 +100,10 @@ def examine(wish: Wish, say: Callable[[str], None]) -> tuple[Examined, list[Todo
             found, todo = _asked(probe, wish, say)
         except NoAnswer as problem:
             text = f"at initialize, the agent {problem}"
-            found, todo = Examined(wish.command, text), [Todo(_capital(f"{text}. {_what_to_look_at(probe)}"))]
+            found, todo = (
+                Examined(wish.command, text),
+                [Todo(_capital(f"{text}. {_what_to_do(probe, problem.status)}"))],
+            )
     return replace(found, stderr=tuple(probe.stderr), stray=tuple(probe.stray)), todo
 
 
@@ -114,7 +117,8 @@ def _asked(probe: Probe, wish: Wish, say: Callable[[str], None]) -> tuple[Examin
     seconds = time.monotonic() - began
     if answer.error is not None:
         text = f"the agent answered initialize with an error: {_error(answer.error)}"
-        return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {_ARGUMENTS}")]
+        advice = explained(None, [acp.text(answer.error, "message") or ""]) or ARGUMENTS
+        return Examined(wish.command, text, seconds=seconds), [Todo(f"{_capital(text)}. {advice}")]
     offer = read_offer(answer.result)
     able = tuple(abilities(offer, wish.modes, wish.off))
     folder, sessions, load, todo, shown = None, 0, None, list[Todo](), tuple[replay_check.LastLoad, ...]()
@@ -194,12 +198,15 @@ def _not_started(program: str, problem: OSError) -> tuple[str, str]:
     return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."
 
 
-def _what_to_look_at(probe: Probe) -> str:
+def _what_to_do(probe: Probe, status: int | None) -> str:
+    if cause := explained(status, [*probe.stray, *probe.stderr]):
+        return cause
     if probe.stderr:
-        return f"See its messages on stderr (above). {_ARGUMENTS}"
+        return f"See its messages on stderr (above). {ARGUMENTS}"
     if probe.stray:
-        return f"Its output is not the Agent Client Protocol. {_ARGUMENTS}"
-    return f"It wrote nothing. {_ARGUMENTS} If it is only slow, use --timeout 120."
+        return f"Its output is not the Agent Client Protocol. {ARGUMENTS}"
+    slow = " If it is only slow, use --timeout 120." if status is None else ""
+    return f"It wrote nothing. {ARGUMENTS}{slow}"
 
 
 def _error(error: object) -> str:

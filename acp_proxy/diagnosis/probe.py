@@ -38,7 +38,13 @@ _MANY_REQUESTS = 30
 
 
 class NoAnswer(Exception):
-    """The text says why there is none, and goes on a sentence that begins with the agent."""
+    """The text says why there is none, and goes on a sentence that begins with the agent. ``status``: its exit status
+    as in subprocess, if it has ended.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class Probe:
@@ -106,7 +112,7 @@ class Probe:
             self._unread.append(rest)
             self._output.put(b"")  # it is over, as we shall see again
         else:
-            raise NoAnswer(self._last_words())
+            raise self._ended()
         if self._framer.waiting > _LINE_BYTES:
             raise NoAnswer("writes a line that does not end")
 
@@ -121,13 +127,14 @@ class Probe:
         with contextlib.suppress(OSError):  # it has ended, as its output will tell
             self._process.stdin.write(dump(message) + b"\n")
 
-    def _last_words(self) -> str:
+    def _ended(self) -> NoAnswer:
         until = time.monotonic() + _LAST_WORDS_SECONDS
         while self._process.poll() is None and time.monotonic() < until:
             time.sleep(_TICK)
         self._threads[1].join(max(0.0, until - time.monotonic()))
         status = self._process.returncode
-        return "closes its output without an answer" if status is None else processes.how_it_ended(status)
+        text = "closes its output without an answer" if status is None else processes.how_it_ended(status)
+        return NoAnswer(text, status)
 
     def _end(self) -> None:
         """Bounded: the agent and its tree are gone when this returns."""

@@ -92,7 +92,8 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _is_suitable(row: Listed) -> bool:
-    return not row.failed and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
+    is_whole = not row.failed and not row.is_running
+    return is_whole and row.size <= _MAX_BYTES and row.cwd is not None and os.path.isdir(row.cwd)
 
 
 def compare(reading: Reading, told: list[bytes]) -> Compared:

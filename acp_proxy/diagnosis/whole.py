@@ -98,10 +98,10 @@ def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:
     for found in editors:
         name = found.editor.name
         if found.problem is not None:
-            todo.append(Todo(f"{found.path} cannot be read: {found.problem}. Correct the file.", is_wrong=False))
+            todo.append(Todo(f"{found.path} cannot be read: {found.problem}. Correct the file."))
         for one in found.agents:
             todo += _of_entry(f'{found.editor.title} starts "{one.name}"', one, name, root)
-    if not any(found.is_proxied for found in editors):
+    if not any(found.is_proxied or found.problem is not None for found in editors):
         names = [str(found.editor.name) for found in editors] or ["EDITOR"]
         text = "No editor on this machine starts an agent through acp-proxy. To print the configuration:"
         todo.append(Todo(f"{text} acp-proxy editor {names[0]} AGENT", is_wrong=False))

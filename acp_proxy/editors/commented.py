@@ -4,13 +4,33 @@ import json
 import re
 
 _COMMENTS = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*+|/\*.*?\*/', re.DOTALL)
+_NOT_BREAKS = re.compile(r"[^\n]")
 _LAST_COMMAS = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*+[\]}])', re.DOTALL)
+
+_MISTAKES = {
+    "Expecting ',' delimiter": "a comma or a closing bracket is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Expecting value": "a value is missing or misspelt",
+    "Expecting property name enclosed in double quotes": "a name in double quotes or a closing bracket is missing",
+    "Unterminated string starting at": "a string has no closing quote",
+    "Invalid \\escape": "a string has a single \\ in it; write \\\\",
+    "Extra data": "there is text behind the end",
+}
 
 
 def read(text: str) -> object:
-    """Raises ValueError for text that is not JSON, RecursionError for text that is nested too deeply."""
-    text = _LAST_COMMAS.sub(lambda found: found[1] or "", _bare(text))
-    return json.loads(text, strict=False) if text.strip() else {}
+    """Raises ValueError, which says what is wrong and where, for text that is not JSON or that is nested too deeply."""
+    text = _LAST_COMMAS.sub(lambda found: found[1] or " ", _bare(text))
+    try:
+        return json.loads(text, strict=False) if text.strip() else {}
+    except json.JSONDecodeError as problem:
+        what = _MISTAKES.get(problem.msg) or problem.msg[:1].lower() + problem.msg[1:]
+        at = f"line {problem.lineno}, column {problem.colno}"
+        raise ValueError(f"it is not valid JSON at {at}: {what}") from problem
+    except RecursionError as problem:
+        raise ValueError("its brackets are nested too deeply") from problem
+    except ValueError as problem:
+        raise ValueError("it has a number with too many digits") from problem
 
 
 def says_nothing(text: str) -> bool:
@@ -19,4 +39,5 @@ def says_nothing(text: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    return _COMMENTS.sub(lambda found: found[1] or " ", text.removeprefix("\ufeff"))
+    """The text with blanks for comments, so that every other character stays at its line and column."""
+    return _COMMENTS.sub(lambda found: found[1] or _NOT_BREAKS.sub(" ", found[0]), text.removeprefix("\ufeff"))

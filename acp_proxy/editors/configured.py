@@ -5,6 +5,7 @@ of ``run``: the rest may contain secrets. It never raises: a file that cannot be
 """
 
 import enum
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -20,8 +21,7 @@ from acp_proxy.wire import acp
 
 _MANY_FILES = 2000
 """Per editor: nobody writes more by hand."""
-_LARGE = 1024 * 1024  # bytes of a file
-NOT_JSON = "it is not valid JSON"
+_LARGE = 16 * 1024 * 1024  # bytes of a file
 _NOT_THEIRS = frozenset({"elpa", "straight", "eln-cache", "elpaca", "node_modules", "undo", "sessions", "snippets"})
 """Directories of plugins that other people wrote."""
 
@@ -104,8 +104,8 @@ def _settings(editor: Editor, kind: SettingsFiles, path: Path) -> Configuration:
         return Configuration(editor, path, problem=text.strerror or "it cannot be read")
     try:
         agents = acp.member(commented.read(text), kind.member)
-    except (ValueError, RecursionError):
-        return Configuration(editor, path, problem=NOT_JSON)
+    except ValueError as problem:
+        return Configuration(editor, path, problem=str(problem))
     listed = agents.items() if isinstance(agents, dict) else ()
     return Configuration(editor, path, tuple(_agent(name, entry) for name, entry in listed))
 
@@ -150,9 +150,10 @@ def _below(directory: Path, suffix: str) -> Iterator[Path]:
 def text_of(path: Path) -> str | OSError:
     try:
         with path.open("rb") as file:
-            return file.read(_LARGE).decode("utf-8", "replace")
+            data = file.read(_LARGE + 1)
     except OSError as problem:
         return problem
+    return data.decode("utf-8", "replace") if len(data) <= _LARGE else OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
 
 def code(text: str, comment: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_proxy.editors import commented
-from acp_proxy.editors.configured import NOT_JSON, code
+from acp_proxy.editors.configured import code
 from acp_proxy.editors.snippets import Snippet
 from acp_proxy.editors.table import Editor, SettingsFiles, Sources
 
@@ -48,10 +48,10 @@ def _in_settings(made: Snippet, kind: SettingsFiles, path: Path, there: str) -> 
         return Placed(f"Put this into {path}, which is empty", made.whole)
     try:
         settings = commented.read(there)
-    except (ValueError, RecursionError):
-        settings = None
+    except ValueError as problem:
+        return _merged(made, f"{path} ({problem})")
     if not isinstance(settings, dict):
-        return _merged(made, f"{path} ({NOT_JSON})")
+        return _merged(made, f"{path} (it is not a JSON object)")
     if kind.member not in settings:
         return Placed(f"{put}, right behind its outermost {{", made.within(0) + ("," if settings else ""))
     agents = settings[kind.member]

@@ -184,7 +184,9 @@ def _given_to(plugin: str) -> str:
     return f'what you give to require("{plugin}").setup (with lazy.nvim: its opts)'
 
 
-_RESUME = "(setq agent-shell-prefer-session-resume nil) ; load, so that the conversation is shown"
+_RESUME = """\
+(setq agent-shell-session-restore-verbosity 'full) ; load, so that the conversation is shown
+(setq agent-shell-prefer-session-resume nil) ; the same, for older versions of agent-shell"""
 
 _AGENT_SHELL = """\
 (with-eval-after-load 'agent-shell

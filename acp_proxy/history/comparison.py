@@ -211,6 +211,9 @@ class Comparison:
         if len(run.pieces) > 1 and (spans := self._find_each(run)) is not None:
             self._known(spans)
             return True
+        if self._is_last_again(said):
+            self.repeats = True
+            return True
         if self._knows_beginning(run):
             return False
         if (rest := self._continued(said)) is not None:
@@ -221,6 +224,12 @@ class Comparison:
             told.stands_somewhere = stands
         self._unknown(*run.pieces)
         return False
+
+    def _is_last_again(self, said: str) -> bool:
+        """Whether the last known words come once more: the replays of two loads at once are mixed."""
+        if self._has_unknown or self._tail_users or not self._is_placed:
+            return False
+        return self.past.words.endswith(said, 0, self.at) and self.past.begins_message(self.at - len(said))
 
     def _is_behind_new_turn(self, run: Run) -> bool:
         """Whether it came after the agent's answer, and a turn made elsewhere came before it. Such words are a warning
@@ -276,6 +285,9 @@ class Comparison:
     def _user(self, run: Run) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
         number = self._next_user(run.text)
+        if number is None and self._is_last_user_again(run):
+            self.repeats = True
+            return True
         if number is None:
             number = self._begins_again(run.text)
         self._tail_users += 1
@@ -323,6 +335,13 @@ class Comparison:
                 if (len(form) >= SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
                     return number
         return None
+
+    def _is_last_user_again(self, run: Run) -> bool:
+        """Whether the last known user message comes once more, before anything else."""
+        if not self.user or self._tail_users or self._has_unknown:
+            return False
+        last = self.past.users[self.user - 1]
+        return self.at == last.start and run.text in last.forms
 
     def _begins_again(self, said: str) -> int | None:
         """The index of the message that begins another replay: the first one of the transcript, or the first one that

@@ -90,7 +90,7 @@ class Archive(Opened):
         sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.agents(agent), cwd, since)
-        return keeping.titled(self._layout, queries.newest(self._catalog.ask, wanted))
+        return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
@@ -101,7 +101,7 @@ class Archive(Opened):
         wanted = queries.ListFilter(self.agents(agent), None, "")
         gone = {session for each in wanted.agents for session in self.deleted(each)}
         found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
-        return list(keeping.titled(self._layout, found))
+        return list(keeping.current(self._layout, found))
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
@@ -174,7 +174,7 @@ class Archive(Opened):
         return restored
 
     def remove_kept(self, kept: DeletedSession) -> None:
-        """Delete a soft-deleted session for good. Raises OSError."""
+        """Delete a soft-deleted session permanently. Raises OSError."""
         deleting.remove_kept(self._layout, kept.agent, kept.session, kept.name)
         with contextlib.suppress(Unreadable):  # it has no row, but its row's bytes may still be in the file
             self._catalog.ask(lambda index: index.clear_log(), kept.agent)
@@ -247,14 +247,14 @@ class Archive(Opened):
         """The files that hold the content of these sessions, or of all sessions if None."""
         return self._layout.redactable(None if chosen is None else _names(chosen))
 
-    def redact(self, path: Path, masking: "Masking", *, dry: bool) -> Counter[str]:
+    def redact(self, path: Path, masking: "Masking", *, dry: bool, backup: Path | None = None) -> Counter[str]:
         """Mask secrets in one of these files; ``dry``: only count them. Returns the number of matches by rule.
 
-        Raises OSError, NewerFormat.
+        ``backup``: a directory for the file's original, if it changes. Raises OSError, NewerFormat.
         """
         from acp_proxy.transcripts.lives.redacting import redact
 
-        return redact(self._layout, path, masking, dry=dry)
+        return redact(self._layout, path, masking, dry=dry, backup=backup)
 
     def renew(self, chosen: list[Listed] | None) -> None:
         """Rebuild the index entries of these sessions, or of all sessions if None. Raises OSError, Unreadable."""

@@ -121,10 +121,10 @@ class Store(Opened):
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
         run, whose unanswered prompts do not count as failed.
         """
-        from acp_proxy.transcripts.listing.keeping import titled
+        from acp_proxy.transcripts.listing.keeping import current
 
         page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
-        page.rows[:] = titled(self._layout, page.rows)
+        page.rows[:] = current(self._layout, page.rows)
         return page
 
     def bring_in(self, agent: str, session: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp_proxy.transcripts.archive import Excerpt, Hit, called
 from acp_proxy.views import figures, rows
-from acp_proxy.views.terminal import line
+from acp_proxy.views.terminal import RUNNING, line
 
 if TYPE_CHECKING:  # imported late: pipes do not need it
     from rich.text import Text
@@ -55,6 +55,7 @@ def shown(hit: Hit, command: str, look: SearchLook) -> str:
         called(line(row.agent)),
         figures.from_home(line(row.cwd or ""), look.home),
         figures.ago(hit.at, look.now),
+        RUNNING if row.is_running else "",
     )
     console.print(Text(" · ".join(filter(None, about)), style="dim"))
     places = [_excerpt(excerpt) for excerpt in hit.excerpts]

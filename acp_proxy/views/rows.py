@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acp_proxy.transcripts.archive import Listed, readable
-from acp_proxy.views.terminal import line
+from acp_proxy.views.terminal import RUNNING, line
 
 
 def values(row: Listed) -> str:
-    """One row for programs: id, title, agent, directory, time, turns, bytes; nothing is cut."""
+    """One row for programs: id, title, agent, directory, time, turns, bytes, state; nothing is cut.
+
+    The state is ``running`` or empty.
+    """
     texts = (row.named, row.title or "", row.agent, row.cwd or "", row.updated, str(row.prompts), str(row.size))
-    return "\t".join(line(text) for text in texts)
+    return "\t".join(line(text) for text in (*texts, RUNNING if row.is_running else ""))
 
 
 def for_programs(row: Listed) -> dict[str, Any]:
@@ -24,6 +27,7 @@ def for_programs(row: Listed) -> dict[str, Any]:
         "turns": row.prompts,
         "messageCount": row.prompts + row.replies,
         "hasErrors": row.failed,
+        "isRunning": row.is_running,
         "bytes": row.size,
         "transcript": row.name,
     }
@@ -34,5 +38,6 @@ def candidates(rows: Sequence[Listed], ids: Mapping[str, str]) -> list[str]:
     width = max(len(ids[row.named]) for row in rows)
     return [
         f"{line(ids[row.named]).ljust(width)}  {line(readable(row.agent))}  {line(row.title or '(no title)')}"
+        f"{f' ({RUNNING})' if row.is_running else ''}"
         for row in rows
     ]

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 
 from acp_proxy.transcripts.archive import Listed, called
 from acp_proxy.views import figures
-from acp_proxy.views.terminal import line
+from acp_proxy.views.terminal import RUNNING, line
 
 _HEADINGS = {
     "id": "ID",
@@ -100,7 +100,7 @@ def _values(row: Listed, ids: Mapping[str, str], look: ListLook, briefly: bool) 
         "title": row.title or "(no title)",
         "agent": called(row.agent),
         "directory": figures.from_home(row.cwd or "", look.home),
-        "when": figures.ago(row.updated, look.now, briefly=briefly),
+        "when": RUNNING if row.is_running else figures.ago(row.updated, look.now, briefly=briefly),
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }

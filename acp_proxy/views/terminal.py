@@ -13,6 +13,10 @@ _UNFIT = re.compile(f"[{UNFIT}\xad\u180e\U0001bca0-\U0001bca3\U0001d173-\U0001d1
 """Characters that are unfit for a document, or invisible: a person cannot judge invisible text."""
 
 
+RUNNING = "running"
+"""The mark of a session whose turn is running, in every list."""
+
+
 def printable(text: str) -> str:
     """Text without control sequences, invisible characters and direction changes; line ends stay."""
     if text.isprintable():
@@ -36,5 +40,7 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 def heading(row: Listed, when: str | None = None) -> str:
     """``when``: the displayed time; None: as in the transcript."""
-    what = (row.named, called(row.agent), row.cwd or "", when if when is not None else row.updated)
+    what = [row.named, called(row.agent), row.cwd or "", when if when is not None else row.updated]
+    if row.is_running:
+        what.append(RUNNING)
     return line(row.title or "(no title)") + "\n" + "  ".join(line(each) for each in what)

@@ -1,7 +1,4 @@
-"""As the store grows: daily work by the number of sessions, and a load by its length.
-
-The picture also shows the lists and deletes of `store`.
-"""
+"""As the store grows: daily work by the number of sessions, and a load by its length."""
 
 from collections.abc import Iterator
 from functools import partial

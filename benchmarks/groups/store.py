@@ -101,21 +101,21 @@ def disk(effort: Effort) -> Row:
 def lists(effort: Effort, sizes: tuple[int, ...]) -> Iterator[Row]:
     """Lists, by the number of sessions."""
     roots = {size: stores.filled(effort.place / f"sessions-{size}", size) for size in sizes}
-    made = {f"{size:,}": [made_anew(root)] for size, root in roots.items()}
+    made = {f"{size:,}": [rebuilt(root)] for size, root in roots.items()}
     opened = {size: Both(root) for size, root in roots.items()}
     middles = {size: cursor_of_middle(store, size) for size, store in opened.items()}
     questions: dict[str, Callable[[int], Task]] = {
         "list, first page": lambda size: partial(asked, opened[size], None, None),
         "list, a page in the middle": lambda size: partial(asked, opened[size], None, middles[size]),
         "list, first page of one directory": lambda size: partial(asked, opened[size], stores.project(7), None),
-        "list, first page, in a new process": lambda size: partial(asked_anew, roots[size]),
+        "list, first page, in a new process": lambda size: partial(opened_and_asked, roots[size]),
         "delete": lambda size: partial(deleted, opened[size]),
     }
     for what, question in questions.items():
         tasks = {f"{size:,}": question(size) for size in sizes}
         seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", f"{sizes[0]:,}").row(seen, sized=True)
-    yield measured("index made anew", SECONDS, made, f"{sizes[0]:,}", sized=True)
+    yield measured("index rebuilt", SECONDS, made, f"{sizes[0]:,}", sized=True)
     yield from searches(effort, roots)
 
 
@@ -132,7 +132,7 @@ def searches(effort: Effort, roots: dict[int, Path]) -> Iterator[Row]:
         tasks = {f"{size:,}": question(root) for size, root in roots.items()}
         seen = interleaved(tasks, effort.rounds(11), effort.chance)
         yield Reading(what, SECONDS, "each", first).row(seen, sized=True)
-    yield measured("search tables made anew", SECONDS, made, first, sized=True)
+    yield measured("search tables rebuilt", SECONDS, made, first, sized=True)
 
 
 def looked_up(root: Path, word: str) -> Numbers:
@@ -148,10 +148,10 @@ def searched(root: Path, word: str) -> Numbers:
     return {"each": timed(lambda: Both(root).search(sought))}
 
 
-def made_anew(root: Path) -> float:
+def rebuilt(root: Path) -> float:
     for part in root.glob("index.sqlite3*"):
         part.unlink()
-    return asked_anew(root)["each"]
+    return opened_and_asked(root)["each"]
 
 
 def timed(action: Callable[[], object], times: int = 1) -> float:
@@ -165,7 +165,7 @@ def asked(store: Both, cwd: str | None, cursor: str | None) -> Numbers:
     return {"each": timed(lambda: store.page(stores.AGENT_FOLDER, cwd, cursor, ""), ASKED)}
 
 
-def asked_anew(root: Path) -> Numbers:
+def opened_and_asked(root: Path) -> Numbers:
     return {"each": timed(lambda: Both(root).page(stores.AGENT_FOLDER, None, None, ""))}
 
 

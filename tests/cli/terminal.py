@@ -16,13 +16,16 @@ _LINES = 24
 _SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM")
 
 
-def on_terminal(*words: str, columns: int = 80, status: int = 0, settings: Mapping[str, str] | None = None) -> str:
-    """What `acp-proxy` prints on a terminal; without a pager, unless a setting names one."""
+def on_terminal(
+    *words: str, columns: int = 80, status: int = 0, settings: Mapping[str, str] | None = None, answer: str = ""
+) -> str:
+    """What `acp-proxy` prints on a terminal; without a pager, unless a setting names one. `answer`: what is typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in _SETTINGS}
     environment = kept | {"TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "TZ": "UTC", **(settings or {})}
     command = [sys.executable, "-m", "acp_proxy", *words]
+    os.write(ours, answer.encode())
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         text = b"".join(iter(lambda: output.read(ours, 65536), b"")).decode()

@@ -1,10 +1,19 @@
 """The commands as a whole."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from acp_proxy import __version__
 from acp_proxy.cli.app import app
+from acp_proxy.transcripts.store import Store
+from tests.stored import store_session
+
+SECONDS = 20.0
 
 
 def test_the_version_is_printed() -> None:
@@ -22,7 +31,64 @@ def test_help_exits_with_0(words: list[str], asked: str) -> None:
     assert "Usage" in result.stdout
 
 
-@pytest.mark.parametrize("words", [["no-such-command"], ["--no-such-option"], ["doctor", "--no-such-option"]])
+def printed(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (["list", "-h"], ["sessions", "list", "-h"]),
+        (["ls", "-h"], ["sessions", "list", "-h"]),
+        (["version"], ["--version"]),
+        (["help"], ["--help"]),
+        (["help", "help"], ["--help"]),
+        (["help", "editor"], ["editor", "--help"]),
+        (["help", "ls"], ["sessions", "list", "--help"]),
+        (["help", "sessions"], ["sessions", "--help"]),
+        (["help", "sessions", "show"], ["sessions", "show", "--help"]),
+        (["sessions", "help", "show"], ["sessions", "show", "--help"]),
+    ],
+)
+def test_a_short_form_does_the_same_as_the_long_one(short: list[str], long: list[str]) -> None:
+    assert printed(*short) == printed(*long) != ""
+
+
+def test_a_short_form_of_the_list_takes_its_options(tmp_path: Path) -> None:
+    store_session(Store(tmp_path / "store"), "s", ("Mend it", []))
+    options = ["--store", str(tmp_path / "store"), "--limit", "1"]
+    assert printed("ls", *options) == printed("list", *options) == printed("sessions", "list", *options)
+    assert "Mend it" in printed("ls", *options)
+
+
+def test_help_with_an_agents_command_starts_no_agent(tmp_path: Path) -> None:
+    assert "Usage: acp-proxy run" in printed("help", "run", "touch", str(tmp_path / "started"))
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+@pytest.mark.parametrize("name", ["list", "ls", "help", "version"])
+def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name: str) -> None:
+    agent = tmp_path / name
+    agent.write_text("#!/bin/sh\necho the agent: $0 $*\n")
+    agent.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_proxy", "run", "--store", str(tmp_path / "store"), name, "-h"],
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0
+    assert f"the agent: {agent} -h" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["no-such-command"], ["help", "no-such-command"], ["--no-such-option"], ["doctor", "--no-such-option"]]
+)
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -195,6 +195,18 @@ def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path
     assert "acp-proxy editor zed" in text
 
 
+def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: Path, home: Path) -> None:
+    path = home / ".config/zed/settings.json"
+    configure(path, kept=PROXIED)
+    path.write_text('// mine\n{\n  "theme": "x"\n  "agent_servers": {}\n}\n')
+    result = doctor(root)
+    place = "it is not valid JSON at line 4, column 3: a comma or a closing bracket is missing"
+    assert todo(result) == [f"{path} cannot be read: {place}. Correct the file."]
+    assert f"cannot be read: {place}\n" in result.stdout
+    assert ("Nothing is wrong" in result.stdout, "No editor on this machine" in result.stdout) == (False, False)
+    assert told(root)["editors"][0]["problem"] == place
+
+
 def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home: Path) -> None:
     forgotten, unknown = ({"command": sys.executable, "args": ["-m", "acp_proxy", *words]} for words in (["a"], BOGUS))
     configure(home / ".config/zed/settings.json", forgotten=forgotten, unknown=unknown)

@@ -1,6 +1,7 @@
 """``editor`` prints the snippet on stdout, and everything else on stderr."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,8 @@ acp_providers = {
 AGENT_SHELL = """\
 (setq agent-shell-anthropic-claude-acp-command
       '("/home/user/.local/bin/acp-proxy" "run" "claude-agent-acp"))
-(setq agent-shell-prefer-session-resume nil) ; load, so that the conversation is shown
+(setq agent-shell-session-restore-verbosity 'full) ; load, so that the conversation is shown
+(setq agent-shell-prefer-session-resume nil) ; the same, for older versions of agent-shell
 """
 
 
@@ -212,8 +214,35 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
 
 
-def test_options_after_the_variables_are_refused_with_the_right_order() -> None:
-    result = editor("zed", "KEY=v", "--redact", "keys", "gemini", "--acp")
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ("jetbrains KEY='a b' --load store gemini --acp", "jetbrains --load store 'KEY=a b' gemini --acp"),
+        ("avante --fsync never -- KEY=v --load store -- a", "avante --fsync never --load store KEY=v a"),
+        ("zed --load store KEY=v --no-record --whole a", "zed --whole --load store --no-record KEY=v a"),
+        ("zed --load store --whole a", "zed --whole --load store a"),
+        ("--whole zed KEY=v --no-record a", "zed --whole --no-record KEY=v a"),
+    ],
+)
+def test_options_in_the_wrong_place_are_refused_with_the_right_command(words: str, right: str) -> None:
+    result = editor(*shlex.split(words))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--redact" in result.stderr
-    assert "in front of the variables" in result.stderr
+    assert result.stderr.endswith(f"Write: acp-proxy editor {right}\n")
+    assert editor(*shlex.split(right)).exit_code == 0
+
+
+@pytest.mark.parametrize("words", ["--bogus gemini", "KEY=v --bogus gemini", "--bogus gemini --whole"])
+def test_an_unknown_option_is_refused_with_where_to_find_the_known_ones(words: str) -> None:
+    result = editor("jetbrains", *words.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no option --bogus" in result.stderr
+    assert "acp-proxy run --help-all" in result.stderr
+
+
+def test_a_missing_agent_is_refused_with_the_users_editor() -> None:
+    assert "acp-proxy editor jetbrains NAME=VALUE AGENT" in editor("jetbrains", "KEY=v").stderr
+
+
+def test_help_is_shown_behind_the_editors_name_too() -> None:
+    result = editor("jetbrains", "--help")
+    assert (result.exit_code, result.stdout) == (0, editor("--help").stdout)

@@ -12,7 +12,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import Command
 from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, chunk, store_session
+from tests.stored import EPOCH, chunk, running, store_session
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_every_session_of_every_agent_is_listed_newest_first(store: Store) -> No
     new = store_session(store, "new", ("Break it", []), agent="other", at=EPOCH + 3600)
     store_session(store, "never-prompted", agent="one", at=EPOCH + 7200)
     assert printed(store).splitlines() == [
-        f"new\tBreak it\t{new.parent.name}\t/project\t2023-11-14T23:13:20.000Z\t1\t{new.stat().st_size}",
-        f"old\tMend it\t{old.parent.name}\t/project\t2023-11-14T22:13:20.000Z\t1\t{old.stat().st_size}",
+        f"new\tBreak it\t{new.parent.name}\t/project\t2023-11-14T23:13:20.000Z\t1\t{new.stat().st_size}\t",
+        f"old\tMend it\t{old.parent.name}\t/project\t2023-11-14T22:13:20.000Z\t1\t{old.stat().st_size}\t",
     ]
     assert ids(store) == ["new", "old"]
     assert ids(store, "--agent", "ONE") == ["old"]
@@ -70,9 +70,22 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
         "turns": 2,
         "messageCount": 3,
         "hasErrors": True,
+        "isRunning": False,
         "bytes": path.stat().st_size,
         "transcript": path.stem,
     }
+
+
+def test_a_running_session_is_marked_and_has_no_error(store: Store) -> None:
+    with running(store, "s", "Mend it"):
+        [row] = json.loads(printed(store, "--json"))
+        assert (row["isRunning"], row["hasErrors"]) == (True, False)
+        assert printed(store).endswith("\trunning\n")
+        assert "  running  " in table(store, 80, NO_COLOR="1")[1]
+        assert "  running\n" in Command("show").printed(store, "s")
+    [row] = json.loads(printed(store, "--json"))
+    assert (row["isRunning"], row["hasErrors"]) == (False, True)
+    assert "running" not in printed(store)
 
 
 def test_here_fails_if_the_current_directory_was_removed(

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from tests.cli.terminal import on_terminal
 from tests.stored import Both, chunk, store_session
 from torture.planted import planted
 
@@ -22,8 +23,13 @@ def store(tmp_path: Path) -> Both:
     return store
 
 
+def invoked(store: Both, *words: str, **environment: str) -> Result:
+    return CliRunner().invoke(app, ["sessions", "redact", *words, "--store", str(store.root)], env=environment)
+
+
 def run(store: Both, *words: str, **environment: str) -> Result:
-    result = CliRunner().invoke(app, ["sessions", "redact", *words, "--store", str(store.root)], env=environment)
+    words = words if "--dry-run" in words else (*words, "--yes")
+    result = invoked(store, *words, **environment)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert TOKEN not in result.output
     return result
@@ -44,9 +50,8 @@ def test_without_a_session_everything_is_redacted(store: Both) -> None:
     result = run(store)
     assert result.exit_code == 0
     first, second, total = result.stdout.splitlines()
-    assert first.startswith("transcripts/agent-")
-    assert first.endswith(": 2 x GitHub token")
-    assert second.endswith(": 1 x GitHub token")
+    assert first == f"first   agent  use [redacted]{'*' * 30}: 2 x GitHub token"
+    assert second == "second  other  hello: 1 x GitHub token"
     assert total == "3 masked, in 2 of 2 files."
     assert TOKEN.encode() not in kept(store)
     assert TOKEN[9:].encode() not in kept(store)
@@ -55,8 +60,93 @@ def test_without_a_session_everything_is_redacted(store: Both) -> None:
 
 def test_a_dry_run_changes_nothing(store: Both) -> None:
     before = kept(store)
-    assert run(store, "--dry-run").stdout.splitlines()[-1] == "3 would be masked, in 2 of 2 files."
+    assert run(store, "--dry-run", "--backup", "nowhere").stdout.splitlines() == [
+        "first   agent  use [redacted]: 2 x GitHub token",
+        "second  other  hello: 1 x GitHub token",
+        "3 would be masked, in 2 of 2 files.",
+    ]
     assert kept(store) == before
+    assert not Path("nowhere").exists()
+
+
+# The question.
+
+
+def asked(store: Both, *words: str, answer: str, status: int = 0) -> str:
+    text = on_terminal(
+        "sessions", "redact", *words, "--store", str(store.root), answer=answer, status=status, columns=200
+    )
+    assert TOKEN not in text
+    return text
+
+
+def test_the_question_says_what_would_be_masked_in_which_session(store: Both, tmp_path: Path) -> None:
+    before = kept(store)
+    text = asked(store, answer="n\n", status=1)
+    assert "first   agent  use [redacted]: 2 x GitHub token\n" in text
+    assert "second  other  hello: 1 x GitHub token\n" in text
+    assert "3 would be masked, in 2 of 2 files.\nThere will be no backup; --backup DIR makes one.\n" in text
+    assert "Mask these secrets permanently? [y/N]: " in text
+    asked(store, "--backup", str(tmp_path / "originals"), answer="\n", status=1)
+    assert kept(store) == before
+    assert not (tmp_path / "originals").exists()
+    assert asked(store, answer="y\n").endswith("3 masked, in 2 of 2 files.\n")
+    assert TOKEN.encode() not in kept(store)
+
+
+def test_nothing_is_asked_if_nothing_is_found(store: Both) -> None:
+    run(store)
+    assert asked(store, answer="").endswith("0 masked, in 0 of 2 files.\n")
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--backup", "originals"]])
+def test_without_a_terminal_it_masks_nothing_unless_yes_is_given(store: Both, words: list[str]) -> None:
+    before = kept(store)
+    result = invoked(store, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("Add --dry-run or --yes.\n")
+    assert kept(store) == before
+
+
+def test_the_beginning_of_a_secret_in_a_cut_title_is_not_shown(store: Both) -> None:
+    store_session(store, "cut", (f"{'x' * 60} {'y' * 30}:{TOKEN}", []))
+    text = run(store, "cut", "--dry-run").stdout
+    assert "x…: 1 x GitHub token" in text
+    assert TOKEN[:8] not in text
+
+
+# Originals.
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.jsonl")}
+
+
+def test_a_backup_has_the_originals_of_all_changed_files(store: Both, tmp_path: Path) -> None:
+    store_session(store, "harmless", ("hello", []))
+    store.remove(next(row for row in store.sessions() if row.session == "second"), soft=True)
+    before, originals = files(store.root), tmp_path / "new" / "originals"
+    result = run(store, "--backup", str(originals))
+    assert result.stdout.splitlines()[-1] == f"The originals are in {originals}. They contain the secrets."
+    after = files(store.root)
+    assert files(originals) == {name: data for name, data in before.items() if after[name] != data}
+    assert len(files(originals)) == 2
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "new").rglob("*")} == {0}
+
+
+def test_originals_are_not_put_into_the_store_or_among_other_files(store: Both, tmp_path: Path) -> None:
+    before = kept(store)
+    (tmp_path / "file").touch()
+    for place in (store.root / "backups", tmp_path, tmp_path / "file"):
+        result = run(store, "--backup", str(place))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "Give another directory." in result.stderr
+    (tmp_path / "empty").mkdir()
+    result = run(store, "--backup", str(tmp_path / "file" / "inner"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Choose another place." in result.stderr
+    assert kept(store) == before
+    assert run(store, "--backup", str(tmp_path / "empty")).exit_code == 0
 
 
 @pytest.mark.parametrize("words", [["second"], ["--agent", "other"], ["sec", "second"]])
@@ -71,6 +161,7 @@ def test_json_has_the_number_of_masked_secrets(store: Both) -> None:
         assert told["dryRun"] == (dry == "--dry-run")
         assert [each["masked"] for each in told["files"]] == [{"GitHub token": 2}, {"GitHub token": 1}]
         assert {Path(each["file"]) for each in told["files"]} <= set(store.root.rglob("*.jsonl"))
+        assert ([each["sessionId"] for each in told["files"]], told["backup"]) == (["first", "second"], None)
 
 
 @pytest.mark.parametrize("by_variable", [False, True])

@@ -193,16 +193,16 @@ def test_softly_deleted_sessions_are_verified_repaired_and_redacted(store: Store
     assert "torn" in run(store, "verify").stdout
     assert run(store, "repair").exit_code == 0
     assert printed(store, "verify") == "No damage found.\n"
-    printed(store, "redact")
+    printed(store, "redact", "--yes")
     assert words_in(store, key) == []
     other = "sk-ant-api03-" + "c3D4" * 20
     store_session(store, "leaky", (f"my key is {other}", []))
     printed(store, "delete", "leaky", "--soft", "--yes")
     store_session(store, "leaky", ("harmless", []))
-    printed(store, "redact", "leaky")
+    printed(store, "redact", "leaky", "--yes")
     assert words_in(store, other) == []
     printed(store, "rename", "leaky", f"titled {other}")
-    printed(store, "redact", "leaky")
+    printed(store, "redact", "leaky", "--yes")
     assert words_in(store, other) == []
     printed(store, "restore", "leaky", "xyz")
     assert "the words of xyz" in titles(store)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from acp_proxy.cli.app import app
 from acp_proxy.transcripts.store import Store
 from tests.cli.terminal import on_terminal
-from tests.stored import EPOCH, chunk, contents, store_session
+from tests.stored import EPOCH, chunk, contents, running, store_session
 
 ESC, BEL, CSI, RIGHT_TO_LEFT = "\x1b", "\x07", "\u009b", "\u202e"
 STEERING = f"{ESC}[2J{BEL}{CSI}31m{RIGHT_TO_LEFT}\r\x00\u2066\u200b\u2028\u061c\x9d\x85\x7f"
@@ -54,7 +54,7 @@ def test_a_complete_id_wins_over_a_longer_one(store: Store, wanted: str, title: 
     assert printed(store, "show", wanted).startswith(title)
 
 
-@pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "")])
+@pytest.mark.parametrize("words", [("show", ""), ("export", ""), ("delete", "", "--yes"), ("redact", "", "--yes")])
 def test_an_empty_word_matches_no_session(store: Store, words: tuple[str, ...]) -> None:
     store_session(store, "abc-1", ("first", []))
     result = run(store, *words)
@@ -166,6 +166,34 @@ def test_sessions_of_one_id_are_deleted_one_by_one(store: Store) -> None:
     assert "first" in printed(store, "delete", "s~1", "--yes")
     assert ids(store) == []
     assert list(first.parent.glob("s-*.jsonl")) == []
+
+
+def test_delete_with_yes_refuses_a_running_session_without_force(store: Store) -> None:
+    other = store_session(store, "other", ("Mend it", []))
+    with running(store, "s", "Break it") as path:
+        result = run(store, "delete", "other", "s", "--yes")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.splitlines() == [
+            "acp-proxy: the turn of a session is running, so nothing was deleted:",
+            "  s  agent  Break it (running)",
+            "Wait until the turn ends, or add --force.",
+        ]
+        assert path.exists()
+        assert other.exists()
+        printed(store, "delete", "other", "--yes")
+        printed(store, "delete", "s", "--yes", "--force")
+        assert not path.exists()
+
+
+def test_the_question_says_that_a_session_is_running(store: Store) -> None:
+    with running(store, "s", "Break it") as path:
+        for words in (("delete", "s"), ("delete", "s", "--force")):
+            result = run(store, *words, answer="n\n")
+            assert result.exit_code == 1
+            assert "Its turn is running. The rest of it will not be recorded." in result.stderr
+            assert path.exists()
+        assert run(store, "delete", "s", answer="y\n").exit_code == 0
+        assert not path.exists()
 
 
 # Hostile text.

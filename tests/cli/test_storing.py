@@ -44,7 +44,7 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "prune", "--keep", "1", "--yes"): (0, "0 sessions deleted.\n", ""),
     ("sessions", "verify"): (0, "No damage found.\n", ""),
     ("sessions", "repair"): (0, "0 repaired.\n", ""),
-    ("sessions", "redact"): (0, "0 masked, in 0 of 0 files.\n", ""),
+    ("sessions", "redact", "--yes"): (0, "0 masked, in 0 of 0 files.\n", ""),
     ("sessions", "compress"): (0, "0 compressed.\n", ""),
     ("replay", "last"): (1, "", NO_SESSION),
     ("mock-agent", "last"): (1, "", NO_SESSION),
@@ -100,7 +100,7 @@ def test_a_given_place_without_a_store_is_an_error(tmp_path: Path, words: tuple[
         result = run(*words, "--store", str(place))
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.startswith(f"acp-proxy: there is no store at {place}. ")
-        assert "Check --store" in result.stderr
+        assert "Check the path" in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
 
 

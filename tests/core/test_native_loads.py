@@ -490,3 +490,13 @@ def test_a_session_restored_under_another_id_keeps_the_clients_id() -> None:
     assert step.to_client == line(chunk("s", "a"), stopped(2))
     assert step.kept[0] == agent_kept("s", chunk("s", "a"))
     assert talk.client(load(3, "s")).to_agent == line(resume(3, "n"))
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+def test_a_replay_is_not_recorded_again_where_acp_proxy_adds_nothing(method: str) -> None:
+    talk = Talk(serves=False).begins(LOADS)
+    talk.stored["s"] = Stored(says=PAST)
+    talk.client(load(1, "s") | {"method": method})
+    step = talk.agent(*TURN_ONE, *TURN_TWO, result(1, {}))
+    assert step.to_client == line(*TURN_ONE, *TURN_TWO, result(1, {}))
+    assert agent_kept("s", TURN_ONE[1]) not in [*step.kept, *talk.client(prompt(2, "s")).kept]

@@ -206,3 +206,29 @@ def test_a_silent_agent_is_reported_with_its_stderr() -> None:
     assert "does not answer" in problem(python("import time; time.sleep(1000)"), 0.3)
     refuses = """print('{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"not you"}}', flush=True)\ninput()"""
     assert "not you (-32600)" in problem(python(refuses))
+
+
+def advice(command: list[str], seconds: float = SECONDS) -> str:
+    _, [todo] = looked_at(command, seconds=seconds)
+    return todo.text
+
+
+def test_an_agent_that_ends_is_explained_by_its_last_messages() -> None:
+    source = "import sys; sys.exit('env: node: No such file or directory')"
+    expected = (
+        'At initialize, the agent exited with status 1. The message "env: node: No such file or directory" means: '
+    )
+    assert advice(python(source)).startswith(f"{expected}the program node was not found. Install it")
+    assert "(above)" in advice(python("import sys; sys.exit('something odd')"))
+    assert "Check its arguments" in advice(python("print('Usage: agent')"))
+
+
+def test_more_time_is_advised_only_for_an_agent_that_has_not_ended() -> None:
+    assert "--timeout" in advice(python("import time; time.sleep(1000)"), 0.3)
+    assert "--timeout" not in advice(python(""))
+
+
+def test_an_error_at_initialize_is_explained() -> None:
+    error = {"code": -32000, "message": "Authentication required"}
+    source = f"import json; input(); print(json.dumps({{'jsonrpc': '2.0', 'id': 1, 'error': {error}}})); input()"
+    assert "Log in with its own command" in advice(python(source))

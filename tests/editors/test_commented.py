@@ -36,6 +36,33 @@ def test_invalid_json_is_refused(text: str) -> None:
         commented.read(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '// mine\n{\n  "a": 1, /* two\nlines */ "b": [2,]\n  "c": 3\n}',
+            "line 5, column 3: a comma or a closing bracket",
+        ),
+        ('\ufeff{"a" 1}', "line 1, column 6: a colon"),
+        ('{"a": }', "line 1, column 7: a value"),
+        ("{'a': 1}", "line 1, column 2: a name in double quotes"),
+        ("{} {}", "line 1, column 4: there is text behind the end"),
+        ('{"a": "b', "line 1, column 7: a string has no closing quote"),
+        (r'{"a": "C:\p"}', r"line 1, column 10: a string has a single \ in it; write \\"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_column(text: str, told: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        commented.read(text)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "told"), [("[" * 100_000, "deeply|line 1"), (f"[{'9' * 5000}]", "too many digits")])
+def test_text_beyond_the_limits_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        commented.read(text)
+
+
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

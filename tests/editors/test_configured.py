@@ -1,6 +1,7 @@
 """The agents in the editors' files of a machine, on every system."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,12 @@ def test_settings_without_agents_have_none_and_invalid_json_is_reported(home: Pa
 def test_unreadable_settings_are_reported(home: Path) -> None:
     (home / ".jetbrains/acp.json").mkdir(parents=True)
     assert only(linux(home)).problem == "Is a directory"
+
+
+def test_large_settings_are_not_taken_for_invalid_ones(home: Path) -> None:
+    path = write(home / ".jetbrains/acp.json", "[1]")
+    os.truncate(path, 17 * 1024 * 1024)
+    assert only(linux(home)).problem == "File too large"
 
 
 def test_a_program_is_searched_for_the_plugin_and_for_the_proxy(home: Path) -> None:

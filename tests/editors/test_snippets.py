@@ -95,6 +95,7 @@ def test_codecompanion_gets_the_value_of_a_variable_unchanged() -> None:
     assert 'function() return "cmd:rm" end' in text
 
 
-def test_agent_shell_is_told_to_show_the_conversation() -> None:
+def test_agent_shell_is_told_to_show_the_conversation_in_old_and_new_versions() -> None:
     for agent in ("claude-agent-acp", "some-agent"):
+        assert "(setq agent-shell-session-restore-verbosity 'full)" in made(Name.AGENT_SHELL, agent)
         assert "(setq agent-shell-prefer-session-resume nil)" in made(Name.AGENT_SHELL, agent)

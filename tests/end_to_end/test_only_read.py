@@ -44,7 +44,7 @@ CHANGING: list[Words] = [
     ("sessions", "restore", "last"),
     ("sessions", "prune", "--keep", "1", "--yes"),
     ("sessions", "compress"),
-    ("sessions", "redact"),
+    ("sessions", "redact", "--yes"),
     ("sessions", "repair"),
     ("sessions", "import", "exported.jsonl"),
 ]

@@ -106,7 +106,7 @@ def redacted(proxied: Proxied) -> None:
 
     from acp_proxy.cli.app import app
 
-    result = CliRunner().invoke(app, ["sessions", "redact", "--store", str(proxied.store)])
+    result = CliRunner().invoke(app, ["sessions", "redact", "--yes", "--store", str(proxied.store)])
     assert result.exit_code == 0, result.output
 
 

@@ -86,6 +86,18 @@ def test_simultaneous_turns_are_both_listed_and_replayed(proxied: Proxied) -> No
         assert [word for word in words if word.startswith("other ")] == counted("other")
 
 
+def test_a_turn_that_runs_in_one_editor_is_no_error_in_the_others_list(proxied: Proxied) -> None:
+    permission = Permission()
+    one, other = proxied.started({"turns": [[ASK]]}, on_request=permission), proxied.started()
+    session = one.new_session()
+    turn = one.start_prompt(session, "go")
+    one.wait_for_method("session/request_permission")
+    assert [listed["_meta"]["hasErrors"] for listed in other.sessions()] == [False]
+    permission.grant()
+    one.result_of(turn)
+    assert [listed["_meta"]["hasErrors"] for listed in other.sessions()] == [False]
+
+
 def test_a_turn_in_one_editor_is_in_the_others_next_load(two: tuple[str, Editor, Editor]) -> None:
     session, one, other = two
     live = one.prompt(session, "one")

@@ -279,7 +279,7 @@ def test_doctor_reports_whose_replay_was_shown_and_by_which_rule(proxied: Proxie
     for steps, said in [
         (turn(1), "the transcript was shown (rule 4: the agent's replay lacks something)"),
         (EVERYTHING, "the agent's replay was shown (rule 5: the agent's replay lacks nothing)"),
-        ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent tells what the transcript"),
+        ([*turn(1), call(3), *turn(2)], "the agent's replay was shown (rule 2: the agent's replay has something that"),
     ]:
         agent = proxied.bare_agent(telling(steps), LOADS)
         with proxied.started(telling(steps), agent=LOADS) as editor:

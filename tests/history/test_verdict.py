@@ -157,3 +157,18 @@ def test_the_verdict_stays_the_same_when_asked_again() -> None:
     assert [verdict(comparison), verdict(comparison)] == [Rule.LESS, Rule.LESS]
     comparison.add(b"{}\n", told_by("> thanks"), late=True)
     assert comparison.new() == []
+
+
+@pytest.mark.parametrize("message", [None, "1"])
+def test_the_mixed_replays_of_two_loads_are_not_shown(message: str | None) -> None:
+    past = laid("> mend it", "It is mended.", call("1", "look"), "> hi", "Hello.")
+    ids = {} if message is None else {"messageId": message}
+    one = [
+        user("mend it", **ids),
+        agent("It is mended.", **ids),
+        call("1", "look"),
+        user("hi", **ids),
+        agent("Hello.", **ids),
+    ]
+    assert verdict(told(past, *(each for each in one for _ in range(2)))) is Rule.LESS
+    assert verdict(told(past, *one)) is Rule.SAME

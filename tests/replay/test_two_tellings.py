@@ -274,7 +274,7 @@ def plain(line: bytes | None) -> Any:
 # --- the test
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(conversations())
 def test_both_replays_leave_clients_in_the_state_of_the_live_conversation(steps: list[Step]) -> None:
     edited_live, accumulated_live = edited(kept_safe(steps, parsed)), accumulated(kept_safe(steps, plain))

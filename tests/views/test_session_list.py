@@ -22,6 +22,7 @@ ROW = Listed(
     prompts=12,
     replies=12,
     failed=False,
+    is_running=False,
     directories=[],
     meta={},
     size=34_567,
@@ -107,6 +108,14 @@ def test_wide_characters_are_measured_as_terminals_do() -> None:
     assert "日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 e\u0301" in one
 
 
+def test_a_running_session_is_marked_where_its_time_would_be() -> None:
+    running = replace(ROW, is_running=True)
+    assert "~/src/acp-proxy   running  " in drawn(105, running, OTHER)[1]
+    assert drawn(40, running)[1].endswith("  running")
+    assert rows.values(running).split("\t")[-1] == "running"
+    assert rows.candidates([running], IDS)[0].endswith("Fix the login (running)")
+
+
 def test_longer_ids_in_later_rows_are_not_cut() -> None:
     look = ListLook(60, False, NOW)
     table = session_list.table([ROW], {ROW.session: "0198c5de"}, look)
@@ -123,13 +132,14 @@ def test_colours_do_not_change_the_text() -> None:
 
 def test_lines_for_programs_are_not_cut() -> None:
     assert rows.values(OTHER) == "\t".join(
-        (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567")
+        (OTHER.session, OTHER.title or "", OTHER.agent, OTHER.cwd or "", OTHER.updated, "3", "1234567", "")
     )
-    assert rows.values(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567"
+    assert rows.values(NO_TITLE) == "abc\t\ta-0123456789abcdef\t\t\t12\t34567\t"
     assert rows.values(replace(ROW, title="a\tb\nc\x1b", cwd="/x\ty")).split("\t")[1::2] == [
         "a       b c\N{REPLACEMENT CHARACTER}",
         "/x      y",
         "12",
+        "",
     ]
 
 

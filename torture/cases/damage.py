@@ -1,4 +1,4 @@
-"""Transcripts, delete lists and the index are damaged.
+"""Transcripts, journals and the index are damaged.
 
 Each damaged file is read, loaded, listed, continued, verified, repaired and verified again. The intact part is known
 from the damage itself, not from acp-proxy's reader.

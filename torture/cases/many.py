@@ -204,7 +204,7 @@ class Crowd:
 
     def _delete_beside(self, session: str) -> None:
         allowed = (0, 1) if session == self.other else (0,)  # another may have deleted it
-        self.deleting(session, lambda: self._command("delete", session, "--yes", allowed=allowed))
+        self.deleting(session, lambda: self._command("delete", session, "--yes", "--force", allowed=allowed))
         self.own.add(deletes_from_the_command_line=1)
 
     def _command(self, *words: str | None, allowed: tuple[int, ...] = (0,)) -> str:

@@ -64,7 +64,7 @@ def run(scale: Scale) -> Iterator[Outcome]:
         what="updates",
         lost=len(soak.trouble),
         left=soak.left,
-        also=f"{soak.heard / soak.talked:,.0f} a second came; {soak.told_again:,} more were replayed",
+        also=f"{soak.heard / soak.talked:,.0f} a second arrived; {soak.told_again:,} more were replayed",
         trouble=tuple(soak.trouble),
     )
     yield judged(quiet, end, soak.samples, {"files": OPEN_FILES, "threads": EXTRA_THREADS})

@@ -54,7 +54,7 @@ class Event(Value):
 class JournalState(Value):
     """The result of all events.
 
-    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if it was deleted for good.
+    ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.
     ``titles``: the user's titles by transcript name.
     ``titled``: the transcripts whose titles are in the file, replaced titles included.
     ``moving``: the renames and removals that are not complete, by the transcript's old name.

@@ -27,7 +27,7 @@ class Summary(Value, frozen=False):
     ``failed``: a prompt was answered with an error, or the agent exited before answering one.
     ``last``: the time of the last conversation entry. ``agent_updated``, ``agent_title``: what the agent reported.
     ``spoke``: the agent has said or done something in the current turn.
-    ``gaps``: how many gap notes there are.
+    ``gaps``: how many gap notes there are. ``last_run``: the run that wrote the last entry.
     """
 
     directories: list[str]
@@ -49,6 +49,7 @@ class Summary(Value, frozen=False):
     meta_is_measured: bool = False
     spoke: bool = False
     gaps: int = 0
+    last_run: str | None = None
 
     def __init__(self) -> None:
         super().__init__([], {}, {}, Titles())
@@ -91,6 +92,7 @@ class Summary(Value, frozen=False):
 
     def add(self, entry: Entry) -> None:
         """Add the next entry."""
+        self.last_run = entry.run
         if entry.note is not None:
             self._note(entry, entry.note)
         elif entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT:

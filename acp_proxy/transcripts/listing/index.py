@@ -22,7 +22,7 @@ from acp_proxy.transcripts.listing import cursors, places
 from acp_proxy.wire import jsonrpc
 from acp_proxy.wire.record import Header
 
-SCHEMA = 4
+SCHEMA = 5
 PAGE = 500  # large, because several clients read only the first page
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
@@ -48,7 +48,8 @@ class Listed:
     ``name``: its transcript's. ``updated``: when it was last active. ``size``: its transcript's, in bytes.
     ``prompts``: the user's turns, including those that the agent reported when it first loaded the session here.
     ``replies``: the turns with an answer.
-    ``failed``: a turn failed, or another run left one unanswered.
+    ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's turn has no answer yet,
+    and a process has the transcript open.
     """
 
     agent: str
@@ -60,6 +61,7 @@ class Listed:
     prompts: int
     replies: int
     failed: bool
+    is_running: bool
     directories: list[str]
     meta: dict[str, object]
     size: int
@@ -343,6 +345,7 @@ def row_of(
         "prompts": shown.prompts,
         "replies": shown.replies,
         "failed": shown.failed,
+        "lastRun": shown.last_run,
         "directories": shown.directories,
         "meta": shown.meta,
         "size": file_size,
@@ -372,9 +375,14 @@ def trusting() -> Iterator[None]:
 
 @trusting()
 def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
-    """A row of the index. ``run``: its unanswered prompts do not count as failed."""
+    """A row of the index. ``run``: its unanswered prompts do not count.
+
+    Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
+    session would have written since. Whether a process still has the transcript open is for ``keeping.current``.
+    """
     agent, name, session, updated, info, open_runs = row[:6]
     known = parsed(info)
+    others, last = set(parsed(open_runs)) - {run}, known["lastRun"]
     return Listed(
         agent=agent,
         name=name,
@@ -384,7 +392,8 @@ def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
         updated=updated,
         prompts=known["prompts"],
         replies=known["replies"],
-        failed=known["failed"] or any(other != run for other in parsed(open_runs)),
+        failed=known["failed"] or bool(others - {last}),
+        is_running=last in others,
         directories=known["directories"],
         meta=known["meta"],
         size=known["size"],

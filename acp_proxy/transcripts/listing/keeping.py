@@ -1,4 +1,5 @@
-"""Soft-deleted sessions: listing and restoring them. Also puts the user's titles into rows of a list.
+"""Soft-deleted sessions: listing and restoring them. Also completes rows of a list with what the index does not
+know (``current``).
 
 The index does not contain soft-deleted sessions: their transcripts are read each time. Raises OSError, ``NewerFormat``.
 """
@@ -91,8 +92,11 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
     return replace(listed, name=name)
 
 
-def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
-    """The rows, with the user's titles in place of the index's. If a journal cannot be read, its rows stay."""
+def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
+    """The rows, with the user's titles in place of the index's, and with turns that nobody runs any more as failed.
+
+    If a journal cannot be read, its titles are left out.
+    """
     titles: dict[str, Mapping[str, str]] = {}
 
     def title_of(row: Listed) -> str | None:
@@ -102,7 +106,19 @@ def titled(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
                 titles[row.agent] = layout.journal(row.agent).state().titles
         return titles[row.agent].get(row.name)
 
-    return (replace(row, title=title) if (title := title_of(row)) is not None else row for row in rows)
+    for row in rows:
+        if row.is_running and not _is_open(layout, row):
+            row = replace(row, is_running=False, failed=True)
+        yield replace(row, title=title) if (title := title_of(row)) is not None else row
+
+
+def _is_open(layout: Layout, row: Listed) -> bool:
+    """Whether a process has the transcript open to append; False if that cannot be determined."""
+    try:
+        with deleting.unused(layout.transcript(row.agent, row.name)) as is_unused:
+            return not is_unused
+    except OSError:  # for example, the store is read-only
+        return False
 
 
 def _session(layout: Layout, agent: str, name: str) -> str | None:
@@ -139,6 +155,7 @@ def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
         prompts=summary.prompts,
         replies=summary.replies,
         failed=summary.failed or bool(summary.open),
+        is_running=False,
         directories=summary.directories,
         meta=summary.meta,
         size=reading.size,

@@ -1,4 +1,4 @@
-"""Deletes sessions for good or softly, restores them, lifts deletes, and keeps the user's titles.
+"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
@@ -140,7 +140,7 @@ def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, s
 
 
 def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
-    """Delete a soft-deleted transcript for good. Raises OSError."""
+    """Delete a soft-deleted transcript permanently. Raises OSError."""
     with alone(layout, agent, deletes=True):
         _move(layout, agent, Event(journal.TITLED, session, kept, to=""))
 

@@ -1,8 +1,8 @@
 """Masks secrets in stored files, in place, while other processes may append to them.
 
 A file is never moved, replaced or shortened, and only the bytes of secrets change, so appending never has to wait; a
-second run changes nothing. There is no backup, because it would keep the secret. What is appended meanwhile is masked
-too, as far as it is there when the end is reached. A compressed file is decompressed first.
+second run changes nothing. The original is kept only if the user names a directory for it. What is appended meanwhile
+is masked too, as far as it is there when the end is reached. A compressed file is decompressed first.
 """
 
 import os
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from acp_proxy.redaction.masking import MaskedSpan, Masking, changed
 from acp_proxy.redaction.spread import Spread
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import alone_in, open_private, read_at, write_at
+from acp_proxy.transcripts.files.access import alone_in, make_directory, open_private, read_at, write_at
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Line, Reading, to_read
 from acp_proxy.transcripts.files.summary import Summary
@@ -28,44 +28,76 @@ from acp_proxy.wire.framing import LineFramer
 _READ_SIZE = 64 * 1024
 
 
-def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+def redact(layout: Layout, path: Path, masking: Masking, *, dry: bool, backup: Path | None = None) -> Counter[str]:
     """Mask secrets in one file; ``dry``: only count them. Returns the number of matches by rule.
 
-    A compressed file is decompressed if it contains secrets. Raises OSError, NewerFormat.
+    A compressed file is decompressed if it contains secrets. ``backup``: a directory for the original of a file that
+    changes, under the same path as in the store. Raises OSError, NewerFormat.
     """
     if path.is_relative_to(layout.transcripts):
         forks.finish(layout, path.parent.name, path.stem)
     if dry:
         return redact_file(path, masking, dry=True)
+    original = backup / path.relative_to(layout.root) if backup is not None else None
     with alone_in(path.parent, wait=True):  # keeps others from compressing it
         if not os.path.lexists(path):
             found = redact_file(path, masking, dry=True)
             if not found:
                 return found
             if path.is_relative_to(layout.backups):  # backups are compressed only if damaged, and cannot be masked
+                if original is not None:
+                    _keep(names.compressed(path), names.compressed(original))
                 names.compressed(path).unlink()
                 return found
             beginning.make_plain(layout, path.parent.name, path)
-        return redact_file(path, masking, dry=False)
+        return redact_file(path, masking, dry=False, original=original)
 
 
-def redact_file(path: Path, masking: Masking, *, dry: bool) -> Counter[str]:
+def redact_file(path: Path, masking: Masking, *, dry: bool, original: Path | None = None) -> Counter[str]:
     """Mask secrets in a plain file; ``dry``: only count them, in a file of any form. Returns the matches by rule.
 
-    Raises OSError, NewerFormat.
+    ``original``: a new file for the content before the first change. Raises OSError, NewerFormat.
     """
     found: Counter[str] = Counter()
+    kept = 0
     fd, compressed = to_read(path) if dry else (open_private(path, os.O_RDWR), None)
     try:
         for change in _changes(compressed.read if compressed is not None else partial(read_at, fd), masking):
             found[change.rule] += change.counts
             if not dry:
+                if original is not None and kept < change.at + len(change.new):
+                    kept = _keep_on(fd, original, kept)
                 write_at(fd, change.new, change.at)
         if found and not dry:
             os.fsync(fd)
     finally:
         os.close(fd)
     return found
+
+
+def _keep(path: Path, original: Path) -> None:
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        _keep_on(fd, original, 0)
+    finally:
+        os.close(fd)
+
+
+def _keep_on(fd: int, original: Path, since: int) -> int:
+    """Copy what a file has after the offset ``since``, up to its end; on disk when this returns the end's offset.
+
+    So a line that is appended while the file is being masked is kept, too, before it changes. Raises OSError.
+    """
+    make_directory(original.parent)
+    out = open_private(original, os.O_WRONLY | (0 if since else os.O_CREAT | os.O_EXCL))
+    try:
+        while data := read_at(fd, _READ_SIZE, since):
+            write_at(out, data, since)
+            since += len(data)
+        os.fsync(out)
+    finally:
+        os.close(out)
+    return since
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Progress, is_passing
 from acp_proxy.transcripts.listing.index import Index, Listed, listed
-from acp_proxy.transcripts.listing.keeping import titled
+from acp_proxy.transcripts.listing.keeping import current
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
 from acp_proxy.transcripts.search.words import (
@@ -147,7 +147,7 @@ class Tables:
     def _row(self, key: Key) -> Listed | None:
         query = "SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND name = ?"
         rows = (listed(row, "") for row in self._index.select(query, key))
-        return next(titled(self._layout, rows), None)
+        return next(current(self._layout, rows), None)
 
     def _inside(self, agents: Sequence[str], cwd: str) -> set[Key]:
         """The transcripts of sessions in a directory."""

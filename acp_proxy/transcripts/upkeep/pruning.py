@@ -13,7 +13,7 @@ from acp_proxy.errors import errno_name
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import aside, compressed
 from acp_proxy.transcripts.listing.catalog import Catalog
-from acp_proxy.transcripts.listing.keeping import kept, titled
+from acp_proxy.transcripts.listing.keeping import current, kept
 from acp_proxy.transcripts.listing.queries import everything
 from acp_proxy.transcripts.lives import deleting
 
@@ -88,7 +88,7 @@ def of_listed(layout: Layout, catalog: Catalog) -> list[Candidate]:
             counts=row.prompts > 0,
             written=_written(layout.transcript(row.agent, row.name)),
         )
-        for row in titled(layout, rows)
+        for row in current(layout, rows)
         if (size := sizes.get(row.agent, {}).get(row.name)) is not None
     ]
 

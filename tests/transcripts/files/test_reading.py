@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files import transcript
 from acp_proxy.transcripts.files.names import file_name
 from acp_proxy.transcripts.files.reading import Line, Reading
 from acp_proxy.transcripts.files.transcript import Transcript
@@ -187,7 +188,8 @@ def test_a_gap_written_during_the_reading_counts(path: Path) -> None:
 LAST = [talk.prompt("größer"), talk.said("kleiner €")]
 
 
-def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path) -> None:
+def test_a_file_cut_in_its_last_lines_is_read_up_to_the_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "_PAUSE_SECONDS", 0)  # nobody else writes
     start = HEADER + talk.said("one") + talk.said("two")
     data = start + b"".join(LAST)
     ends = [len(start) + len(LAST[0]), len(data)]

@@ -37,6 +37,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
         prompts=1,
         replies=1,
         failed=True,
+        is_running=False,
         directories=["/more"],
         meta={"branch": "main"},
         size=shelf.path(talk.SESSION).stat().st_size,
@@ -100,12 +101,21 @@ def test_sessions_of_two_agents_with_equal_ids_are_separate(shelf: Shelf) -> Non
     shelf.index.remove(AGENT, file_name("same"))
 
 
-def test_an_open_turn_of_another_run_counts_as_failed(shelf: Shelf) -> None:
+def state(shelf: Shelf, run: str) -> tuple[bool, bool]:
+    row = shelf.row("s", run=run)
+    return row.failed, row.is_running
+
+
+def test_an_open_turn_of_another_run_may_be_running_until_a_third_run_writes(shelf: Shelf) -> None:
     assert not shelf.write("s", prompt("x", run="theirs"))
-    assert shelf.row("s", run="theirs").failed is False
-    assert shelf.row("s", run="ours").failed is True
+    assert state(shelf, run="theirs") == (False, False)
+    assert state(shelf, run="ours") == (False, True)
+    assert not shelf.append("s", note("opened", run="third"))
+    assert state(shelf, run="ours") == state(shelf, run="third") == (True, False)
+    assert not shelf.append("s", said("a", run="theirs"))
+    assert state(shelf, run="ours") == (False, True)
     assert shelf.append("s", answer(run="theirs"))
-    assert shelf.row("s", run="ours").failed is False
+    assert state(shelf, run="ours") == (False, False)
 
 
 # Order and pages.

@@ -279,7 +279,7 @@ def test_an_interrupted_restore_is_finished_by_the_next_list(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 @pytest.mark.parametrize("case", killed_deletes.CASES)
 def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
-    """``before`` or ``after`` means with the user's title and the backup, and "deleted for good" means all of it."""
+    """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""
     outcomes = []
     for root in killed_deletes.deleting(tmp_path, case):
         store = Both(root)

@@ -1,5 +1,6 @@
 """Redaction changes only the bytes of secrets, in place, even while others append."""
 
+import os
 import random
 import threading
 from pathlib import Path
@@ -8,8 +9,11 @@ import pytest
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.redaction.masking import Masking
+from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.transcripts.lives import redacting
+from acp_proxy.transcripts.lives.compressing import Terms
 from acp_proxy.transcripts.lives.redacting import redact_file
 from acp_proxy.wire import acp
 from tests.stored import Both, contents
@@ -46,6 +50,38 @@ def test_only_the_bytes_of_secrets_change(store: Both) -> None:
     after = path(store).stat()
     assert (after.st_ino, after.st_size, after.st_mode) == (before.st_ino, before.st_size, before.st_mode)
     assert path(store).read_bytes() == found.replace(TOKEN.encode(), MASK.encode())
+
+
+def test_the_original_includes_what_is_appended_while_the_file_is_masked(
+    store: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.keep(store, AGENT, "s", talk.said(f"a {TOKEN} ."), talk.said(f"b {TOKEN} ."))
+    late = talk.said(f"c {TOKEN} .")
+    before = path(store).read_bytes()
+
+    def write_and_append(fd: int, data: bytes, at: int) -> None:
+        access.write_at(fd, data, at)
+        is_it = os.path.samestat(os.fstat(fd), path(store).stat())
+        if is_it and path(store).stat().st_size == len(before):
+            transcript = Transcript(path(store))
+            transcript.append(late)
+            transcript.close()
+
+    monkeypatch.setattr(redacting, "write_at", write_and_append)
+    original = tmp_path / "originals" / "s.jsonl"
+    assert redact_file(path(store), MASKING, dry=False, original=original) == {"GitHub token": 3}
+    assert original.read_bytes() == before + late
+    assert holders(store) == []
+
+
+def test_a_compressed_transcript_has_a_plain_original(store: Both, tmp_path: Path) -> None:
+    talk.keep(store, AGENT, "s", talk.prompt(TOKEN), talk.answer())
+    plain, before = path(store), path(store).read_bytes()
+    [row] = store.sessions()
+    assert store.compress(row.agent, row.name, Terms(min_size=1, older_than=0))
+    store.redact(plain, MASKING, dry=False, backup=tmp_path / "originals")
+    assert (tmp_path / "originals" / plain.relative_to(store.root)).read_bytes() == before
+    assert TOKEN.encode() not in plain.read_bytes()
 
 
 def test_a_second_redaction_finds_and_writes_nothing(store: Both) -> None:
