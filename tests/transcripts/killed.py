@@ -21,7 +21,7 @@ from tests.transcripts import talk
 from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT, ROOT, SECONDS
 
-_CHANGING = ("open", "write", "pwrite", "copy_file_range", "link", "unlink", "rename", "fsync", "mkdir")
+_CHANGING = ("write", "pwrite", "copy_file_range", "truncate", "link", "unlink", "rename", "replace", "fsync", "mkdir")
 PARENTS = [f"parent {number} " + "x" * 300 for number in range(60)]
 OWN = ["own 1", "own 2"]
 
@@ -56,22 +56,29 @@ def fork(store: Store, keeps: Callable[[str], None]) -> None:
     transcript.close()
 
 
-def _run(root: Path, said: int, number: int) -> None:
-    """Run in a new process; the file descriptor ``said`` gets what was written."""
-    store, tell, left = Store(root), os.write, number
+def kill_before(number: int) -> None:
+    """Kill this process before the call with this number, counted from 1, that changes a file."""
+    left = number
 
-    def killing(call: Callable[..., Any]) -> Callable[..., Any]:
+    def killing(call: Callable[..., Any], changes: Callable[..., bool]) -> Callable[..., Any]:
         def counted(*args: Any, **named: Any) -> Any:
             nonlocal left
-            left -= 1
+            left -= changes(*args)
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return call(*args, **named)
 
         return counted
 
+    os.open = killing(os.open, lambda path, flags, *_: bool(flags & os.O_CREAT))
     for name in _CHANGING:
-        setattr(os, name, killing(getattr(os, name)))
+        setattr(os, name, killing(getattr(os, name), lambda *_: True))
+
+
+def _run(root: Path, said: int, number: int) -> None:
+    """Run in a new process; the file descriptor ``said`` gets what was written."""
+    store, tell = Store(root), os.write
+    kill_before(number)
 
     def kept(words: str) -> None:
         tell(said, words.encode() + b"\n")

@@ -25,6 +25,7 @@ from acp_proxy.wire.value import Value
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
 _EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED})
+_MOVING = frozenset({RESTORED, TITLED})
 _START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLE = b'"titled"'
 
@@ -32,18 +33,21 @@ _TITLE = b'"titled"'
 class Event(Value):
     """One line.
 
-    ``transcript``: of a title: its transcript's name, if that is not the session's own; of a soft delete: the new name.
-    ``title``: None removes the user's title.
+    ``transcript``: of a title: its transcript's name, if that is not the session's own; of a soft delete: the new name;
+    of a restore: the name while deleted. ``title``: None removes the user's title.
+    ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
+    if that is None.
     """
 
     kind: str
     session: str
     transcript: str | None = None
     title: str | None = None
+    to: str | None = None
 
     @property
     def name(self) -> str:
-        """The name of the transcript that a title belongs to."""
+        """The name of the transcript that a title or a rename belongs to."""
         return self.transcript or file_name(self.session)
 
 
@@ -53,6 +57,7 @@ class JournalState(Value):
     ``deleted``: the deleted sessions, with the name of each soft-deleted transcript; None if deleted permanently.
     ``titles``: the user's titles by transcript name.
     ``titled``: the transcripts whose titles are in the file, replaced titles included.
+    ``moving``: the renames and removals that are not complete, by the transcript's old name.
     """
 
     deleted: Mapping[str, str | None]
@@ -60,13 +65,14 @@ class JournalState(Value):
     """The keys of ``deleted``."""
     titles: Mapping[str, str]
     titled: frozenset[str]
+    moving: Mapping[str, Event]
 
     def title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
         return self.titles.get(file_name(session))
 
 
-_NOTHING = JournalState({}, frozenset(), {}, frozenset())
+_NOTHING = JournalState({}, frozenset(), {}, frozenset(), {})
 
 
 class Journal:
@@ -98,17 +104,23 @@ class Journal:
             os.close(fd)
 
     def append(self, event: str, session: str, at: str, **more: str | None) -> None:
-        """Append an event. ``at``: its time. ``more``: an ``Event``'s ``transcript`` and ``title``. Raises OSError."""
+        """Append an event. ``at``: its time. ``more``: an ``Event``'s other fields. Raises OSError."""
         fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            size = os.fstat(fd).st_size
+            before = os.fstat(fd)
+            size = before.st_size
             torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
             data = b"\n" + line if torn else line
             if os.write(fd, data) != len(data):
                 raise OSError(28, "No space left on device")
+            after = os.fstat(fd)
         finally:
             os.close(fd)
+        known = self._known
+        is_alone = self._holder == threading.get_ident() and after.st_size == size + len(data)
+        if known is not None and known[0] == _version(before) and is_alone:  # many deletes read the file only once
+            self._known = _version(after), _folded((piece.value for piece in events_in(line)), known[1])
 
     def sync(self) -> None:
         """Return once everything appended is on disk. Raises OSError."""
@@ -128,7 +140,7 @@ class Journal:
             found = os.stat(self._path)
         except FileNotFoundError:
             return _NOTHING
-        now = found.st_ino, found.st_size, found.st_mtime_ns
+        now = _version(found)
         if self._known is None or self._known[0] != now:
             self._known = now, _folded(self._events())
         return self._known[1]
@@ -136,7 +148,7 @@ class Journal:
     def erase_titles(self, names: Collection[str]) -> None:
         """Overwrite every title of these transcripts. Call it only while holding ``alone``. Raises OSError.
 
-        First append events that remove the titles: processes that have read the file do not notice an overwritten line.
+        Also append an event, before or after: processes that have read the file do not notice an overwritten line.
         A damaged part of a line with a title is overwritten too, as it may contain half of one.
         """
         fd = open_private(self._path, os.O_RDWR)
@@ -157,22 +169,35 @@ class Journal:
                 yield from (piece.value for piece in events_in(line))
 
 
-def _folded(events: Iterator[Event]) -> JournalState:
-    deleted: dict[str, str | None] = {}
-    titles: dict[str, str] = {}
-    titled: set[str] = set()
+def _version(file: os.stat_result) -> tuple[int, int, int]:
+    return file.st_ino, file.st_size, file.st_mtime_ns
+
+
+def _folded(events: Iterator[Event], before: JournalState = _NOTHING) -> JournalState:
+    deleted, titles, titled, moving = (
+        dict(before.deleted),
+        dict(before.titles),
+        set(before.titled),
+        dict(before.moving),
+    )
     for event in events:
-        if event.kind == TITLED:
+        if event.kind == RESTORED:
+            deleted.pop(event.session, None)
+        if event.to is not None:
+            moving[event.name] = event  # the title follows when this is complete
+        elif event.kind == TITLED:
+            moving.pop(event.name, None)
             titles.pop(event.name, None)
             if event.title is not None:
                 titles[event.name] = event.title
                 titled.add(event.name)
         elif event.kind == DELETED:
             deleted[event.session] = event.transcript
-            titles.pop(file_name(event.session), None)
-        else:
+            if event.transcript is None:  # else the title follows, as above
+                titles.pop(file_name(event.session), None)
+        elif event.kind == LIFTED:
             deleted.pop(event.session, None)
-    return JournalState(deleted, frozenset(deleted), titles, frozenset(titled))
+    return JournalState(deleted, frozenset(deleted), titles, frozenset(titled), moving)
 
 
 def _without_titles(line: bytes, names: Collection[str]) -> bytes:
@@ -199,9 +224,11 @@ def _event(line: bytes) -> Event | None:
     except (ValueError, RecursionError):
         return None
     kind, session = acp.text(value, "event"), acp.session_id(value)
-    transcript = acp.text(value, "transcript")
+    transcript, to = acp.text(value, "transcript"), acp.text(value, "to")
     if kind is None or kind not in _EVENTS or session is None:
         return None
     if transcript is not None and not is_ours(transcript):  # it would be used as a file name
         return None
-    return Event(kind, session, transcript, acp.text(value, "title"))
+    if kind not in _MOVING or transcript is None or (to and not is_ours(to)):
+        to = None
+    return Event(kind, session, transcript, acp.text(value, "title"), to)

@@ -166,6 +166,10 @@ class Layout:
         """The path of a soft-deleted transcript."""
         return self.deleted / agent / (name + SUFFIX)
 
+    def place(self, agent: str, name: str) -> Path:
+        """The path of a transcript's plain file, soft-deleted or not."""
+        return self.kept(agent, name) if names.is_kept(name) else self.transcript(agent, name)
+
     def kept_names(self, agent: str) -> list[str]:
         """The names of an agent's soft-deleted transcripts."""
         return _names_in(self.deleted / agent)
@@ -260,6 +264,12 @@ class Layout:
     def journal_backups(self, agent: str) -> list[Path]:
         """The copies of an agent's journal made by repairs."""
         return sorted((self.backups / agent).glob(f"{JOURNAL}.*"))
+
+    def backed_up(self, agent: str) -> set[str]:
+        """The names of an agent's transcripts that have backups, which may be of the journal too. Raises OSError."""
+        with suppress(FileNotFoundError):
+            return {file.partition(".")[0] for file in os.listdir(self.backups / agent)}
+        return set()
 
     def move_backups(self, agent: str, name: str, after: str) -> None:
         """Rename a transcript's backups to follow the transcript's new name. Raises OSError."""

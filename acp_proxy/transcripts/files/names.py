@@ -27,6 +27,7 @@ COMPRESSED_SUFFIX = ".jsonl.zst"
 UNFINISHED = ".new"
 """Suffix of a file that is still being compressed or decompressed."""
 FORKED_SUFFIX = SUFFIX + ".fork"
+_STAMP_DIGITS = 17
 
 
 def file_name(text: str) -> str:
@@ -96,9 +97,15 @@ def kept_name(name: str) -> str:
     return name.rpartition(ASIDE)[0]
 
 
+def is_kept(name: str) -> bool:
+    """Whether this is the name of a soft-deleted transcript."""
+    _, mark, number = name.rpartition(ASIDE)
+    return mark != "" and len(number) >= _STAMP_DIGITS
+
+
 def kept_at(name: str) -> str:
     """When a transcript was soft-deleted, read from its name; in the protocol's time format."""
-    at = name.rpartition(ASIDE)[2].rjust(17, "0")
+    at = name.rpartition(ASIDE)[2].rjust(_STAMP_DIGITS, "0")
     return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:17]}Z"
 
 

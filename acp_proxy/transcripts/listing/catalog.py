@@ -230,24 +230,10 @@ class Catalog:
         known = self._gone.get(agent)
         if known is None or known[0] is not sessions:
             names = [file_name(session) for session in sessions]
-            if not self._is_finished(agent):
+            if not deleting.complete(self._layout, agent):
                 return names
             known = self._gone[agent] = sessions, names
         return known[1]
-
-    def _is_finished(self, agent: str) -> bool:
-        """Complete deletes that a crash interrupted; False if they must be checked again."""
-        if not deleting.unfinished(self._layout, agent):
-            return True
-        if self._layout.is_only_read:
-            return False
-        try:
-            with self._layout.journal(agent).alone(wait=False):
-                for session in deleting.unfinished(self._layout, agent):
-                    deleting.finish(self._layout, agent, session)
-        except OSError:  # a session is being deleted or lifted, or cannot be removed
-            return False
-        return True
 
     def _opened(self) -> Index:
         """The connection to the index that other processes see; in memory if the store is read-only."""

@@ -43,6 +43,8 @@ def kept(layout: Layout) -> list[DeletedSession]:
     """All soft-deleted sessions, last deleted first. Those without a readable id are left out."""
     found = []
     for agent in layout.agents():
+        with contextlib.suppress(OSError):  # an unreadable journal matters only if there are names
+            deleting.complete(layout, agent)
         names = layout.kept_names(agent)
         titles = layout.journal(agent).state().titles if names else {}
         for name in names:

@@ -96,7 +96,7 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
     forks.finish(layout, agent, path.stem)
     if not _holds_something(path) and not os.path.lexists(compressed(path)):
         return
-    with layout.journal(agent).alone():  # keeps others from compressing it
+    with deleting.alone(layout, agent):  # keeps others from compressing it
         try:
             aside = deleting.moved(path, path.with_stem(f"{path.stem}{ASIDE}1"))
         except FileNotFoundError:  # another process was faster

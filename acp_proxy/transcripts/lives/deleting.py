@@ -1,20 +1,22 @@
 """Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles.
 
-The journal decides. Its consequences for files follow at once, under the journal's lock. If that is interrupted,
-whoever next queries the index or lifts the delete completes it (``finish``). A title follows its transcript: when that
-is renamed, a new event says so, and the old one is overwritten.
+The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
+once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
+change of a session completes it (``complete``). A title follows its transcript: when that is renamed, a new event says
+so, and the old one is overwritten.
 """
 
 import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from acp_proxy.transcripts.files import access, journal
+from acp_proxy.transcripts.files.journal import Event, Journal
 from acp_proxy.transcripts.files.layout import Layout
-from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, kept_as, kept_name
+from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, is_kept, kept_as, kept_name
 from acp_proxy.wire import clock
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -31,15 +33,12 @@ def delete(layout: Layout, agent: str, session: str, *, soft: bool, is_unused: b
     layout.make_folder(layout.transcript(agent, name).parent)
     with suppress(OSError):  # the mark only makes the index notice sooner
         layout.mark(agent, name)
-    known = layout.journal(agent)
-    with known.alone():
+    with alone(layout, agent, deletes=True) as known:
         at = _now()
         if not soft:
             _say_deleted(layout, agent, session, at, is_unused=is_unused)
         elif session not in known.deleted():  # else its soft-deleted transcript stays as it is
-            kept = kept_as(name, at)
-            _copy_title(layout, agent, session, name, kept)
-            known.append(journal.DELETED, session, at, transcript=kept)
+            known.append(journal.DELETED, session, at, transcript=_kept_as(layout, agent, name, at))
         finish(layout, agent, session)
 
 
@@ -71,17 +70,42 @@ def finish(layout: Layout, agent: str, session: str) -> None:
         erase_titles(layout, agent, name, *layout.kept_of(agent, name))
         layout.remove(agent, name)
     else:
+        _copy_title(layout, agent, session, name, kept)
         erase_titles(layout, agent, name)
         _put_aside(layout, agent, name, kept)
 
 
-def unfinished(layout: Layout, agent: str) -> list[str]:
-    """The deleted sessions that still have files or titles they should not have. Raises OSError."""
+def complete(layout: Layout, agent: str) -> bool:
+    """Complete deletes, restores and renames that were interrupted. Raises OSError.
+
+    Returns False if something is left to complete, for example because another process holds the journal.
+    """
+    known = layout.journal(agent)
+    if not known.state().moving and not _unfinished(layout, agent):
+        return True
+    if layout.is_only_read:
+        return False
+    try:
+        with known.alone(wait=False):
+            _finish_moves(layout, agent)
+            for session in _unfinished(layout, agent):
+                finish(layout, agent, session)
+    except OSError:
+        return False
+    return True
+
+
+def _unfinished(layout: Layout, agent: str) -> list[str]:
+    """The deleted sessions that still have files, backups or titles they should not have. Raises OSError."""
     state = layout.journal(agent).state()
-    kept = {kept_name(name) for name in layout.kept_names(agent)} if state.deleted else set()
+    if not state.deleted:
+        return []
+    kept, backed_up = {kept_name(name) for name in layout.kept_names(agent)}, layout.backed_up(agent)
 
     def is_left(name: str, softly: str | None) -> bool:
-        return name in state.titled or (softly is None and name in kept) or layout.exists(agent, name)
+        if name in state.titled or name in backed_up or (softly is None and name in kept):
+            return True
+        return layout.exists(agent, name)
 
     return [session for session, softly in state.deleted.items() if is_left(file_name(session), softly)]
 
@@ -110,22 +134,15 @@ def remove(layout: Layout, agent: str, session: str, name: str, *, soft: bool, i
 
 def _remove_superseded(layout: Layout, agent: str, session: str, name: str, *, soft: bool) -> None:
     layout.mark(agent, name)
-    known = layout.journal(agent)
-    with known.alone():
-        if soft:
-            kept = kept_as(name, _now())
-            move_title(layout, agent, session, name, kept)
-            _put_aside(layout, agent, name, kept)
-        else:
-            _forget_titles(layout, agent, session, name, *layout.kept_of(agent, name))
-            layout.remove(agent, name)
+    with alone(layout, agent, deletes=True):
+        to = _kept_as(layout, agent, name, _now()) if soft else ""
+        _move(layout, agent, Event(journal.TITLED, session, name, to=to))
 
 
 def remove_kept(layout: Layout, agent: str, session: str, kept: str) -> None:
     """Delete a soft-deleted transcript permanently. Raises OSError."""
-    with layout.journal(agent).alone():
-        _forget_titles(layout, agent, session, kept)
-        layout.remove_kept(agent, kept)
+    with alone(layout, agent, deletes=True):
+        _move(layout, agent, Event(journal.TITLED, session, kept, to=""))
 
 
 def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
@@ -133,23 +150,105 @@ def restore(layout: Layout, agent: str, session: str, kept: str) -> str:
 
     If its id belongs to a newer session, the transcript comes back as one that was set aside.
     """
+    with alone(layout, agent) as known:
+        if session in known.deleted():
+            finish(layout, agent, session)  # a crash may have interrupted the delete
+        if not _is_there(layout.kept(agent, kept)):
+            raise FileNotFoundError(errno.ENOENT, "it no longer exists", session)
+        to = kept_name(kept)
+        while layout.exists(agent, to):
+            to = _next(to)
+        return _move(layout, agent, Event(journal.RESTORED, session, kept, to=to))
+
+
+@contextmanager
+def alone(layout: Layout, agent: str, *, deletes: bool = False) -> Iterator[Journal]:
+    """Hold the journal, after completing interrupted renames and removals. Raises OSError.
+
+    ``deletes``: on a full disk, leave them for later. Before a transcript gets a new name, they must be complete, as an
+    old removal may be of that name.
+    """
     known = layout.journal(agent)
     with known.alone():
-        name = kept_name(kept)
-        layout.mark(agent, name)
-        after = moved(layout.kept(agent, kept), layout.transcript(agent, name))
-        layout.mark(agent, after)
-        layout.move_backups(agent, kept, after)
-        if after == file_name(session) and session in known.deleted():
-            known.append(journal.RESTORED, session, _now())
-        move_title(layout, agent, session, kept, after)
-        return after
+        with _unless_full() if deletes else nullcontext():
+            _finish_moves(layout, agent)
+        yield known
+
+
+def _move(layout: Layout, agent: str, event: Event) -> str:
+    """Rename or remove a transcript as the event says. Returns its new name. Raises OSError.
+
+    On a full disk, it is removed without an event.
+    """
+    title: dict[str, str | None] = {"title": None} if event.kind == journal.TITLED else {}
+    with nullcontext() if event.to else _unless_full():
+        layout.journal(agent).append(
+            event.kind, event.session, _now(), transcript=event.transcript, **title, to=event.to
+        )
+    return _finish_move(layout, agent, event)
+
+
+def _finish_moves(layout: Layout, agent: str) -> None:
+    for event in layout.journal(agent).state().moving.values():
+        _finish_move(layout, agent, event)
+
+
+def _finish_move(layout: Layout, agent: str, event: Event) -> str:
+    """Do to the files what the event says, then append that it is complete. Returns the new name. Raises OSError."""
+    name, to = event.name, event.to or ""
+    if to:
+        if _is_there(layout.place(agent, name)):  # else it was moved before
+            to = _moved_to(layout, agent, name, to)
+        layout.move_backups(agent, name, to)
+        _copy_title(layout, agent, event.session, name, to)
+        erase_titles(layout, agent, name)
+    elif is_kept(name):
+        erase_titles(layout, agent, name)
+        layout.remove_kept(agent, name)
+    else:
+        erase_titles(layout, agent, name, *layout.kept_of(agent, name))
+        layout.remove(agent, name)
+    with _unless_full():  # then it is completed once more
+        _say_title(layout, agent, event.session, name, None)
+    return to
+
+
+def _moved_to(layout: Layout, agent: str, name: str, to: str) -> str:
+    """Rename a transcript, and mark it for the index. Returns its new name. Raises OSError."""
+    place = layout.place(agent, to)
+    layout.make_folder(place.parent)
+    if is_kept(to):
+        return moved(layout.place(agent, name), place)
+    layout.mark(agent, to)
+    to = moved(layout.place(agent, name), place)
+    layout.mark(agent, to)  # its name may have been taken meanwhile
+    return to
+
+
+@contextmanager
+def _unless_full() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in _NO_ROOM:
+            raise
+
+
+def _kept_as(layout: Layout, agent: str, name: str, at: str) -> str:
+    """An unused name for a transcript that is soft-deleted at the time ``at``."""
+    kept = kept_as(name, at)
+    while _is_there(layout.kept(agent, kept)):
+        kept = _next(kept)
+    return kept
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path) or os.path.lexists(compressed(path))
 
 
 def set_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
     """Set the user's title; None: remove it. Raises OSError (FileNotFoundError: the session was deleted)."""
-    known = layout.journal(agent)
-    with known.alone():
+    with alone(layout, agent) as known:
         if name == file_name(session) and session in known.deleted():
             raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
         if title is None:
@@ -217,8 +316,7 @@ def _say_title(layout: Layout, agent: str, session: str, name: str, title: str |
 
 def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:
     if layout.exists(agent, name):  # else it was moved before
-        layout.make_folder(layout.deleted / agent)
-        kept = moved(layout.transcript(agent, name), layout.kept(agent, kept))
+        kept = _moved_to(layout, agent, name, kept)
     layout.move_backups(agent, name, kept)
 
 

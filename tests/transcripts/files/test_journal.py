@@ -213,6 +213,59 @@ def test_an_event_with_an_invalid_transcript_name_is_ignored(journal: Journal, n
     assert journal.state().titles == {}
 
 
+@pytest.mark.parametrize("to", ["", f"{file_name('a')}~1"])
+def test_a_rename_or_removal_is_under_way_until_the_old_names_next_title(journal: Journal, to: str) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    for event in (RESTORED, TITLED):
+        title(journal, "a", "Mine", transcript=kept)
+        journal.append(event, "a", talk.time(2), transcript=kept, to=to)
+        assert {name: moving.to for name, moving in journal.state().moving.items()} == {kept: to}
+        assert journal.state().titles == {kept: "Mine"}
+        title(journal, "a", None, transcript=kept)
+        assert (journal.state().moving, journal.state().titles) == ({}, {})
+
+
+@pytest.mark.parametrize(("event", "more"), [(DELETED, {"to": ""}), (LIFTED, {"to": ""}), (TITLED, {"to": ""})])
+def test_a_new_name_without_an_old_one_means_nothing(journal: Journal, event: str, more: dict[str, str]) -> None:
+    journal.append(event, "a", talk.time(1), **more)
+    assert journal.state().moving == {}
+
+
+def test_a_new_name_that_is_none_means_nothing(journal: Journal) -> None:
+    kept = kept_as(file_name("a"), talk.time(1))
+    journal.append(RESTORED, "a", talk.time(1), transcript=kept, to="../../etc/passwd")
+    assert journal.state().moving == {}
+
+
+def test_what_a_holder_of_the_lock_appends_is_known_without_reading(
+    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    with path.open("ab") as file:
+        file.write(b'{"torn')
+    kept = kept_as(file_name("c"), talk.time(1))
+    with journal.alone():
+        assert journal.deleted() == {"a"}
+        monkeypatch.setattr(Journal, "_events", None)
+        journal.append(LIFTED, "a", talk.time(2))
+        journal.append(DELETED, "b", talk.time(2))
+        title(journal, "c", "text")
+        journal.append(TITLED, "c", talk.time(2), transcript=kept, to="")
+        known = journal.state()
+    monkeypatch.undo()
+    assert known == Journal(path).state()
+    assert known.deleted == {"b": None}
+
+
+def test_what_others_append_meanwhile_is_read(journal: Journal, path: Path) -> None:
+    journal.append(DELETED, "a", talk.time(1))
+    assert journal.deleted() == {"a"}
+    Journal(path).append(DELETED, "b", talk.time(1))
+    with journal.alone():
+        journal.append(DELETED, "c", talk.time(1))
+        assert journal.deleted() == {"a", "b", "c"}
+
+
 # Titles.
 
 

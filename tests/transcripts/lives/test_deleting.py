@@ -18,7 +18,7 @@ from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.lives.beginning import Deleted
 from tests.stored import EPOCH, Both, contents, store_session
-from tests.transcripts import cold, talk
+from tests.transcripts import cold, killed_deletes, talk
 
 AGENT = "agent"
 
@@ -262,7 +262,7 @@ def test_an_interrupted_soft_delete_is_finished_by_the_next_list(
 @pytest.mark.parametrize(
     ("owner", "name", "after"), [(deleting, "moved", False), (deleting, "moved", True), (os, "link", True)]
 )
-def test_an_interrupted_restore_can_be_repeated(
+def test_an_interrupted_restore_is_finished_by_the_next_list(
     store: Both, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, after: bool
 ) -> None:
     talk.keep(store, AGENT, "s")
@@ -272,10 +272,37 @@ def test_an_interrupted_restore_can_be_repeated(
     with pytest.raises(Crash):
         store.restore(store.kept()[0])
     other = Both(store.root)
-    assert other.sessions() == []
-    [one] = other.kept()
-    assert other.restore(one).name == file_name("s")
-    assert len(other.sessions()) == 1
+    assert [(row.name, row.title) for row in other.sessions()] == [(file_name("s"), "Mine")]
+    assert other.kept() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+@pytest.mark.parametrize("case", killed_deletes.CASES)
+def test_a_crash_at_any_moment_leaves_the_session_before_or_after(tmp_path: Path, case: str) -> None:
+    """A listed or restorable session has its title and backup; a deleted one leaves none of its words."""
+    outcomes = []
+    for root in killed_deletes.deleting(tmp_path, case):
+        store = Both(root)
+        found = [("listed", row.name, row.title) for row in store.sessions() if row.title != "hello"]
+        found += [("kept", one.name, one.title) for one in store.kept()]
+        if found:
+            [(where, name, title)] = found
+            [backup] = [path.name for path in (root / "backups").rglob("*") if path.is_file()]
+            assert (title, backup.partition(".")[0]) == ("secret title", name)
+            assert len(holding(store, "secret words")) >= 1
+            outcomes.append(where)
+        else:
+            assert holding(store, "secret") == set()
+            outcomes.append("gone")
+        for one in store.kept():
+            store.remove_kept(one)
+        for row in store.sessions():
+            store.remove(row)
+        assert store.sessions() == []
+        assert holding(store, "secret") == set()
+    before, *_, after = outcomes
+    assert before != after
+    assert outcomes == sorted(outcomes, key=[before, after].index)
 
 
 @pytest.mark.parametrize(("owner", "name"), [(deleting, "erase_titles"), (Layout, "remove"), (Layout, "remove_kept")])
