@@ -214,6 +214,10 @@ class Comparison:
         if self._is_last_again(said):
             self.repeats = True
             return True
+        again = sum(1 for _ in takewhile(lambda each: len(each) >= SHORT and self._is_last_again(each), run.said))
+        if again:
+            self.repeats = True
+            return again == len(run.said) or self._words(run.rest(again))
         if self._knows_beginning(run):
             return False
         if (rest := self._continued(said)) is not None:
@@ -249,10 +253,7 @@ class Comparison:
             return False
         self._known([(start, end)])
         self.continues |= self.past.is_unfinished and end == len(self.past.words)
-        rest = Run(run.kind, run.message)
-        rest.said, rest.pieces = run.said[count:], run.pieces[count:]
-        rest.size = sum(map(len, rest.said))
-        self._words(rest)
+        self._words(run.rest(count))
         return True
 
     def _known(self, spans: list[Span]) -> None:

@@ -49,9 +49,10 @@ class Sieve:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
             run.is_new = True
-            if self._ours and comparison.ends_in_answer(run):
+            was_shown = self._ours or comparison.repeats
+            if was_shown and comparison.ends_in_answer(run):
                 return self._drop()
-            self._is_unsure = self._ours and comparison.is_before_known_turn
+            self._is_unsure = was_shown and comparison.is_before_known_turn
             return [] if self._is_unsure else self._let_go()
         is_known = digest(update) in comparison.past.others
         return self._drop() if is_known and self._ours else self._let_go()

@@ -44,6 +44,13 @@ class Run:
         starts = accumulate((len(said) for said in self.said), initial=0)
         return [told for told, start in zip(self.pieces, starts, strict=False) if start >= size]
 
+    def rest(self, count: int) -> "Run":
+        """The chunks after the first ``count``, as a message of their own."""
+        rest = Run(self.kind, self.message)
+        rest.said, rest.pieces = self.said[count:], self.pieces[count:]
+        rest.size = sum(map(len, rest.said))
+        return rest
+
 
 def merged(spans: list[Span]) -> list[Span]:
     """The spans in order, with overlapping and adjacent ones joined."""

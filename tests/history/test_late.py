@@ -253,3 +253,9 @@ def test_nothing_is_lost_doubled_or_reordered(said: list[str], number: int) -> N
     assert all(each in left for each in passed), "in order, each at most once"
     recorded = [each for each in new(late.comparison) if each["sessionUpdate"] == "agent_message_chunk"]
     assert all(each in passed for each in recorded), "what is recorded was shown"
+
+
+def test_a_second_replay_in_other_words_is_dropped_where_the_agents_was_shown() -> None:
+    late = Late(laid(*TALK), *TALK, ours=False)
+    assert late.told("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
+    assert (late.rest(), new(late.comparison)) == ([], [])

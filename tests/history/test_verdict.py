@@ -172,3 +172,11 @@ def test_the_mixed_replays_of_two_loads_are_not_shown(message: str | None) -> No
     ]
     assert verdict(told(past, *(each for each in one for _ in range(2)))) is Rule.LESS
     assert verdict(told(past, *one)) is Rule.SAME
+
+
+def test_mixed_replays_without_user_messages_are_not_shown_after_the_transcript() -> None:
+    past = laid("> mend it", "It is mended, all of it.", "> hi", "Good morning to you, too.")
+    told_twice = [each for each in ("It is mended, all of it.", "Good morning to you, too.") for _ in range(2)]
+    comparison = told(past, *told_twice)
+    assert verdict(comparison) is Rule.LESS
+    assert comparison.tail_lines() == ([], [])
