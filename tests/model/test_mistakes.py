@@ -268,10 +268,11 @@ def test_a_handed_over_session_that_is_loaded_again_before_its_next_prompt_is_sh
             stage.load(session, proxy)
 
 
+@pytest.mark.parametrize("warns", ["never", "first", "last"])
 def test_a_handed_over_session_with_turns_from_elsewhere_is_shown_when_it_is_loaded_again(
-    tmp_path: Path,
+    tmp_path: Path, warns: str
 ) -> None:
-    stage = Stage(tmp_path / "store", Habits(refuses="not found"))
+    stage = Stage(tmp_path / "store", Habits(refuses="not found", warns=warns))
     try:
         proxy = stage.start()
         session = stage.known_to_agent_alone()
