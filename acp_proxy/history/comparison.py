@@ -42,6 +42,8 @@ class Comparison:
         self.users = 0
         """How many user messages came before the tail."""
         self.told_thoughts = self.told_anything = False
+        self.begins_again = False
+        """The agent began its replay once more: what it sends now, the client may have seen."""
         self.lacks = self.is_odd = self.continues = self.repeats = False
         """``lacks``: the transcript lacks words or calls from before the tail. ``is_odd``: it lacks an update of
         another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was sent
@@ -312,7 +314,7 @@ class Comparison:
         if self._is_placed:
             self.lacks |= self._has_unknown
             if self.past.users[number].start < self.at:
-                self.repeats = True
+                self.repeats = self.begins_again = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
                 self._last_call = -1
                 self._search.begin_thoughts()

@@ -49,7 +49,7 @@ class Sieve:
             if not run.is_new and comparison.follow(run) and run.span is not None and self._was_shown(run.span):
                 return []
             run.is_new = True
-            was_shown = self._ours or comparison.repeats
+            was_shown = self._ours or comparison.begins_again
             if was_shown and comparison.ends_in_answer(run):
                 return self._drop()
             self._is_unsure = was_shown and comparison.is_before_known_turn
@@ -70,7 +70,7 @@ class Sieve:
 
     def _was_shown_call(self, number: int) -> bool:
         """Whether the client has seen what is sent about a known call. The end of an unfinished call is new."""
-        return (self._ours or self._comparison.repeats) and not self._comparison.completes
+        return (self._ours or self._comparison.begins_again) and not self._comparison.completes
 
     def _drop(self) -> list[bytes]:
         self._waiting, self._size, self._is_unsure = [], 0, False

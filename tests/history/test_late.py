@@ -259,3 +259,9 @@ def test_a_second_replay_in_other_words_is_dropped_where_the_agents_was_shown() 
     late = Late(laid(*TALK), *TALK, ours=False)
     assert late.told("> mend it", "[Thought: true]It is mended, all of it.", *TWO) == []
     assert (late.rest(), new(late.comparison)) == ([], [])
+
+
+def test_a_call_that_the_agent_sends_first_after_its_last_words_again_goes_out() -> None:
+    past = laid("> mend it", "I am looking at all of it.", call("1", "look"))
+    late = Late(past, "> mend it", "I am looking at all of it.", ours=False)
+    assert late.told("I am looking at all of it.", call("1", "look"))[-1:] == [call("1", "look")]
