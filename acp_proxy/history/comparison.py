@@ -311,9 +311,10 @@ class Comparison:
 
     def _place(self, number: int) -> None:
         """Move to the user message with this index."""
+        start = self.past.users[number].begins(self.at)
         if self._is_placed:
             self.lacks |= self._has_unknown
-            if self.past.users[number].start < self.at:
+            if start < self.at:
                 self.repeats = self.begins_again = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
                 self._last_call = -1
@@ -325,7 +326,7 @@ class Comparison:
             self._anchor = number
         self._is_placed = True
         self._end_tail()
-        self.at, self.user = self.past.users[number].start, number + 1
+        self.at, self.user = start, number + 1
         self._rewrites = self.past.has_answer(number + 1)
         self._completes = not self._rewrites and number + 1 == len(self.past.users)
 

@@ -141,7 +141,7 @@ class InTurn:
                 return self._let_go(is_new=True, ends=False)
         if number is not None:
             self.is_running = self._is_certain = True
-            self._at, self._user = self._past.users[number].start, number + 1
+            self._at, self._user = self._past.users[number].begins(self._at), number + 1
             return self._let_go(is_new=False)
         if self._is_certain:
             return []  # perhaps a known message within context: what the agent sends next will show

@@ -36,16 +36,22 @@ class User(Value, frozen=False):
     """A user message, which begins a turn.
 
     ``forms``: its letters, as it was sent and as the agent echoed it. ``start``: the offset of the first letter that
-    follows it. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
+    follows it. ``latest``: the offset at which its turn began at the latest; more than ``start`` if it was sent during
+    a turn. ``call``: the index of the first tool call that follows it. ``takes_back``: it is a command that takes
     something back. ``is_elsewhere``: it was not sent through acp-proxy.
     """
 
     forms: list[str]
     start: int
+    latest: int
     call: int
     takes_back: bool
     is_elsewhere: bool
     is_echoed: bool = False
+
+    def begins(self, at: int) -> int:
+        """The offset of its turn's first letter in a replay that has come to offset ``at``."""
+        return at if self.start <= at <= self.latest else self.start
 
 
 class KnownCall(Value, frozen=False):
@@ -242,9 +248,11 @@ class Laying:
         self._run = None
         if self._open:
             self._open.pop(0)
+        for user in self._open:
+            user.latest = self._size
 
     def _begin(self, said: str, *, is_elsewhere: bool) -> User:
-        user = User([said], self._size, len(self._past.calls), False, is_elsewhere)
+        user = User([said], self._size, self._size, len(self._past.calls), False, is_elsewhere)
         self._past.users.append(user)
         return user
 

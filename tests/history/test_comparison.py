@@ -11,8 +11,24 @@ from hypothesis import strategies as st
 from acp_proxy.history import letters
 from acp_proxy.history.comparison import TAIL_LIMIT, Comparison
 from acp_proxy.history.messages import merged
+from acp_proxy.history.past import Laying
 from acp_proxy.history.verdict import Rule, verdict
-from tests.history.telling import Update, agent, call, laid, line, new, thought, told, told_by, updates, user
+from tests.history.telling import (
+    Update,
+    agent,
+    answer,
+    call,
+    laid,
+    line,
+    new,
+    prompt,
+    thought,
+    told,
+    told_by,
+    updated,
+    updates,
+    user,
+)
 from tests.strategies import values
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
@@ -69,6 +85,16 @@ def test_text_after_a_known_message_without_an_id_is_compared_separately() -> No
         comparison = told(laid(*TALK), *TALK[:3], *pieces, GREETING)
         assert tail(comparison) == [GREETING]
         assert verdict(comparison) is Rule.SAME
+
+
+def test_an_answer_may_end_behind_the_prompt_that_was_queued_during_it() -> None:
+    laying = Laying()
+    queued = [prompt("a"), updated(agent("It is")), prompt("b"), prompt("c"), updated(agent("mended.")), answer()]
+    for entry in (*queued, updated(agent("Yes.")), answer(), updated(agent("No."))):
+        laying.add(entry)
+    comparison = told(laying.past(), "> a", "It is", "mended.", "> b", "Yes.", "> c", "No.")
+    assert (comparison.repeats, comparison.lacks, tail(comparison)) == (False, False, [])
+    assert verdict(comparison) is Rule.SAME
 
 
 def test_a_part_of_a_message_covers_that_part() -> None:

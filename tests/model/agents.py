@@ -38,6 +38,16 @@ class Said:
 
 
 @dataclass
+class Prompted:
+    """A prompt as it reached the agent. ``has_record``: the agent's earlier prompts had the record, or this one has."""
+
+    session: str
+    text: str
+    brings_record: bool
+    has_record: bool
+
+
+@dataclass
 class Plan:
     """What the agent says in a turn: at once, and later."""
 
@@ -68,6 +78,8 @@ class Agent:
         """Every replay that was begun, with its session."""
         self.asked: list[tuple[str, str]] = []
         """Requests that opened or prompted a session, in order: method and id (of ``session/new``, its answer's)."""
+        self.prompted: list[Prompted] = []
+        """Prompts that it accepted outside a turn."""
         self.holds_loads = False
         """Whether the answer to a load waits for the next event; the part of the replay before it is sent."""
         self.unanswered: set[Any] = set()
@@ -75,6 +87,7 @@ class Agent:
         self._plans = plans
         self._open: set[str] = set()
         self._untried: set[str] = set()
+        self._stumbled: set[str] = set()
         self._held: tuple[Any, list[Said], list[Said]] | None = None
         self._turns: list[_Turn] = []
 
@@ -266,7 +279,16 @@ class Agent:
             error = {"code": -32602, "message": f"session not found: {session}"}
             self.said.append(Said({"jsonrpc": "2.0", "id": id, "error": error}, ANSWER))
             return
+        if self.habits.stumbles and session not in self._stumbled:
+            self._stumbled.add(session)
+            code, text = REFUSALS["service failure"]
+            self.said.append(Said({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}, ANSWER))
+            return
         plan = self._plans[params["_meta"]["plan"]]
+        if not self.is_in_turn(session):
+            brings = len(params["prompt"]) > 1
+            has = brings or session in self.disk.have_record
+            self.prompted.append(Prompted(session, plan.user.text, brings, has))
         self._turns.append(_Turn(id, session, plan, len(params["prompt"]) > 1))
         self._begin_turn(session)
 
@@ -292,6 +314,7 @@ class Agent:
         self._turns.remove(turn)
         if answers:
             self._answer(turn.request, {"stopReason": reason})
+            self.disk.have_record |= {turn.session} if turn.has_blocks else set()
         else:
             self.unanswered.add(turn.request)
         memory = self.disk.sessions[turn.session]

@@ -41,6 +41,8 @@ class Habits:
     """How a session of an earlier process is refused; empty: it is not."""
     refuses_prompt: bool = False
     """The first prompt to a session of an earlier process is refused instead, and the session is lost."""
+    stumbles: bool = False
+    """The first prompt to each session fails in each process."""
     renames: bool = False
     """A resumed session continues under another id."""
     warns: str = "never"

@@ -14,10 +14,12 @@ _REWORDED = "In other words"
 
 @dataclass
 class Disk:
-    """What an agent's processes share: sessions by the agent's id, and the sessions that lost turns."""
+    """What an agent's processes share: sessions by the agent's id, the sessions that lost turns, and those that got the
+    record of an earlier conversation."""
 
     sessions: dict[str, list[Item]] = field(default_factory=dict)
     lost_turns: set[str] = field(default_factory=set)
+    have_record: set[str] = field(default_factory=set)
     made: int = 0
     numbers: int = 0
 

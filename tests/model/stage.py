@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from acp_proxy.transcripts.store import Store
 from tests.model import views, world
-from tests.model.agents import LIVE, RENAMED, WARNED, Agent, Message, Plan, Said
+from tests.model.agents import LIVE, RENAMED, WARNED, Agent, Message, Plan, Prompted, Said
 from tests.model.habits import UNKNOWING, Habits
 from tests.model.memory import Disk
 from tests.model.promise import Promise, Session, shown
@@ -301,6 +301,7 @@ class Stage:
             raise self._promise.broken("4: everything is answered once", str(stuck)) from stuck
         said, heard, asked = _taken(proxy.said), _taken(proxy.heard), _taken(proxy.agent.asked)
         self._follow(session, asked, is_cancelled=any(opening.kind == "cancelled" for opening in openings))
+        self._check_records(_taken(proxy.agent.prompted))
         tellings = [told for id, told in _taken(proxy.agent.tellings) if self._by_agent(id) is session]
         if session is not None and tellings:
             session.is_behind = False
@@ -339,6 +340,16 @@ class Stage:
             elif its is None:
                 raise self._promise.broken("the agent is asked for the id that it gave", f"{method} {id}")
             session = session or its
+
+    def _check_records(self, prompted: Iterable[Prompted]) -> None:
+        """Check that the agent got the record of a session that was handed over to it, and that commands came alone."""
+        for each in prompted:
+            its = self._by_agent(each.session)
+            is_command = each.text.startswith(world.COMMANDS)
+            if is_command and each.brings_record:
+                raise self._promise.broken("5: a command goes out unchanged", each.text)
+            if its is not None and its.handed_over and not (is_command or each.has_record):
+                raise self._promise.broken("5: the agent gets the record", f"{each.session} got {each.text!r} alone")
 
     def _record(self, said: Sequence[Said], opened: Session | None) -> dict[str, list[Message]]:
         """Add what the agent said to the expected transcripts; return the new updates, by session."""

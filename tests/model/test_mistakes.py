@@ -117,6 +117,22 @@ def test_a_prompt_that_is_refused_after_a_load_is_sent_again_to_a_new_session(tm
         assert session.handed_over
 
 
+def test_a_record_that_a_failed_prompt_carried_goes_out_with_the_next_prompt(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(refuses="not found", stumbles=True)) as (stage, session):
+        stage.load(session, stage.start())
+        stage.prompt(session)
+        stage.prompt(session)
+        assert session.handed_over
+
+
+def test_a_command_goes_out_without_the_record_which_follows_with_the_next_prompt(tmp_path: Path) -> None:
+    with _talk(tmp_path, Habits(refuses="not found", commands=True)) as (stage, session):
+        stage.load(session, stage.start())
+        stage.prompt(session, text="/compact")
+        stage.prompt(session)
+        assert session.handed_over
+
+
 @pytest.mark.parametrize("while_told", [False, True], ids=["at once", "while it is told"])
 @pytest.mark.parametrize("never", [frozenset[str](), frozenset({"loads"})], ids=["refused", "never answered"])
 @pytest.mark.parametrize("tells", ["before", "after"])
@@ -161,6 +177,20 @@ def test_a_load_during_a_turn_doubles_nothing_and_the_rest_of_the_turn_is_record
         stage.load(session, proxy)
         stage.go_on(session)
         stage.prompt(session)
+        stage.load(session, proxy)
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_load_during_a_turn_before_which_prompts_were_queued_doubles_nothing(tmp_path: Path, cancels: bool) -> None:
+    with _talk(tmp_path, Habits()) as (stage, session):
+        proxy = stage.start()
+        stage.load(session, proxy)
+        for _ in range(3):
+            stage.prompt(session, "s", "s")
+        if cancels:
+            stage.load(session, proxy, cancel=True)
+        stage.go_on(session)
+        stage.load(session, proxy)
         stage.load(session, proxy)
 
 
@@ -298,12 +328,11 @@ def test_the_replay_of_a_cancelled_and_never_answered_load_belongs_to_the_next_l
 
 def test_a_turn_made_elsewhere_is_recorded_although_a_known_warning_follows_it(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(warns="after")) as (stage, session):
-        proxy = stage.start()
         for _ in range(_TIMES):
+            proxy = stage.start()
             stage.elsewhere(session)
             stage.load(session, proxy)
-            stage.load(session, proxy)
-            stage.prompt(session)
+            stage.end(proxy)
 
 
 def test_short_remarks_between_turns_are_recognised_one_by_one(tmp_path: Path) -> None:
