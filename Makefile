@@ -20,7 +20,7 @@ demo: $(VENV)
 
 test: $(VENV) $(TYPESCRIPT) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
-	@.venv/bin/pytest -n logical --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest -n logical --dist worksteal
 
 check: $(VENV) $(ACTIONLINT)
 	.venv/bin/ruff check

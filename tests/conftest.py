@@ -11,9 +11,9 @@ from acp_proxy.wire.value import check_fields
 check_fields()
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 
-# A busy machine is no failure, so no time limits. Half of the usual number of examples keeps the suite short;
-# `make fuzz` looks for longer.
-settings.register_profile("project", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is no failure, so no time limits. A third of the usual number of examples keeps the suite short;
+# `make fuzz` and `make model` look for longer.
+settings.register_profile("project", max_examples=33, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
 # A background process often ignores these signals, and so would every process that a test starts.

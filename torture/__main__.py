@@ -31,7 +31,7 @@ missing or wrong. Left: processes still running.
 def main() -> int:
     asked = argparse.ArgumentParser(prog="make torture", description=(__doc__ or "").split("\n\n")[0])
     asked.add_argument("case", nargs="*", help=f"of {', '.join(names())}; default: all")
-    asked.add_argument("--short", action="store_true", help="the short form that `make test` runs; saves no figures")
+    asked.add_argument("--short", action="store_true", help="a short form, which saves no figures")
     asked.add_argument("--seed", type=int, default=0, help="the seed of the random choices")
     asked.add_argument("--page", action="store_true", help="only make the page again, from the saved figures")
     given = asked.parse_args()

@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.mock.methods import Methods
@@ -103,7 +103,6 @@ def test_a_replay_ends_with_the_latest_state() -> None:
     ]
 
 
-@settings(max_examples=50)
 @given(st.lists(any_entries, max_size=12))
 def test_any_transcript_makes_a_session(found: list[Entry | None]) -> None:
     session = recorded(Header("s", None, record.RECORDED, ""), [entry for entry in found if entry is not None])

@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.mock.steps import NO_END, Answer, Ask, Await, Keep, RecordedTurn, Send, Step, cut
@@ -88,7 +88,6 @@ def test_terminal_notes_are_kept_and_messages_of_the_client_are_not_played() -> 
     assert shape(turn) == [(Keep, None), (Answer, 1)]
 
 
-@settings(max_examples=50)
 @given(st.lists(any_entries, max_size=12))
 def test_every_turn_of_any_transcript_ends_once(found: list[Entry | None]) -> None:
     for turn in cut("s", [entry for entry in found if entry is not None]):

@@ -113,8 +113,12 @@ def test_a_temporary_error_passes_and_changes_nothing(tmp_path: Path, refuses: s
 
 def test_a_prompt_that_is_refused_after_a_load_is_sent_again_to_a_new_session(tmp_path: Path) -> None:
     with _talk(tmp_path, Habits(refuses_prompt=True)) as (stage, session):
-        _loaded_in_new_processes(stage, session, kill=True)
+        proxy = stage.start()
+        stage.load(session, proxy)
+        stage.prompt(session)
         assert session.handed_over
+        stage.kill(proxy)
+        _loaded_in_new_processes(stage, session, kill=True)
 
 
 def test_a_record_that_a_failed_prompt_carried_goes_out_with_the_next_prompt(tmp_path: Path) -> None:

@@ -4,11 +4,10 @@ With a directory, each session is one JSON file, replaced atomically, so that it
 memory ends with the process. Two processes may share a directory; the last write of a session wins.
 """
 
-import hashlib
 import json
 import os
-import tempfile
 import threading
+import zlib
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,15 +95,16 @@ class Memory:
         if self._directory is None:
             self._sessions[session.id] = session
             return
-        with tempfile.NamedTemporaryFile("w", dir=self._directory, suffix=".tmp", delete=False) as file:
-            json.dump(asdict(session), file)
-        os.replace(file.name, self._path(self._directory, session.id))
+        path = self._path(self._directory, session.id)
+        new = path.with_suffix(f".{os.getpid()}.tmp")
+        new.write_text(json.dumps(asdict(session)))
+        os.replace(new, path)
 
     @staticmethod
     def _path(directory: Path, session_id: str) -> Path:
-        # A client may ask for any id, and a hash of it is always a valid file name.
-        name = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        return directory / f"{name}.json"
+        # A client may ask for any id, of any length. Neither hashlib nor tempfile: every start would load them.
+        encoded = session_id.encode("utf-8", "surrogatepass")
+        return directory / f"{encoded.hex()[:200]}-{zlib.crc32(encoded):08x}.json"
 
 
 def _read_file(path: Path) -> Session | None:

@@ -1,14 +1,14 @@
-"""The short forms of `make torture`, except two: tests/fuzz shows what fuzzing does, tests/core/test_any_talk.py and
-test_floods.py what hostile peers do."""
+"""The short forms of the two cases of `make torture` that no other test shows: processes killed at any moment, and many
+processes over one store. ``make torture SHORT=1`` runs all of them."""
 
 from pathlib import Path
 
 import pytest
 
-from torture.outcome import Scale, names, run
+from torture.outcome import Scale, run
 
 
-@pytest.mark.parametrize("case", [name for name in names() if name not in ("fuzz", "hostile")])
+@pytest.mark.parametrize("case", ["crash", "many"])
 def test_nothing_is_lost_or_left_behind(case: str, tmp_path: Path) -> None:
     outcomes = list(run(case, Scale(short=True, seed=0, place=tmp_path)))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy import conversation
@@ -136,7 +136,6 @@ _lines = st.lists(st.sampled_from(_LINES), max_size=30)
 
 
 @given(_lines, st.data())
-@settings(max_examples=50)
 def test_continuing_from_the_last_turn_gives_the_same_turns(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
 ) -> None:
@@ -169,7 +168,6 @@ _SAID = {
 
 
 @given(st.lists(st.sampled_from(list(_SAID)), max_size=30))
-@settings(max_examples=50)
 def test_turns_are_the_shown_turns_with_all_their_words(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[str]
 ) -> None:
