@@ -85,7 +85,7 @@ LIFE: dict[LoadState, dict[Happens, tuple[LoadState, tuple[Do, ...]]]] = {
         Happens.ENDED: (LoadState.OVER, (Do.SAY_ENDED, Do.CLOSE_TRANSCRIPT)),
     },
     LoadState.GIVEN_UP: {
-        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
+        Happens.OUTPUT_TAKEN: (LoadState.CANCELLED, (Do.SAY_CANCELLED, Do.HAND_BACK)),
         Happens.AGREED: (LoadState.OPEN, (Do.NOTE, Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.REFUSED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),
         Happens.ENDED: (LoadState.OVER, (Do.SAY_CANCELLED, Do.DROP, Do.HAND_BACK)),

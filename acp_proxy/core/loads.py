@@ -65,9 +65,7 @@ class Loads:
                     *self.life.remembered(load, line, late=self.under_way.follows(load)),
                     *self.life.behind_what_waits(load, line),
                 ]
-            case LoadState.GIVEN_UP:
-                return []
-            case LoadState.CANCELLED:  # the agent may never answer it, and send this for the next request
+            case LoadState.GIVEN_UP | LoadState.CANCELLED:  # it may never be answered; then this is for the next one
                 return self.life.remembered(load, line, late=self.under_way.follows(load))
             case LoadState.QUEUED | LoadState.TELLING | LoadState.STOPPING:
                 load.held.append((line, update))

@@ -95,7 +95,8 @@ class UnderWay:
         """
         told: list[tuple[bytes, bool]] = []
         for other in self.of_session(load.session):
-            if (other.state is LoadState.CANCELLED or other.was_cancelled) and other.number < load.number:
+            is_cancelled = other.state in (LoadState.GIVEN_UP, LoadState.CANCELLED) or other.was_cancelled
+            if is_cancelled and other.number < load.number:
                 told += self._past(other)
         return told
 

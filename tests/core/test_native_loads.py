@@ -289,6 +289,19 @@ def test_a_cancelled_loads_replay_is_not_taken_for_the_next_ones() -> None:
     assert kept_lines(talk.client(prompt(3, "s"))) == [client_kept(prompt(3, "s"))]
 
 
+@pytest.mark.parametrize("is_busy", [False, True], ids=["at once", "while the client's output is busy"])
+def test_a_load_that_follows_a_cancelled_and_never_answered_one_gets_all_that_is_told(is_busy: bool) -> None:
+    talk = loading()
+    talk.output_is_busy = is_busy
+    talk.client(cancel(1), load(2, "s"))
+    talk.agent(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING)
+    if is_busy:
+        talk.output_is_free()
+    talk.replay_ends(2)
+    assert talk.all.to_client.endswith(line(*TURN_ONE, *TURN_TWO, result(2, {}), GREETING))
+    assert kept_lines(talk.client(prompt(3, "s"))) == [agent_kept("s", GREETING), client_kept(prompt(3, "s"))]
+
+
 def test_each_of_two_loads_at_once_gets_one_replay() -> None:
     talk = loading()
     talk.client(load(2, "s"))
