@@ -15,14 +15,12 @@ from itertools import takewhile
 from acp_proxy.history.letters import SHORT, Search
 from acp_proxy.history.messages import Run, Span, ToldUpdate, merged
 from acp_proxy.history.past import CALL_UPDATE, CALLS, PLAN, UNFINISHED, Past, block_letters, digest, shown_by
+from acp_proxy.history.tail import Tail
 from acp_proxy.wire import acp
 
-TAIL_LIMIT = 1024 * 1024
-"""The most bytes of a tail that can be recorded."""
 _HALF_SHORT = SHORT // 2
 """A user message counts as the start of a longer one only if it has at least this many letters."""
 _CHUNKS = frozenset({acp.USER_CHUNK, acp.AGENT_CHUNK, acp.THOUGHT_CHUNK})
-_NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
 
 
 class Comparison:
@@ -48,12 +46,8 @@ class Comparison:
         """``lacks``: the transcript lacks words or calls from before the tail. ``is_odd``: it lacks an update of
         another kind. ``continues``: it lacks the end of its last words or call. ``repeats``: something was sent
         twice."""
-        self.tail: list[ToldUpdate] = []
-        self._tail_size = 0
-        self._first: list[ToldUpdate] = []
-        self._has_unknown = False  # words or calls in the tail
-        self._completes = self._rewrites = False
-        self._tail_users = 0
+        self._tail = Tail()
+        self._rewrites = False
         self._is_placed = False
         self._anchor: int | None = None
         self._last_call = -1
@@ -81,12 +75,12 @@ class Comparison:
         if kind in CALLS:
             return self._call(told, update)
         if kind == PLAN:
-            self._keep(told)
+            self._tail.keep(told)
         elif digest(update) in self.past.others:
             told.stands_somewhere = True
         else:
             self.is_odd = True
-            self._keep(told)
+            self._tail.keep(told)
         return None
 
     def end_message(self) -> bool:
@@ -99,8 +93,8 @@ class Comparison:
         if run.kind == acp.THOUGHT_CHUNK:
             self.told_thoughts = True
             is_known = self._search.thought(run.text)
-            if self._tail_users or not is_known:
-                self._keep(*run.pieces)
+            if self._tail.users or not is_known:
+                self._tail.keep(*run.pieces)
             return is_known
         return self._words(run)
 
@@ -137,7 +131,7 @@ class Comparison:
     @property
     def completes(self) -> bool:
         """Whether the tail completes a turn that the transcript has begun."""
-        return self._completes
+        return self._tail.completes
 
     def follow(self, run: Run) -> bool:
         """Find the letters of an unfinished agent message, and set ``run.span``. Returns whether all are known."""
@@ -149,9 +143,7 @@ class Comparison:
         """The lines that the transcript may lack, in two parts: up to the last of the agent's words, calls and other
         updates, and the user messages, thoughts and plans after it, which depend on what the agent sends next."""
         self.end_message()
-        tail = [*self._first, *self.tail]
-        end = max((number for number, told in enumerate(tail, 1) if told.kind not in _NEUTRAL), default=0)
-        return [told.line for told in tail[:end]], [told.line for told in tail[end:]]
+        return self._tail.lines()
 
     def new(self) -> list[bytes]:
         """The lines to record.
@@ -161,28 +153,12 @@ class Comparison:
         answer and is nowhere in the transcript. If the transcript is empty, they are all lines.
         """
         self.end_message()
-        if self.is_undecided:
-            return []
-        told_later = {told.line for told in self.tail}  # an earlier replay may have ended with the same lines
-        tail = [*(told for told in self._first if told.line not in told_later), *self.tail]
-        if self.past.is_empty:  # the whole replay begins the transcript
-            return [told.line for told in tail]
-        begins = len(tail) if self._completes else self._turn_begins(tail)
-        loose = tail[:begins]
-        if not self._completes:
-            loose = [told for told in loose if told.late and told.kind not in _NEUTRAL and not told.stands_somewhere]
-        return [told.line for told in (*loose, *tail[begins:])]
+        return [] if self.is_undecided else self._tail.new(is_all_new=self.past.is_empty)
 
     @property
     def went_on_elsewhere(self) -> bool:
         """Whether the tail has a turn that was made elsewhere: a user message and something from the agent."""
-        return self._turn_begins(self.tail) < len(self.tail)
-
-    def _turn_begins(self, tail: list[ToldUpdate]) -> int:
-        """The index of the first user message, if anything from the agent follows it; else the length."""
-        begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
-        is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
-        return begins if is_answered else len(tail)
+        return self._tail.has_turn
 
     # --- messages
 
@@ -207,7 +183,7 @@ class Comparison:
         said = run.text
         span = self._find(said)
         if span is not None:
-            if not self._is_behind_new_turn(run):
+            if not self._tail.outlasts(run):
                 self._known([span])
             return True
         if len(run.pieces) > 1 and (spans := self._find_each(run)) is not None:
@@ -233,15 +209,9 @@ class Comparison:
 
     def _is_last_again(self, said: str) -> bool:
         """Whether the last known words come once more: the replays of two loads at once are mixed."""
-        if self._has_unknown or self._tail_users or not self._is_placed:
+        if self._tail.has_unknown or self._tail.users or not self._is_placed:
             return False
         return self.past.words.endswith(said, 0, self.at) and self.past.begins_message(self.at - len(said))
-
-    def _is_behind_new_turn(self, run: Run) -> bool:
-        """Whether it came after the agent's answer, and a turn made elsewhere came before it. Such words are a warning
-        that comes with every load, so they do not end the tail."""
-        begins = self._turn_begins(self.tail)
-        return run.pieces[0].late and begins < len(self.tail) and not self.tail[begins].late
 
     def _knows_beginning(self, run: Run) -> bool:
         """Whether the first chunks are a known message and the others a new one. If so, takes both."""
@@ -259,7 +229,7 @@ class Comparison:
         return True
 
     def _known(self, spans: list[Span]) -> None:
-        self.lacks |= self._has_unknown
+        self.lacks |= self._tail.has_unknown
         for span in spans:
             self._cover(span)
         self.at = spans[-1][1]
@@ -268,22 +238,16 @@ class Comparison:
 
     def _end_tail(self) -> None:
         """Empty the tail, since something known follows: nothing in it is new."""
-        self.users += self._tail_users
-        self.tail, self._tail_size, self._tail_users = [], 0, 0
-        self._has_unknown = self._completes = self._rewrites = False
+        self.users += self._tail.users
+        self._tail.clear()
+        self._rewrites = False
 
     def _unknown(self, *told: ToldUpdate) -> None:
         if self._rewrites:
             self.lacks = True
             return
-        self._has_unknown = True
-        self._keep(*told)
-
-    def _keep(self, *told: ToldUpdate) -> None:
-        for each in told:
-            self._tail_size += len(each.line)
-            if self._tail_size <= TAIL_LIMIT:
-                self.tail.append(each)
+        self._tail.has_unknown = True
+        self._tail.keep(*told)
 
     def _user(self, run: Run) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
@@ -293,9 +257,9 @@ class Comparison:
             return True
         if number is None:
             number = self._begins_again(run.text)
-        self._tail_users += 1
+        self._tail.users += 1
         if number is None:
-            self._keep(*run.pieces)
+            self._tail.keep(*run.pieces)
             return False
         self._place(number)
         begun = next((form for form in self.past.users[number].forms if run.text.startswith(form)), run.text)
@@ -303,17 +267,17 @@ class Comparison:
             other = self.past.next_user(rest, self.user)
             other = self._begins_again(rest) if other is None else other
             if other is not None:
-                self._tail_users += 1
+                self._tail.users += 1
                 self._place(other)
-            elif self._completes and not self.past.is_unfinished:  # otherwise it may be context that the agent added
-                self._keep(*run.behind(len(begun)))
+            elif self._tail.completes and not self.past.is_unfinished:  # else it may be context that the agent added
+                self._tail.keep(*run.behind(len(begun)))
         return True
 
     def _place(self, number: int) -> None:
         """Move to the user message with this index."""
         start = self.past.users[number].begins(self.at)
         if self._is_placed:
-            self.lacks |= self._has_unknown
+            self.lacks |= self._tail.has_unknown
             if start < self.at:
                 self.repeats = self.begins_again = True
                 self._earlier, self.spans = merged([*self._earlier, *self.spans]), []
@@ -321,14 +285,13 @@ class Comparison:
                 self._search.begin_thoughts()
         else:  # before the first user message: a greeting, a warning, or turns from before recording began
             self.lacks |= self.went_on_elsewhere
-            begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self.tail)
-            self._first = [told for told in begins if told.kind not in _NEUTRAL]
+            self._tail.begins_history()
             self._anchor = number
         self._is_placed = True
         self._end_tail()
         self.at, self.user = start, number + 1
         self._rewrites = self.past.has_answer(number + 1)
-        self._completes = not self._rewrites and number + 1 == len(self.past.users)
+        self._tail.completes = not self._rewrites and number + 1 == len(self.past.users)
 
     def _next_user(self, said: str) -> int | None:
         found = self.past.next_user(said, self.user)
@@ -342,7 +305,7 @@ class Comparison:
 
     def _is_last_user_again(self, run: Run) -> bool:
         """Whether the last known user message comes once more, before anything else."""
-        if not self.user or self._tail_users or self._has_unknown:
+        if not self.user or self._tail.users or self._tail.has_unknown:
             return False
         last = self.past.users[self.user - 1]
         return self.at == last.start and run.text in last.forms
@@ -369,7 +332,7 @@ class Comparison:
             self._unknown(told)
             return None
         known = self.past.calls[number]
-        self.lacks |= self._has_unknown
+        self.lacks |= self._tail.has_unknown
         self.called.add(number)
         self._last_call = max(self._last_call, number)
         self.at = max(self.at, self.past.span(known.turn)[0])
@@ -377,8 +340,8 @@ class Comparison:
         self._end_tail()
         if known.status in UNFINISHED and status not in UNFINISHED:
             self.continues = True
-            self._keep(told)
-            self._completes = True
+            self._tail.keep(told)
+            self._tail.completes = True
         return number
 
     def _is_of_earlier_turn(self, number: int | None) -> bool:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_proxy.history import letters
-from acp_proxy.history.comparison import TAIL_LIMIT, Comparison
+from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.messages import merged
 from acp_proxy.history.past import Laying
+from acp_proxy.history.tail import TAIL_LIMIT
 from acp_proxy.history.verdict import Rule, verdict
 from tests.history.telling import (
     Update,

@@ -1,0 +1,80 @@
+"""Keeps what an agent sends after the last known message: only this can be new, and only if nothing known follows."""
+
+from itertools import takewhile
+
+from acp_proxy.history.messages import Run, ToldUpdate
+from acp_proxy.history.past import PLAN
+from acp_proxy.wire import acp
+
+TAIL_LIMIT = 1024 * 1024
+"""The most bytes of a tail that can be recorded."""
+_NEUTRAL = frozenset({acp.USER_CHUNK, acp.THOUGHT_CHUNK, PLAN})
+"""Kinds that depend on what the agent sends next."""
+
+
+class Tail:
+    """The tail of one comparison."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        """How many user messages it has."""
+        self.has_unknown = False
+        """Whether it has words or calls that the transcript lacks."""
+        self.completes = False
+        """Whether it completes a turn that the transcript has begun."""
+        self._told: list[ToldUpdate] = []
+        self._size = 0
+        self._first: list[ToldUpdate] = []  # what came before the first known message, such as a greeting
+
+    def keep(self, *told: ToldUpdate) -> None:
+        """Add updates, up to the limit."""
+        for each in told:
+            self._size += len(each.line)
+            if self._size <= TAIL_LIMIT:
+                self._told.append(each)
+
+    def clear(self) -> None:
+        """Something known follows."""
+        self._told, self._size, self.users = [], 0, 0
+        self.has_unknown = self.completes = False
+
+    def begins_history(self) -> None:
+        """The first known user message follows: what comes before the first user message may still be new."""
+        begins = takewhile(lambda told: told.kind != acp.USER_CHUNK, self._told)
+        self._first = [told for told in begins if told.kind not in _NEUTRAL]
+
+    def lines(self) -> tuple[list[bytes], list[bytes]]:
+        """All lines, in two parts: up to the last one that is not neutral, and the neutral ones after it."""
+        told = [*self._first, *self._told]
+        end = max((number for number, each in enumerate(told, 1) if each.kind not in _NEUTRAL), default=0)
+        return [each.line for each in told[:end]], [each.line for each in told[end:]]
+
+    def new(self, *, is_all_new: bool) -> list[bytes]:
+        """The lines to record. ``is_all_new``: the transcript is empty."""
+        told_later = {told.line for told in self._told}  # an earlier replay may have ended with the same lines
+        tail = [*(told for told in self._first if told.line not in told_later), *self._told]
+        if is_all_new:
+            return [told.line for told in tail]
+        begins = len(tail) if self.completes else _turn_begins(tail)
+        loose = tail[:begins]
+        if not self.completes:
+            loose = [told for told in loose if told.late and told.kind not in _NEUTRAL and not told.stands_somewhere]
+        return [told.line for told in (*loose, *tail[begins:])]
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it has a turn: a user message and something from the agent."""
+        return _turn_begins(self._told) < len(self._told)
+
+    def outlasts(self, run: Run) -> bool:
+        """Whether a known message does not end the tail: it came after the agent's answer, and a turn made elsewhere
+        before it. Such words are a warning that comes with every load."""
+        begins = _turn_begins(self._told)
+        return run.pieces[0].late and begins < len(self._told) and not self._told[begins].late
+
+
+def _turn_begins(tail: list[ToldUpdate]) -> int:
+    """The index of the first user message, if anything from the agent follows it; else the length."""
+    begins = next((number for number, told in enumerate(tail) if told.kind == acp.USER_CHUNK), len(tail))
+    is_answered = any(told.kind not in _NEUTRAL for told in tail[begins:])
+    return begins if is_answered else len(tail)
