@@ -2,7 +2,7 @@
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -175,17 +175,18 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
     store_session(store, "0123456789-a", ("Fix the login", []), cwd="/home/me/app", at=now - 2 * 3600 - 60)
     store_session(store, "0123456789-b", ("日本語 👨‍👩‍👧 is fine", []), cwd="/home/me", at=now - 3 * 86400 - 60)
     store_session(store, "fedcba98-7654", ("Mend it", [chunk("ok")]), agent="other", at=now - 5)
+    day = datetime.fromtimestamp(now - 3 * 86400 - 60, UTC)
+    when = f"{day.day} {day:%b}"
     assert table(store, 80, NO_COLOR="1", HOME="/home/me") == [
-        "ID            TITLE                  AGENT  DIRECTORY  WHEN         TURNS   SIZE",
-        "fedcba98      Mend it                other  /project   just now         1  805 B",
-        "0123456789-a  Fix the login          agent  ~/app      2 hours ago      1  555 B",
-        "0123456789-b  日本語 👨👩👧 is fine  agent  ~          3 days ago       1  613 B",
+        f"ID            TITLE                  AGENT  DIRECTORY  {'WHEN':{len(when)}}  TURNS   SIZE",
+        f"fedcba98      Mend it                other  /project   {'now':{len(when)}}      1  805 B",
+        f"0123456789-a  Fix the login          agent  ~/app      {'2h':{len(when)}}      1  555 B",
+        f"0123456789-b  日本語 👨👩👧 is fine  agent  ~          {when}      1  613 B",
     ]
-    assert table(store, 40, NO_COLOR="1") == [
-        "ID            TITLE                 WHEN",
-        "fedcba98      Mend it               now",
-        "0123456789-a  Fix the login         2h",
-        "0123456789-b  日本語 👨👩👧 is fi…  3d",
+    assert table(store, 36, NO_COLOR="1")[:3] == [
+        f"ID            {'TITLE':{20 - len(when)}}  WHEN",
+        f"fedcba98      {'Mend it':{20 - len(when)}}  now",
+        f"0123456789-a  {'Fix the login':{20 - len(when)}}  2h",
     ]
 
 
