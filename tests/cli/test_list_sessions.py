@@ -64,8 +64,10 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
     assert row == {
         "sessionId": "s",
         "agent": path.parent.name,
+        "agentName": "agent",
         "cwd": "/project",
         "title": "Mend it",
+        "createdAt": "2023-11-14T22:13:20.000Z",
         "updatedAt": "2023-11-14T22:13:20.000Z",
         "turns": 2,
         "messageCount": 3,

@@ -215,7 +215,7 @@ def test_further_turns_of_a_session_are_named() -> None:
 
 
 def listed() -> Listed:
-    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0)
+    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 
 
 # Filters.

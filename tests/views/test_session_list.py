@@ -26,6 +26,7 @@ ROW = Listed(
     directories=[],
     meta={},
     size=34_567,
+    created="2026-11-19T10:00:00.000Z",
 )
 OTHER = replace(
     ROW,

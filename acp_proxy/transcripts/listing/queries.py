@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from acp_proxy.transcripts.files.names import ASIDE, is_ours
-from acp_proxy.transcripts.listing.index import PAGE, Index, Listed, blob, listed, text
+from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
 
-_COLUMNS = "agent, name, session, updated, info, open"
 _FIRST = 64  # rows of each agent: more than a screen
 _MEANT = 500  # far more than a user wants to choose from
 
@@ -87,7 +86,7 @@ def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str
 
 def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
     found = index.select(
-        f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
         f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
         " ORDER BY listed DESC",
         [*values, *wanted.agents],
@@ -118,7 +117,7 @@ def everything(index: Index) -> list[Listed]:
     The time of change that the agent reports may be older: pruning must not go by that.
     """
     used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
-    columns = _COLUMNS.replace("updated", used)
+    columns = COLUMNS.replace("updated", used)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
     return [listed(row, "") for row in found]
 
@@ -140,7 +139,7 @@ def _page(
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
-    query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
+    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
     values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
     if wanted.cwd is not None:
         places = index.places_of(stream.agent, wanted.cwd)

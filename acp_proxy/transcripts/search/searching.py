@@ -17,7 +17,7 @@ from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Progress, is_passing
-from acp_proxy.transcripts.listing.index import Index, Listed, listed
+from acp_proxy.transcripts.listing.index import COLUMNS, Index, Listed, listed
 from acp_proxy.transcripts.listing.keeping import current
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
@@ -145,7 +145,7 @@ class Tables:
         return SearchResult(hits, is_all=True)
 
     def _row(self, key: Key) -> Listed | None:
-        query = "SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND name = ?"
+        query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
         rows = (listed(row, "") for row in self._index.select(query, key))
         return next(current(self._layout, rows), None)
 
