@@ -40,11 +40,14 @@ def search(
     ],
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
     ] = "",
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
@@ -72,7 +75,16 @@ def search(
         where = directory(cwd, here=here)
         opened = store_of(store)
         agents = opened.agents(agent)
-        sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
+        sought = Sought(
+            question,
+            agents,
+            where,
+            periods.since(since) or None,
+            limit,
+            each=0 if as_json else 3,
+            until=periods.until(until) or None,
+            below=here,
+        )
         with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts") as progress:
             result = opened.search(sought, progress)
         if as_json:

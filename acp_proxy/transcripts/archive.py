@@ -83,13 +83,16 @@ class Archive(Opened):
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
         return list(self.newest())
 
-    def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> Iterator[Listed]:
+    def newest(
+        self, agent: str = "", cwd: str | None = None, since: str = "", until: str = "", *, below: bool = False
+    ) -> Iterator[Listed]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
-        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory. ``since``: only
-        sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
+        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
+        and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
+        the transcript's time format. Raises Unreadable, also while iterating.
         """
-        wanted = queries.ListFilter(self.agents(agent), cwd, since)
+        wanted = queries.ListFilter(self.agents(agent), cwd, since, until, below)
         return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:

@@ -235,6 +235,11 @@ def test_agent_directory_and_time_narrow_the_search(
     assert run(store, "login", "--here", "--cwd", ".").exit_code == 2
     assert ids(store, "login", "--since", "2023-11-15T12:00:00Z") == ["second"]
     assert ids(store, "login", "--since", "7d") == []
+    assert ids(store, "login", "--until", "2023-11-15T12:00:00Z") == ["first", "here"]
+    assert ids(store, "login", "--until", "7d", "--since", "2023-11-15T12:00:00Z") == ["second"]
+    monkeypatch.chdir(tmp_path)
+    assert ids(store, "login", "--here") == ["here"]
+    assert ids(store, "login", "--cwd", ".") == []
 
 
 def test_phrases_beginnings_and_many_words(store: Both) -> None:
@@ -277,7 +282,7 @@ def test_every_text_is_a_valid_search(store: Both, words: str) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--since", "yesterday"), ("a", "--no-such")])
+@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--until", "tomorrow"), ("a", "--no-such")])
 def test_wrong_usage_exits_with_2(store: Both, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 

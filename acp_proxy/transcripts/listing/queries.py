@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from acp_proxy.transcripts.files.names import ASIDE, is_ours
+from acp_proxy.transcripts.listing import places
 from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
 
 _FIRST = 64  # rows of each agent: more than a screen
@@ -31,11 +32,14 @@ class AskIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A filter: these agents; the directory ``cwd``, if given; active since a time in transcript format."""
+    """A filter: these agents; the directory ``cwd``, if given, and with ``below`` those below it; last active from
+    ``since`` to before ``until``, if given, in transcript format."""
 
     agents: Sequence[str]
     cwd: str | None = None
     since: str = ""
+    until: str = ""
+    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,19 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     return [text(session) for (session,) in found]
 
 
+def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
+    """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
+    if not below:
+        found = index.places_of(agent, cwd)
+        return f"place IN ({_marks(found)})", found
+    tests, values = [], list[object]()
+    for column, path in (("place", places.canonical(cwd)), ("spelled", places.spelled(cwd))):
+        first, end = places.below(path)
+        tests.append(f"{column} = ? OR ({column} >= ? AND {column} < ?)")
+        values += [blob(path), blob(first), blob(end)]
+    return f"({' OR '.join(tests)})", values
+
+
 def everything(index: Index) -> list[Listed]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first.
 
@@ -141,10 +158,13 @@ def _page(
     """
     query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
     values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
+    if wanted.until:
+        query.append("AND updated < ?")
+        values.append(wanted.until)
     if wanted.cwd is not None:
-        places = index.places_of(stream.agent, wanted.cwd)
-        query.append(f"AND place IN ({_marks(places)})")
-        values += places
+        test, found = inside(index, stream.agent, wanted.cwd, below=wanted.below)
+        query.append(f"AND {test}")
+        values += found
     if before is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += before
