@@ -6,7 +6,7 @@ a user looks at them. Sessions without a turn are left out; sessions without a d
 
 import heapq
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -78,6 +78,16 @@ def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = 
         if rows := _prompted(index, wanted, f"session >= ? AND session < ? AND {NUMBER} = ?", values):
             return rows
     return []
+
+
+def titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
+    """Of sessions with their titles: those with the title ``given``, else those whose title contains it, in any case.
+
+    An empty ``given`` finds nothing.
+    """
+    part = given.casefold()
+    near = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
+    return [one for one, title in near if title == given] or [one for one, _ in near]
 
 
 def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
