@@ -92,7 +92,7 @@ def search(
         elif result.hits:
             _say(opened, result.hits, same_store(context, store))
         if not result.hits:
-            typer.echo("Nothing matches. Try fewer words.", err=True)
+            typer.echo(_nothing(words, same_store(context, store)), err=True)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)
@@ -112,6 +112,15 @@ def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
         ids = short_ids(store, [hit.session for hit in hits])
         for hit in hits:
             say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))
+
+
+def _nothing(words: list[str], options: list[str]) -> str:
+    """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
+    single = " ".join(words).split()
+    if all(word.endswith("*") for word in single) or '"' in "".join(single):
+        return "Nothing matches. Try fewer words."
+    beginnings = command("sessions search", [f"{word.rstrip('*')}*" for word in single], *options)
+    return f"Nothing matches. Try fewer words, or their beginnings, as in: {terminal.line(beginnings)}"
 
 
 def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:

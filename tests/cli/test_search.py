@@ -261,6 +261,15 @@ def test_no_match_exits_with_1(store: Both) -> None:
         assert "Nothing matches" in result.stderr
 
 
+def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
+    two_sessions(store)
+    result = run(store, "logi pag", "x")
+    shown = f"acp-proxy sessions search 'logi*' 'pag*' 'x*' --store {store.root}\n"
+    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}"
+    assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
+    assert ids(store, "logi*", "pag*") == ["first"]
+
+
 def test_an_empty_store_has_no_match(store: Both) -> None:
     assert run(store, "word").exit_code == 1
 
