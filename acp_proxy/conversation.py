@@ -128,6 +128,21 @@ def parts(reading: Reading, session: str) -> Iterator[Part]:
     return _Parts(session, reading.also, _PAGE).read(reading.streams())
 
 
+def numbered(lines: Iterable[Line]) -> Iterator[tuple[int, Line]]:
+    """Each line with the number of its turn; 0: no turn has begun. The turns are those of ``parts``."""
+    number, is_prompted, only_user = 0, False, True
+    for line in lines:
+        kind = _kind(line.entry)
+        if line.entry is not None and _is_prompt(line.entry):
+            number, is_prompted = number + 1, True
+        elif kind is not None and not is_prompted and acp.is_conversation(kind):
+            is_users = kind == acp.USER_CHUNK
+            if number == 0 or (is_users and not only_user):
+                number, only_user = number + 1, True
+            only_user &= is_users or kind == "plan"
+        yield number, line
+
+
 class _Parts:
     """Turns the lines of a replay, and notes and answers in the transcript, into parts."""
 
@@ -215,6 +230,13 @@ def words(block: Mapping[str, object]) -> str:
 
 def _is_prompt(entry: Entry) -> bool:
     return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+
+
+def _kind(entry: Entry | None) -> str | None:
+    """The kind of an agent's update; None for anything else."""
+    if entry is None or entry.peer is not Peer.AGENT or acp.text(entry.value, "method") != acp.UPDATE:
+        return None
+    return acp.update_kind(acp.member(acp.member(entry.value, "params"), "update"))
 
 
 def _add(items: list[Item], item: Item) -> None:

@@ -1,16 +1,22 @@
 import json
 import tracemalloc
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from acp_proxy import conversation
 from acp_proxy.conversation import Begun, ConversationTurn, Note, Other, Plan, Said, ToolCall
+from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.archive import Reading
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire import record
 from acp_proxy.wire.jsonrpc import Peer
 from tests.stored import EPOCH, chunk, message, store_session
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 STAMP = "2023-11-14T22:13:20.000Z"
 
 
@@ -109,12 +115,27 @@ def test_an_imported_conversation_is_divided_into_turns(tmp_path: Path) -> None:
         prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "three"}]}
         file.write(message(STAMP, Peer.CLIENT, {"id": 1, "method": "session/prompt", "params": prompt}))
     turns = read(store)
+    with closing(store.read(store.agents()[0], "s")) as reading:
+        assert [number for number, _ in conversation.numbered(reading.lines())] == [1, 1, 2, 2, 3]
     assert [turn.number for turn in turns] == [1, 2, 3]
     assert [[said(item) for item in turn.items] for turn in turns] == [
         [("user", "one"), ("agent", "1")],
         [("user", "two"), ("agent", "2")],
         [("user", "three")],
     ]
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.rglob("*.jsonl")), ids=lambda path: path.stem)
+def test_lines_have_the_turns_of_the_conversation(path: Path) -> None:
+    try:
+        reading = Reading(path)
+    except NewerFormat:
+        return
+    with closing(reading):
+        header = reading.header or reading.remade_header()
+        begun = list(conversation.turns(reading, header.session)) if header is not None else []
+        numbers = dict.fromkeys(number for number, _ in conversation.numbered(reading.lines()))
+        assert [number for number in numbers if number] == [turn.number for turn in begun]
 
 
 def test_a_user_message_within_a_turn_stays_in_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from acp_proxy.cli.storing import (
     short_ids,
     store_of,
 )
-from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable
+from acp_proxy.errors import AcpProxyError, Unreadable
 from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
 from acp_proxy.views import rows, terminal
 
@@ -29,7 +29,7 @@ def delete(
         list[str],
         typer.Argument(
             metavar="SESSION",
-            help="Ids, beginnings of ids, or: last.",
+            help="Ids, beginnings of ids, titles, or: last.",
             show_default=False,
             autocompletion=completing.sessions,
         ),
@@ -53,7 +53,9 @@ def delete(
     with explained():
         opened = store_of(store, change=True)
         meant = list(
-            {(row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft)}.values()
+            {
+                (row.agent, row.name): row for each in sessions for row in _meant(opened, each, agent, soft, whole=yes)
+            }.values()
         )
         running = [row for row in meant if isinstance(row, Listed) and row.is_running]
         if running and yes and not force:
@@ -84,17 +86,13 @@ def delete(
     )
 
 
-def _meant(store: Archive, wanted: str, agent: str, soft: bool) -> list[Listed | DeletedSession]:
-    """One session, or the soft-deleted copies of one session. Raises NoSuchSession."""
-    try:
-        return [chosen(store, wanted, agent)]
-    except NoSuchSession:
-        if soft or store.meant(wanted, agent):
-            raise
-        found = matching(store.kept(), wanted, agent) if wanted != "last" else []
-        if len({(each.agent, each.session) for each in found}) != 1:
-            raise
-        return list(found)
+def _meant(store: Archive, wanted: str, agent: str, soft: bool, *, whole: bool) -> list[Listed | DeletedSession]:
+    """One session, or the soft-deleted copies of one session. ``whole``: see ``chosen``. Raises NoSuchSession."""
+    if not soft and wanted != "last" and not store.meant(wanted, agent):
+        found = matching(store.kept(), wanted, agent)
+        if len({(each.agent, each.session) for each in found}) == 1:
+            return list(found)
+    return [chosen(store, wanted, agent, whole=whole)]
 
 
 def _restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSession]) -> list[str]:

@@ -43,7 +43,9 @@ _SUFFIXES: dict[str, _Format] = {
 def export(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SESSION", help="Ids, beginnings of ids, or: last.", autocompletion=completing.sessions),
+        typer.Argument(
+            metavar="SESSION", help="Ids, beginnings of ids, titles, or: last.", autocompletion=completing.sessions
+        ),
     ] = None,
     store: StoreOption = "",
     agent: AgentOption = "",

@@ -25,11 +25,18 @@ _TOGETHER = 100  # rows that decide the widths of a table: more than a screen
 def list_sessions(
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="WHEN", help="Only sessions active since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+        typer.Option(
+            "--since",
+            metavar="WHEN",
+            help="Only sessions active since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01.",
+        ),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="WHEN", help="Only sessions last active by then; a day counts whole.")
     ] = "",
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
@@ -48,11 +55,12 @@ def list_sessions(
     with explained():
         where = directory(cwd, here=here)
         opened = store_of(store)
-        rows = islice(opened.newest(agent, where, periods.since(since)), limit)
+        earliest, latest = periods.since(since), periods.until(until)
+        rows = islice(opened.newest(agent, where, earliest, latest, below=here), limit)
         target = screen()
         first = list(islice(rows, _TOGETHER))
         if not first and not as_json:
-            typer.echo(nothing(opened, narrowed=bool(agent or where or since)), err=True)
+            typer.echo(nothing(opened, narrowed=bool(agent or where or since or until)), err=True)
             return
         everything = chain(first, rows)
         if as_json:

@@ -13,7 +13,7 @@ def path(
         str | None,
         typer.Argument(
             metavar="SESSION",
-            help="An id, the beginning of an id, or: last. Default: the store.",
+            help="An id, the beginning of an id, a title or a part of it, or: last. Default: the store.",
             autocompletion=completing.sessions,
         ),
     ] = None,

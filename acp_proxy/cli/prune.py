@@ -20,7 +20,7 @@ from acp_proxy.cli.storing import (
     store_of,
 )
 from acp_proxy.errors import Unreadable, UsageError
-from acp_proxy.transcripts.archive import IN_USE, Archive, Candidate, Limits, beyond, meant
+from acp_proxy.transcripts.archive import IN_USE, Archive, Candidate, Limits, beyond, called, meant
 from acp_proxy.views import figures, terminal
 from acp_proxy.wire import clock
 
@@ -142,6 +142,7 @@ def _for_programs(candidate: Candidate) -> dict[str, Any]:
     return {
         "sessionId": candidate.session,
         "agent": candidate.agent,
+        "agentName": called(candidate.agent),
         "title": candidate.title,
         "updatedAt": None if candidate.is_kept else candidate.at,
         "deletedAt": candidate.at if candidate.is_kept else None,

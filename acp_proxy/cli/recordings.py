@@ -17,7 +17,7 @@ from acp_proxy.errors import AcpProxyError, NewerFormat, NoTranscript
 from acp_proxy.transcripts.archive import COMPRESSED_SUFFIX, SUFFIX, Reading
 from acp_proxy.wire.record import Header
 
-_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, or: last."
+_HELP = "A transcript file (.jsonl, .jsonl.zst), a session's id, the beginning of an id, a title, or: last."
 RecordingArgument = Annotated[
     str, typer.Argument(metavar="SESSION|FILE", help=_HELP, autocompletion=completing.recordings)
 ]

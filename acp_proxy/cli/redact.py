@@ -80,7 +80,7 @@ def redact(
         opened = store_of(store, change=not dry_run)
         chosen_rows = kept(opened, agent) if agent else None
         if sessions:
-            chosen_rows = [chosen(opened, each, agent) for each in sessions]
+            chosen_rows = [chosen(opened, each, agent, whole=yes) for each in sessions]
         originals = _directory(backup, opened.root) if backup and not dry_run else None
         paths = opened.redactable(chosen_rows)
         redacting = _Redacting(opened, masking)

@@ -10,7 +10,7 @@ from acp_proxy.cli import completing
 from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.errors import NewerFormat, NoSuchSession, Unreadable
-from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, file_name, meant
+from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, file_name, meant, titled
 from acp_proxy.views import figures, rows, terminal
 
 
@@ -19,7 +19,7 @@ def restore(
         list[str] | None,
         typer.Argument(
             metavar="SESSION",
-            help="Ids, beginnings of ids, or: last. Default: list them.",
+            help="Ids, beginnings of ids, titles, or: last. Default: list them.",
             show_default=False,
             autocompletion=completing.deleted,
         ),
@@ -67,6 +67,9 @@ def matching(kept: Iterable[DeletedSession], wanted: str | None, agent: str) -> 
 def _chosen(store: Archive, wanted: str, agent: str) -> DeletedSession:
     """The latest delete of exactly one session. Raises NoSuchSession."""
     found = matching(store.kept(), None if wanted == "last" else wanted, agent)
+    if not found:
+        by_title = ((each, row.title) for each, row in _looked_at(store, matching(store.kept(), None, agent)))
+        found = titled(by_title, wanted)
     if not found:
         raise NoSuchSession(f"no deleted session matches {wanted!r}. To see them: acp-proxy sessions restore --list")
     if wanted != "last" and len({(each.agent, each.session) for each in found}) > 1:

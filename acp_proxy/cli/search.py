@@ -40,11 +40,14 @@ def search(
     ],
     store: StoreOption = "",
     agent: AgentOption = "",
-    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory.")] = "",
-    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory.")] = False,
+    cwd: Annotated[str, typer.Option("--cwd", metavar="DIR", help="Only sessions in exactly this directory.")] = "",
+    here: Annotated[bool, typer.Option("--here", help="Only sessions in the current directory or below.")] = False,
     since: Annotated[
         str,
-        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, 2026-11-01."),
+        typer.Option("--since", metavar="WHEN", help="Only turns since then: 30m, 12h, 7d, 2w, yesterday, 2026-11-01."),
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--until", metavar="WHEN", help="Only turns that began by then; a day counts whole.")
     ] = "",
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
@@ -72,7 +75,16 @@ def search(
         where = directory(cwd, here=here)
         opened = store_of(store)
         agents = opened.agents(agent)
-        sought = Sought(question, agents, where, periods.since(since) or None, limit, each=0 if as_json else 3)
+        sought = Sought(
+            question,
+            agents,
+            where,
+            periods.since(since) or None,
+            limit,
+            each=0 if as_json else 3,
+            until=periods.until(until) or None,
+            below=here,
+        )
         with _interruptible(opened), _with_room(opened), advanced("Reading new transcripts") as progress:
             result = opened.search(sought, progress)
         if as_json:
@@ -80,7 +92,7 @@ def search(
         elif result.hits:
             _say(opened, result.hits, same_store(context, store))
         if not result.hits:
-            typer.echo("Nothing matches. Try fewer words.", err=True)
+            typer.echo(_nothing(words, same_store(context, store)), err=True)
             raise typer.Exit(1)
         if not result.is_all and not as_json:
             typer.echo(f"There are more than {limit} sessions. Use --limit {2 * limit}, or more words.", err=True)
@@ -100,6 +112,15 @@ def _say(store: Archive, hits: "list[Hit]", options: list[str]) -> None:
         ids = short_ids(store, [hit.session for hit in hits])
         for hit in hits:
             say(found.shown(hit, _command(store, hit, ids[hit.session.named], options), look))
+
+
+def _nothing(words: list[str], options: list[str]) -> str:
+    """What to do if nothing is found: words match as a whole, unless the user asks for their beginnings."""
+    single = " ".join(words).split()
+    if all(word.endswith("*") for word in single) or '"' in "".join(single):
+        return "Nothing matches. Try fewer words."
+    beginnings = command("sessions search", [f"{word.rstrip('*')}*" for word in single], *options)
+    return f"Nothing matches. Try fewer words, or their beginnings, as in: {terminal.line(beginnings)}"
 
 
 def _command(store: Archive, hit: "Hit", id: str, options: list[str]) -> str:

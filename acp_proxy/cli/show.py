@@ -33,9 +33,9 @@ def show(
 
     Example: acp-proxy sessions show last --turn -1
     """
-    if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and (turn or full)):
+    if raw + as_json + (extract is not None) > 1 or ((raw or as_json) and full) or (raw and turn):
         raise typer.BadParameter(
-            "--raw and --json cannot be combined with each other or with --turn, --full or --extract"
+            "--raw and --json cannot be combined with each other or with --full or --extract, nor --raw with --turn"
         )
     from acp_proxy.cli import show_forms  # imported late: no other command needs it
 
@@ -50,7 +50,7 @@ def show(
             elif raw:
                 show_forms.raw(reading, screen())
             elif as_json:
-                show_forms.messages(reading, screen())
+                show_forms.messages(reading, screen(), wanted)
             else:
                 show_forms.conversation(row, show_forms.of_turns(reading, row.session, wanted), screen(), full=full)
         finally:

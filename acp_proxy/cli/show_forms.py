@@ -8,7 +8,7 @@ import typer
 
 from acp_proxy.cli import writing
 from acp_proxy.cli.screen import Screen, paged
-from acp_proxy.conversation import Begun, Ended, Part, parts
+from acp_proxy.conversation import Begun, Ended, Part, numbered, parts
 from acp_proxy.errors import AlreadyThere, NoSuchTurn, NothingToSave
 from acp_proxy.transcripts.archive import Listed, Reading
 from acp_proxy.views import figures, terminal
@@ -40,11 +40,19 @@ def _look(target: Screen) -> Callable[[Passage], Iterator[str]]:
     return PassagePrinter().told
 
 
-def messages(reading: Reading, target: Screen) -> None:
-    """Print each message as a line of JSON."""
+def messages(reading: Reading, target: Screen, wanted: Wanted) -> None:
+    """Print each message of these turns as a line of JSON; without a choice, also what came before the first turn."""
+    first, last = wanted
+    if wanted != (1, None):
+        count = max((number for number, _ in numbered(reading.lines())), default=0)
+        first, last = (count + first + 1,) * 2 if first < 0 else wanted
+        if not 1 <= first <= min(count, count if last is None else last):
+            raise _no_such_turn(count)
     with paged(target) as say:
-        for line in reading.lines():
-            if line.entry is not None and line.entry.value is not None:
+        for number, line in numbered(reading.lines()):
+            if last is not None and number > last:
+                break
+            if line.entry is not None and line.entry.value is not None and (number >= first or wanted == (1, None)):
                 say(f"{terminal.json_text(line.entry.value)}\n")
 
 
@@ -99,8 +107,12 @@ def of_turns(reading: Reading, session: str, wanted: Wanted) -> Iterator[Part]:
     begun = next(found, None)
     if begun is None and wanted != (1, None):
         count = sum(isinstance(part, Begun) for part in parts(reading, session))
-        raise NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
+        raise _no_such_turn(count)
     return chain(() if begun is None else (begun,), found)
+
+
+def _no_such_turn(count: int) -> NoSuchTurn:
+    return NoSuchTurn(f"there is no such turn: the conversation has {count}. Give a smaller number with --turn.")
 
 
 def _between(all_parts: Iterable[Part], first: int, last: int | None) -> Iterator[Part]:

@@ -47,13 +47,17 @@ AgentOption = Annotated[
 SessionsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SESSION", help="Ids, beginnings of ids, or: last. Default: all.", autocompletion=completing.sessions
+        metavar="SESSION",
+        help="Ids, beginnings of ids, titles, or: last. Default: all.",
+        autocompletion=completing.sessions,
     ),
 ]
 SessionArgument = Annotated[
     str,
     typer.Argument(
-        metavar="SESSION", help="An id, the beginning of an id, or: last.", autocompletion=completing.sessions
+        metavar="SESSION",
+        help="An id, the beginning of an id, a title or a part of it, or: last.",
+        autocompletion=completing.sessions,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -159,21 +163,39 @@ def kept(store: Archive, agent: str) -> list[Listed]:
     return list(store.newest(agent))
 
 
-def chosen(store: Archive, wanted: str, agent: str) -> Listed:
-    """The one session that the user means. Raises NoSuchSession."""
-    found = list(islice(store.newest(agent), 1)) if wanted == "last" else store.meant(wanted, agent)
-    if not found:
+def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> Listed:
+    """The one session that the user means, by its id, else by its title. Raises NoSuchSession.
+
+    ``whole``: a part of a title is not enough.
+    """
+    if wanted == "last":
+        found = list(islice(store.newest(agent), 1))
+    else:
+        found = list({(row.agent, row.session): row for row in reversed(store.meant(wanted, agent))}.values())[::-1]
+    if len(found) > 1:
+        raise NoSuchSession(
+            f"{wanted!r} matches several sessions:", *_candidates(store, found), "Give more of the id, or use --agent."
+        )
+    if found:
+        return found[0]
+    titled = store.titled(wanted, agent) if wanted != "last" else []
+    if not titled:
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
-    if len({(row.agent, row.session) for row in found}) > 1:
-        raise NoSuchSession(f"{wanted!r} matches several sessions:", *_candidates(store, found))
-    return found[0]
+    if len(titled) > 1:
+        raise NoSuchSession(
+            f"the titles of several sessions match {wanted!r}:", *_candidates(store, titled), "Give the id instead."
+        )
+    if whole and titled[0].title != wanted:
+        raise NoSuchSession(
+            f"{wanted!r} is only a part of a title:", *_candidates(store, titled), "With --yes, give the id instead."
+        )
+    return titled[0]
 
 
 def _candidates(store: Archive, found: list[Listed]) -> list[str]:
-    one_each = list({(row.agent, row.session): row for row in reversed(found)}.values())[::-1]
-    shown, more = one_each[:_CANDIDATES], len(one_each) - _CANDIDATES
+    shown, more = found[:_CANDIDATES], len(found) - _CANDIDATES
     lines = [f"  {one}" for one in rows.candidates(shown, short_ids(store, shown))]
-    return [*lines, *([f"  and {more} more"] if more > 0 else []), "Give more of the id, or use --agent."]
+    return [*lines, *([f"  and {more} more"] if more > 0 else [])]
 
 
 def short_ids(store: Archive, sessions: "Sequence[Listed | Candidate]") -> dict[str, str]:

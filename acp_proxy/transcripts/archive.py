@@ -31,6 +31,7 @@ from acp_proxy.transcripts.listing import keeping, queries
 from acp_proxy.transcripts.listing.index import Listed
 from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.listing.places import is_windows
+from acp_proxy.transcripts.listing.queries import titled
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.opened import Opened, default_root, lazily
 from acp_proxy.wire import clock
@@ -54,7 +55,7 @@ __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "R
 __all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
 __all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
 __all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
-__all__ += ["readable", "totals"]
+__all__ += ["readable", "titled", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},
@@ -83,13 +84,16 @@ class Archive(Opened):
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
         return list(self.newest())
 
-    def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> Iterator[Listed]:
+    def newest(
+        self, agent: str = "", cwd: str | None = None, since: str = "", until: str = "", *, below: bool = False
+    ) -> Iterator[Listed]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
-        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory. ``since``: only
-        sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
+        ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
+        and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
+        the transcript's time format. Raises Unreadable, also while iterating.
         """
-        wanted = queries.ListFilter(self.agents(agent), cwd, since)
+        wanted = queries.ListFilter(self.agents(agent), cwd, since, until, below)
         return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
@@ -102,6 +106,15 @@ class Archive(Opened):
         gone = {session for each in wanted.agents for session in self.deleted(each)}
         found = self._catalog.ask(lambda index: queries.meant(index, wanted, given, gone), *wanted.agents)
         return list(keeping.current(self._layout, found))
+
+    def titled(self, given: str, agent: str = "") -> list[Listed]:
+        """The sessions with the title ``given``, else those whose title contains it, in any case. Newest first.
+
+        The id of a deleted session is never taken as a part of a title. Raises Unreadable, OSError.
+        """
+        if any(given in self.deleted(each) for each in self.agents(agent)):
+            return []
+        return queries.titled(((row, row.title) for row in self.newest(agent)), given)
 
     def alike(self, sessions: Sequence[str], length: int) -> list[str]:
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""

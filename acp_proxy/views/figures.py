@@ -8,12 +8,15 @@ SHORTEST = 8
 """Characters of an id: a usual length for copying."""
 
 _MINUTE, _HOUR, _DAY, _MONTH, _YEAR = 60, 3600, 86400, 30 * 86400, 365 * 86400
-_UNITS = ((_YEAR, "year", "y"), (_MONTH, "month", "mo"), (_DAY, "day", "d"), (_HOUR, "hour", "h"))
+_UNITS = ((_YEAR, "year"), (_MONTH, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
+_NEARLY_A_YEAR = 330 * _DAY
+"""From this age on, a day without its year could be misread."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
-def ago(stamp: str, now: datetime, *, briefly: bool = False) -> str:
-    """The age of a transcript's time: ``2 hours ago``, or ``2h``. A future time becomes a date."""
+def ago(stamp: str, now: datetime) -> str:
+    """The age of a transcript's time: ``2 hours ago``. A future time becomes a date."""
     moment = _moment(stamp)
     if moment is None:
         return ""
@@ -21,11 +24,28 @@ def ago(stamp: str, now: datetime, *, briefly: bool = False) -> str:
     if seconds < -_MINUTE:
         return stamp[:10]
     if seconds < _MINUTE:
-        return "now" if briefly else "just now"
-    for size, name, letter in (*_UNITS, (_MINUTE, "minute", "m")):
-        if (count := int(seconds // size)) > 0:
-            return f"{count}{letter}" if briefly else f"{count} {name}{'' if count == 1 else 's'} ago"
-    raise AssertionError("a minute at least")
+        return "just now"
+    size, name = next(unit for unit in _UNITS if seconds >= unit[0])
+    count = int(seconds // size)
+    return f"{count} {name}{'' if count == 1 else 's'} ago"
+
+
+def when(stamp: str, now: datetime) -> str:
+    """A transcript's time, short: ``5m`` or ``3h`` ago, on the day ``12 Nov``, or in the month ``Nov 2025``.
+
+    Days are those of the time zone of ``now``.
+    """
+    moment = _moment(stamp)
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if -_MINUTE <= seconds < _MINUTE:
+        return "now"
+    if _MINUTE <= seconds < _DAY:
+        return f"{int(seconds // _MINUTE)}m" if seconds < _HOUR else f"{int(seconds // _HOUR)}h"
+    day = moment.astimezone(now.tzinfo)
+    month = _MONTHS[day.month - 1]
+    return f"{day.day} {month}" if abs(seconds) < _NEARLY_A_YEAR else f"{month} {day.year}"
 
 
 def local(stamp: str) -> str:

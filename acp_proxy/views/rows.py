@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acp_proxy.transcripts.archive import Listed, readable
+from acp_proxy.transcripts.archive import Listed, called, readable
 from acp_proxy.views.terminal import RUNNING, line
 
 
@@ -21,8 +21,10 @@ def for_programs(row: Listed) -> dict[str, Any]:
     return {
         "sessionId": row.session,
         "agent": row.agent,
+        "agentName": called(row.agent),
         "cwd": row.cwd,
         "title": row.title,
+        "createdAt": row.created or None,
         "updatedAt": row.updated or None,
         "turns": row.prompts,
         "messageCount": row.prompts + row.replies,

@@ -27,12 +27,11 @@ _HEADINGS = {
 _TO_THE_RIGHT = ("turns", "size")
 _GAP = "  "
 _ELLIPSIS = "…"
-_LEAST = {"title": 20, "agent": 8, "directory": 12}
-"""The columns that shrink if there is too little room, and their minimum widths."""
-_FIRST_TO_GO = ("size", "turns", "directory", "agent")
-_SHARED_OUT = (("title", 30), ("agent", 20), ("directory", 32), ("title", 1000))
+_LEAST = {"title": 40, "agent": 16, "directory": 12}
+"""The widths that these columns get before another column is shown; the title alone shrinks further."""
+_FIRST_TO_GO = ("size", "turns", "agent", "directory")
+_SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
-_BRIEF = 60  # columns: narrower terminals show ``2h``, not ``2 hours ago``
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
 _AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
 
@@ -50,8 +49,7 @@ class ListLook:
 
 def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Table":
     """A table with room for these rows; later rows adapt. ``ids``: the displayed forms."""
-    briefly = look.width < _BRIEF
-    values = [_values(row, ids, look, briefly) for row in rows]
+    values = [_values(row, ids, look) for row in rows]
     wished = {name: max(cell_len(one[name]) for one in (_HEADINGS, *values)) for name in _HEADINGS}
     widths = {name: min(wide, _LEAST.get(name, wide)) for name, wide in wished.items()}
     columns = list(_HEADINGS)
@@ -62,15 +60,14 @@ def table(rows: Sequence[Listed], ids: Mapping[str, str], look: ListLook) -> "Ta
         if name in columns:
             room = widths[name] + _left(columns, widths, look.width)
             widths[name] = max(min(wished[name], most, room), min(widths[name], room), 1)
-    return Table(columns, widths, look, briefly)
+    return Table(columns, widths, look)
 
 
 class Table:
-    def __init__(self, columns: list[str], widths: Mapping[str, int], look: ListLook, briefly: bool) -> None:
+    def __init__(self, columns: list[str], widths: Mapping[str, int], look: ListLook) -> None:
         self._columns = columns
         self._widths = widths
         self._look = look
-        self._briefly = briefly
 
     def heading(self) -> str:
         text = self._line(_HEADINGS)
@@ -78,7 +75,7 @@ class Table:
 
     def lines(self, rows: Sequence[Listed], ids: Mapping[str, str]) -> Iterator[str]:
         for row in rows:
-            values = _values(row, ids, self._look, self._briefly)
+            values = _values(row, ids, self._look)
             yield self._line(values, _coloured if self._look.colours else None)
 
     def _line(self, values: Mapping[str, str], dress: Callable[[str, str], str] | None = None) -> str:
@@ -95,13 +92,13 @@ class Table:
         return _GAP.join(cells).rstrip()
 
 
-def _values(row: Listed, ids: Mapping[str, str], look: ListLook, briefly: bool) -> dict[str, str]:
+def _values(row: Listed, ids: Mapping[str, str], look: ListLook) -> dict[str, str]:
     found = {
         "id": ids.get(row.named, row.named),
         "title": row.title or "(no title)",
         "agent": called(row.agent),
         "directory": figures.from_home(row.cwd or "", look.home),
-        "when": RUNNING if row.is_running else figures.ago(row.updated, look.now, briefly=briefly),
+        "when": RUNNING if row.is_running else figures.when(row.updated, look.now),
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }

@@ -67,6 +67,7 @@ def for_programs(agents: Mapping[str, AgentUsed]) -> dict[str, object]:
         "agents": [
             {
                 "agent": folder,
+                "agentName": called(folder),
                 "months": [{"month": month, **_values(used, agent.tokens(used))} for month, used in _months(agent)],
                 "total": _values(agent.total, agent.tokens(agent.total)),
             }

@@ -2,7 +2,7 @@
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -64,8 +64,10 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
     assert row == {
         "sessionId": "s",
         "agent": path.parent.name,
+        "agentName": "agent",
         "cwd": "/project",
         "title": "Mend it",
+        "createdAt": "2023-11-14T22:13:20.000Z",
         "updatedAt": "2023-11-14T22:13:20.000Z",
         "turns": 2,
         "messageCount": 3,
@@ -117,6 +119,8 @@ def test_sessions_of_a_directory_are_selected_by_cwd_or_here(
     monkeypatch.chdir(inner)
     assert ids(store, "--here") == ids(store, "--cwd", ".") == ids(store, "--cwd", str(inner)) == ["inner"]
     assert ids(store, "--cwd", "..") == ids(store, "--cwd", str(inner.parent)) == ["outer"]
+    monkeypatch.chdir(inner.parent)
+    assert ids(store, "--here") == ["outer", "inner"]
     assert run(store, "--here", "--cwd", "..").exit_code == 2
     result = run(store, "--cwd", "nowhere")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -142,15 +146,30 @@ def test_limit_and_since_narrow_the_list(store: Store) -> None:
     assert ids(store, "--since", "1d") == ids(store, "--since", "2w") == [f"{hours}h" for hours in range(5)]
     assert ids(store, "--since", "2023-11-14T22:13:20Z")[-1] == "long ago"
     assert ids(store, "--since", "2023-11-14T22:13:21Z")[-1] == "4h"
-    day = datetime.fromtimestamp(EPOCH).date().isoformat()
-    assert ids(store, "--since", day)[-1] == "long ago"
+    assert ids(store, "--until", "2h") == ["2h", "3h", "4h", "long ago"]
+    assert ids(store, "--until", "2h", "--since", "4h") == ["2h", "3h"]
+    assert ids(store, "--until", "2023-11-14T22:13:20Z") == []
+    assert ids(store, "--until", "2023-11-14T22:13:21Z") == ["long ago"]
 
 
-@pytest.mark.parametrize("when", ["yesterday", "7", "7y", "-1d", "2026-13-01", "999999w"])
-def test_a_wrong_time_is_wrong_usage(store: Store, when: str) -> None:
-    result = run(store, "--since", when)
+def test_a_day_is_that_of_the_time_zone_and_counts_whole(store: Store) -> None:
+    today = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    for number, moment in enumerate((today, today - timedelta(seconds=1), today - timedelta(days=1, seconds=1))):
+        store_session(store, f"{number} days", ("x", []), at=moment.timestamp())
+    assert ids(store, "--since", "today") == ["0 days"]
+    assert ids(store, "--since", "yesterday", "--until", "Yesterday") == ["1 days"]
+    assert ids(store, "--until", "yesterday") == ["1 days", "2 days"]
+    for number in range(3):
+        day = (today - timedelta(days=number)).date().isoformat()
+        assert ids(store, "--since", day, "--until", day) == [f"{number} days"]
+
+
+@pytest.mark.parametrize("option", ["--since", "--until"])
+@pytest.mark.parametrize("when", ["tomorrow", "7", "7y", "-1d", "2026-13-01", "999999w"])
+def test_a_wrong_time_is_wrong_usage(store: Store, when: str, option: str) -> None:
+    result = run(store, option, when)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--since" in result.stderr
+    assert option in result.stderr
 
 
 def test_a_long_list_is_complete(store: Store) -> None:
@@ -175,17 +194,18 @@ def test_a_terminal_gets_a_table_as_wide_as_it_is(store: Store) -> None:
     store_session(store, "0123456789-a", ("Fix the login", []), cwd="/home/me/app", at=now - 2 * 3600 - 60)
     store_session(store, "0123456789-b", ("日本語 👨‍👩‍👧 is fine", []), cwd="/home/me", at=now - 3 * 86400 - 60)
     store_session(store, "fedcba98-7654", ("Mend it", [chunk("ok")]), agent="other", at=now - 5)
+    day = datetime.fromtimestamp(now - 3 * 86400 - 60, UTC)
+    when = f"{day.day} {day:%b}"
     assert table(store, 80, NO_COLOR="1", HOME="/home/me") == [
-        "ID            TITLE                  AGENT  DIRECTORY  WHEN         TURNS   SIZE",
-        "fedcba98      Mend it                other  /project   just now         1  805 B",
-        "0123456789-a  Fix the login          agent  ~/app      2 hours ago      1  555 B",
-        "0123456789-b  日本語 👨👩👧 is fine  agent  ~          3 days ago       1  613 B",
+        f"ID            TITLE                  AGENT  DIRECTORY  {'WHEN':{len(when)}}  TURNS   SIZE",
+        f"fedcba98      Mend it                other  /project   {'now':{len(when)}}      1  805 B",
+        f"0123456789-a  Fix the login          agent  ~/app      {'2h':{len(when)}}      1  555 B",
+        f"0123456789-b  日本語 👨👩👧 is fine  agent  ~          {when}      1  613 B",
     ]
-    assert table(store, 40, NO_COLOR="1") == [
-        "ID            TITLE                 WHEN",
-        "fedcba98      Mend it               now",
-        "0123456789-a  Fix the login         2h",
-        "0123456789-b  日本語 👨👩👧 is fi…  3d",
+    assert table(store, 36, NO_COLOR="1")[:3] == [
+        f"ID            {'TITLE':{20 - len(when)}}  WHEN",
+        f"fedcba98      {'Mend it':{20 - len(when)}}  now",
+        f"0123456789-a  {'Fix the login':{20 - len(when)}}  2h",
     ]
 
 

@@ -215,7 +215,7 @@ def test_further_turns_of_a_session_are_named() -> None:
 
 
 def listed() -> Listed:
-    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0)
+    return Listed("agent-0123456789abcdef", "s", "s", "/", "title", "", 1, 1, False, False, [], {}, 0, "")
 
 
 # Filters.
@@ -235,6 +235,11 @@ def test_agent_directory_and_time_narrow_the_search(
     assert run(store, "login", "--here", "--cwd", ".").exit_code == 2
     assert ids(store, "login", "--since", "2023-11-15T12:00:00Z") == ["second"]
     assert ids(store, "login", "--since", "7d") == []
+    assert ids(store, "login", "--until", "2023-11-15T12:00:00Z") == ["first", "here"]
+    assert ids(store, "login", "--until", "7d", "--since", "2023-11-15T12:00:00Z") == ["second"]
+    monkeypatch.chdir(tmp_path)
+    assert ids(store, "login", "--here") == ["here"]
+    assert ids(store, "login", "--cwd", ".") == []
 
 
 def test_phrases_beginnings_and_many_words(store: Both) -> None:
@@ -254,6 +259,15 @@ def test_no_match_exits_with_1(store: Both) -> None:
         result = run(store, *words)
         assert (result.exit_code, result.stdout) == (1, "[]\n" if "--json" in words else "")
         assert "Nothing matches" in result.stderr
+
+
+def test_no_match_shows_how_to_match_the_beginnings_of_words(store: Both) -> None:
+    two_sessions(store)
+    result = run(store, "logi pag", "x")
+    shown = f"acp-proxy sessions search 'logi*' 'pag*' 'x*' --store {store.root}\n"
+    assert result.stderr == f"Nothing matches. Try fewer words, or their beginnings, as in: {shown}"
+    assert run(store, "zz*", "yy*").stderr == "Nothing matches. Try fewer words.\n"
+    assert ids(store, "logi*", "pag*") == ["first"]
 
 
 def test_an_empty_store_has_no_match(store: Both) -> None:
@@ -277,7 +291,7 @@ def test_every_text_is_a_valid_search(store: Both, words: str) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--since", "yesterday"), ("a", "--no-such")])
+@pytest.mark.parametrize("words", [(), ("a", "--limit", "0"), ("a", "--until", "tomorrow"), ("a", "--no-such")])
 def test_wrong_usage_exits_with_2(store: Both, words: tuple[str, ...]) -> None:
     assert run(store, *words).exit_code == 2
 

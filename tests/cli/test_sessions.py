@@ -73,7 +73,7 @@ def test_a_session_is_named_by_the_beginning_of_its_id_or_as_the_last(store: Sto
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_an_unknown_session_is_an_error(store: Store, command: str) -> None:
     three_sessions(store)
-    for wanted in ("nobody", "abc-123", "third"):
+    for wanted in ("nobody", "abc-123"):
         result = run(store, command, wanted)
         assert (result.exit_code, result.stdout) == (1, "")
         assert wanted in result.stderr

@@ -149,10 +149,19 @@ def test_only_some_turns_are_shown(store: Store, wanted: str, turns: list[int]) 
     assert asked(store) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
-def test_an_unknown_turn_is_an_error(store: Store, wanted: str) -> None:
+@pytest.mark.parametrize(("wanted", "turns"), [("2-3", [2, 3]), ("4-", [4, 5]), ("-1", [5]), ("1-", [1, 2, 3, 4, 5])])
+def test_json_may_have_only_some_turns(store: Store, wanted: str, turns: list[int]) -> None:
     numbered(store, 5)
-    result = run(store, "s", "--turn", wanted)
+    messages = [json.loads(line) for line in printed(store, "s", "--json", "--turn", wanted).splitlines()]
+    assert [message["id"] for message in messages if "id" in message] == [each for each in turns for _ in "qa"]
+    assert len(messages) == 3 * len(turns)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+@pytest.mark.parametrize("wanted", ["6", "-6", "9-", "4-2"])
+def test_an_unknown_turn_is_an_error(store: Store, wanted: str, options: tuple[str, ...]) -> None:
+    numbered(store, 5)
+    result = run(store, "s", "--turn", wanted, *options)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "5" in result.stderr
 

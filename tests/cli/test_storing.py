@@ -11,6 +11,7 @@ from acp_proxy.cli.sessions import SessionsGroup
 from acp_proxy.cli.storing import chosen, short_ids
 from acp_proxy.transcripts.archive import default_root
 from tests.cli.commands import printed, refused, titles, told
+from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
 
 NONE_YET = "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
@@ -19,8 +20,8 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),
     ("sessions", "show", "last"): (1, "", NO_SESSION),
-    ("sessions", "search", "word"): (1, "", "Nothing matches. Try fewer words.\n"),
-    ("sessions", "search", "word", "--json"): (1, "[]\n", "Nothing matches. Try fewer words.\n"),
+    ("sessions", "search", "word*"): (1, "", "Nothing matches. Try fewer words.\n"),
+    ("sessions", "search", "word*", "--json"): (1, "[]\n", "Nothing matches. Try fewer words.\n"),
     ("sessions", "stats"): (0, "", NONE_YET),
     ("sessions", "path", "last"): (1, "", NO_SESSION),
     ("sessions", "export", "last"): (1, "", NO_SESSION),
@@ -174,3 +175,79 @@ def test_import_creates_a_store(tmp_path: Path) -> None:
     other = tmp_path / "new" / "store"
     assert run("sessions", "import", str(path), "--store", str(other)).exit_code == 0
     assert [row.session for row in Both(other).sessions()] == ["s"]
+
+
+# Titles.
+
+
+@pytest.fixture
+def entitled(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
+    for number, title in enumerate(("Fix the login", "Fix the login page", "Größe ändern", "Mend s9", "fix")):
+        store_session(store, f"s{number}", (title, []), at=EPOCH + number)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("given", "session"),
+    [
+        ("Fix the login", "s0"),
+        ("PAGE", "s1"),
+        ("grösse", "s2"),
+        ("fix", "s4"),
+        ("s1", "s1"),
+    ],
+)
+def test_a_session_is_named_by_its_title_or_a_part_of_it(entitled: Both, given: str, session: str) -> None:
+    assert chosen(entitled, given, "").session == session
+    assert f"\n{session}  " in printed(entitled, "show", given)
+
+
+@pytest.mark.parametrize("given", ["", "no such title"])
+def test_a_word_that_is_in_no_title_is_refused(entitled: Both, given: str) -> None:
+    assert refused(entitled, "show", given) == (
+        1,
+        f"acp-proxy: no session matches {given!r}. To see all sessions: acp-proxy sessions list\n",
+    )
+
+
+def test_several_titles_are_listed(entitled: Both) -> None:
+    status, said = refused(entitled, "show", "the LOGIN")
+    assert (status, said.splitlines()) == (
+        1,
+        [
+            "acp-proxy: the titles of several sessions match 'the LOGIN':",
+            "  s1  agent  Fix the login page",
+            "  s0  agent  Fix the login",
+            "Give the id instead.",
+        ],
+    )
+
+
+def test_the_same_title_of_sessions_with_one_id_is_no_name(tmp_path: Path) -> None:
+    store = Both(tmp_path / "store")
+    for number in range(2):
+        store_session(store, "s0", ("Mend it", []), at=EPOCH + number)
+    assert "\n  s0~1  agent  Mend it\n" in refused(store, "show", "Mend it")[1]
+
+
+def test_yes_needs_more_than_a_part_of_a_title(entitled: Both) -> None:
+    for words in (("delete", "page", "--yes"), ("redact", "page", "--yes")):
+        status, said = refused(entitled, *words)
+        assert (status, "\n  s1  agent  Fix the login page\n" in said) == (1, True)
+    assert answered(entitled, "delete", "page", answer="y\n").exit_code == 0
+    printed(entitled, "delete", "Fix the login", "--yes")
+    assert titles(entitled) == ["fix", "Mend s9", "Größe ändern"]
+
+
+def test_the_id_of_a_deleted_session_is_no_part_of_a_title(entitled: Both) -> None:
+    store_session(entitled, "s9", ("words", []))
+    assert chosen(entitled, "s9", "").session == "s9"
+    printed(entitled, "delete", "s9", "--yes")
+    assert refused(entitled, "show", "s9")[0] == 1
+
+
+def test_a_deleted_session_is_restored_by_its_title(entitled: Both) -> None:
+    printed(entitled, "delete", "s1", "--soft", "--yes")
+    printed(entitled, "restore", "LOGIN")
+    assert "Fix the login page" in titles(entitled)

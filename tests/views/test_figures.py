@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -8,7 +8,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("before", "said", "briefly"),
+    ("before", "said", "short"),
     [
         (timedelta(seconds=-30), "just now", "now"),
         (timedelta(seconds=59), "just now", "now"),
@@ -16,22 +16,30 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
         (timedelta(minutes=59, seconds=59), "59 minutes ago", "59m"),
         (timedelta(hours=1), "1 hour ago", "1h"),
         (timedelta(hours=23), "23 hours ago", "23h"),
-        (timedelta(days=1), "1 day ago", "1d"),
-        (timedelta(days=29), "29 days ago", "29d"),
-        (timedelta(days=30), "1 month ago", "1mo"),
-        (timedelta(days=364), "12 months ago", "12mo"),
-        (timedelta(days=800), "2 years ago", "2y"),
-        (timedelta(days=-2), "2026-11-22", "2026-11-22"),
+        (timedelta(days=1), "1 day ago", "19 Nov"),
+        (timedelta(days=29), "29 days ago", "22 Oct"),
+        (timedelta(days=30), "1 month ago", "21 Oct"),
+        (timedelta(days=364), "12 months ago", "Nov 2025"),
+        (timedelta(days=800), "2 years ago", "Sep 2024"),
+        (timedelta(days=-2), "2026-11-22", "22 Nov"),
     ],
 )
-def test_an_age_has_one_unit(before: timedelta, said: str, briefly: str) -> None:
+def test_an_age_has_one_unit_and_a_short_time_has_at_most_a_month_and_a_year(
+    before: timedelta, said: str, short: str
+) -> None:
     stamp = figures.stamped(NOW - before)
-    assert (figures.ago(stamp, NOW), figures.ago(stamp, NOW, briefly=True)) == (said, briefly)
+    assert (figures.ago(stamp, NOW), figures.when(stamp, NOW)) == (said, short)
+
+
+def test_the_day_of_a_short_time_is_that_of_the_time_zone() -> None:
+    east = NOW.astimezone(timezone(timedelta(hours=9)))
+    assert figures.when("2026-11-12T20:00:00.000Z", NOW) == "12 Nov"
+    assert figures.when("2026-11-12T20:00:00.000Z", east) == "13 Nov"
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "0001-01-01T00:00:00.000Z"])
 def test_an_invalid_time_is_empty(stamp: str) -> None:
-    assert figures.ago(stamp, NOW) == figures.local(stamp) == ""
+    assert figures.ago(stamp, NOW) == figures.when(stamp, NOW) == figures.local(stamp) == ""
 
 
 @pytest.mark.parametrize(

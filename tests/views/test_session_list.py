@@ -26,6 +26,7 @@ ROW = Listed(
     directories=[],
     meta={},
     size=34_567,
+    created="2026-11-19T10:00:00.000Z",
 )
 OTHER = replace(
     ROW,
@@ -59,31 +60,31 @@ def cells(text: str) -> int:
 
 
 def test_a_wide_terminal_gets_every_column() -> None:
-    assert drawn(105) == [
-        "ID         TITLE                           AGENT             DIRECTORY        WHEN         TURNS     SIZE",
-        "0198c5de   Fix the login                   claude-agent-acp  ~/src/acp-proxy  2 hours ago     12  34.6 kB",
-        "ses_4f3a2  Why does the index of the sto…  opencode          …/the/project    2 days ago       3   1.2 MB",
-        "漢字-1     日本語のタイトルは二倍の幅 👨…  claude-agent-acp  ~/プロジェクト   2 hours ago     12  34.6 kB",
-        "abc        (no title)                      a                                                  12  34.6 kB",
+    assert drawn(108) == [
+        "ID         TITLE                                      AGENT             DIRECTORY     WHEN    TURNS     SIZE",
+        "0198c5de   Fix the login                              claude-agent-acp  …/acp-proxy   2h         12  34.6 kB",
+        "ses_4f3a2  Why does the index of the store forget w…  opencode          …/project     18 Nov      3   1.2 MB",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪  …  claude-agent-acp  …ロジェクト   2h         12  34.6 kB",
+        "abc        (no title)                                 a                                          12  34.6 kB",
     ]
 
 
 def test_a_usual_terminal_gets_the_columns_that_fit() -> None:
     assert drawn(80) == [
-        "ID         TITLE                      AGENT     DIRECTORY     WHEN         TURNS",
-        "0198c5de   Fix the login              claude-…  …/acp-proxy   2 hours ago     12",
-        "ses_4f3a2  Why does the index of th…  opencode  …/project     2 days ago       3",
-        "漢字-1     日本語のタイトルは二倍の…  claude-…  …ロジェクト   2 hours ago     12",
-        "abc        (no title)                 a                                       12",
+        "ID         TITLE                                            DIRECTORY     WHEN",
+        "0198c5de   Fix the login                                    …/acp-proxy   2h",
+        "ses_4f3a2  Why does the index of the store forget what wa…  …/project     18 Nov",
+        "漢字-1     日本語のタイトルは二倍の幅 👨👩👧 ❤ 🇩🇪 👍 é      …ロジェクト   2h",
+        "abc        (no title)",
     ]
 
 
 def test_a_narrow_terminal_gets_the_most_important_columns() -> None:
     assert drawn(40) == [
-        "ID         TITLE                    WHEN",
-        "0198c5de   Fix the login            2h",
-        "ses_4f3a2  Why does the index of …  2d",
-        "漢字-1     日本語のタイトルは二倍…  2h",
+        "ID         TITLE                  WHEN",
+        "0198c5de   Fix the login          2h",
+        "ses_4f3a2  Why does the index o…  18 Nov",
+        "漢字-1     日本語のタイトルは二…  2h",
         "abc        (no title)",
     ]
 
@@ -110,7 +111,7 @@ def test_wide_characters_are_measured_as_terminals_do() -> None:
 
 def test_a_running_session_is_marked_where_its_time_would_be() -> None:
     running = replace(ROW, is_running=True)
-    assert "~/src/acp-proxy   running  " in drawn(105, running, OTHER)[1]
+    assert "…/acp-proxy   running  " in drawn(105, running, OTHER)[1]
     assert drawn(40, running)[1].endswith("  running")
     assert rows.values(running).split("\t")[-1] == "running"
     assert rows.candidates([running], IDS)[0].endswith("Fix the login (running)")

@@ -24,6 +24,8 @@ from acp_proxy.wire.record import Header
 
 SCHEMA = 5
 PAGE = 500  # large, because several clients read only the first page
+COLUMNS = "agent, name, session, updated, info, open, created"
+"""The columns of a row that ``listed`` reads."""
 _BUSY_MS = 5000
 _PAUSE_SECONDS = 0.01
 _CLEARING_MS = 250  # longer than a list's query; if others take longer, the next list tries again
@@ -49,7 +51,7 @@ class Listed:
     ``prompts``: the user's turns, including those that the agent reported when it first loaded the session here.
     ``replies``: the turns with an answer.
     ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's turn has no answer yet,
-    and a process has the transcript open.
+    and a process has the transcript open. ``created``: when its transcript began; empty if unknown.
     """
 
     agent: str
@@ -65,6 +67,7 @@ class Listed:
     directories: list[str]
     meta: dict[str, object]
     size: int
+    created: str
 
     @property
     def named(self) -> str:
@@ -208,7 +211,7 @@ class Index:
         ``Store.page``.
         """
         binding = cursors.binding(agent, cwd)
-        query = ["SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND listed = 1"]
+        query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
         values: list[object] = [agent]
         if cwd is not None:
             wanted = self.places_of(agent, cwd)
@@ -374,13 +377,13 @@ def trusting() -> Iterator[None]:
 
 
 @trusting()
-def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
-    """A row of the index. ``run``: its unanswered prompts do not count.
+def listed(row: tuple[str, str, bytes, str, str, str, str], run: str) -> Listed:
+    """A row of the index, with the ``COLUMNS``. ``run``: its unanswered prompts do not count.
 
     Another run's unanswered prompt counts as running if that run wrote last: if it had ended, whoever continued the
     session would have written since. Whether a process still has the transcript open is for ``keeping.current``.
     """
-    agent, name, session, updated, info, open_runs = row[:6]
+    agent, name, session, updated, info, open_runs, created = row
     known = parsed(info)
     others, last = set(parsed(open_runs)) - {run}, known["lastRun"]
     return Listed(
@@ -397,6 +400,7 @@ def listed(row: tuple[str, str, bytes, str, str, str], run: str) -> Listed:
         directories=known["directories"],
         meta=known["meta"],
         size=known["size"],
+        created=created,
     )
 
 

@@ -145,6 +145,7 @@ def _folded(reading: Reading) -> Summary:
 
 
 def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
+    header = reading.header or reading.remade_header()
     return Listed(
         agent=kept.agent,
         name=kept.name,
@@ -159,4 +160,5 @@ def _listed(kept: DeletedSession, reading: Reading, summary: Summary) -> Listed:
         directories=summary.directories,
         meta=summary.meta,
         size=reading.size,
+        created=header.created_at if header is not None else "",
     )

@@ -37,3 +37,10 @@ def spelled(path: str) -> str:
     if sys.platform == "darwin" and tidy.startswith("/private/tmp/"):
         return tidy.removeprefix("/private")
     return tidy[1:] if tidy.startswith("//") and sys.platform != "win32" else tidy
+
+
+def below(path: str) -> tuple[str, str]:
+    """All directories below a ``canonical`` or ``spelled`` one are, as text, from the first result to the second."""
+    mark = "\\" if is_windows(f"{path}\\") or sys.platform == "win32" else "/"
+    beginning = path.removesuffix(mark)
+    return beginning + mark, beginning + chr(ord(mark) + 1)

@@ -6,14 +6,14 @@ a user looks at them. Sessions without a turn are left out; sessions without a d
 
 import heapq
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from acp_proxy.transcripts.files.names import ASIDE, is_ours
-from acp_proxy.transcripts.listing.index import PAGE, Index, Listed, blob, listed, text
+from acp_proxy.transcripts.listing import places
+from acp_proxy.transcripts.listing.index import COLUMNS, PAGE, Index, Listed, blob, listed, text
 
-_COLUMNS = "agent, name, session, updated, info, open"
 _FIRST = 64  # rows of each agent: more than a screen
 _MEANT = 500  # far more than a user wants to choose from
 
@@ -32,11 +32,14 @@ class AskIndex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A filter: these agents; the directory ``cwd``, if given; active since a time in transcript format."""
+    """A filter: these agents; the directory ``cwd``, if given, and with ``below`` those below it; last active from
+    ``since`` to before ``until``, if given, in transcript format."""
 
     agents: Sequence[str]
     cwd: str | None = None
     since: str = ""
+    until: str = ""
+    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,16 @@ def meant(index: Index, wanted: ListFilter, given: str, gone: Collection[str] = 
     return []
 
 
+def titled(sessions: Iterable[tuple[T, str | None]], given: str) -> list[T]:
+    """Of sessions with their titles: those with the title ``given``, else those whose title contains it, in any case.
+
+    An empty ``given`` finds nothing.
+    """
+    part = given.casefold()
+    near = [(one, title) for one, title in sessions if title and part and part in title.casefold()]
+    return [one for one, title in near if title == given] or [one for one, _ in near]
+
+
 def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[object]]]:
     """Conditions for an exact match, each with its values, in the order to try them."""
     for session, number in pairs:
@@ -87,7 +100,7 @@ def _exactly(given: str, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str
 
 def _prompted(index: Index, wanted: ListFilter, test: str, values: Sequence[object]) -> list[Listed]:
     found = index.select(
-        f"SELECT {_COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
+        f"SELECT {COLUMNS} FROM transcripts WHERE (agent, name) IN (SELECT agent, name FROM transcripts"
         f" WHERE {test} AND agent IN ({_marks(wanted.agents)}) ORDER BY updated DESC LIMIT {_MEANT})"
         " ORDER BY listed DESC",
         [*values, *wanted.agents],
@@ -112,13 +125,26 @@ def alike(index: Index, sessions: Sequence[str], length: int) -> list[str]:
     return [text(session) for (session,) in found]
 
 
+def inside(index: Index, agent: str, cwd: str, *, below: bool) -> tuple[str, Sequence[object]]:
+    """A condition for an agent's sessions in a directory, with ``below`` also in those below it; and its values."""
+    if not below:
+        found = index.places_of(agent, cwd)
+        return f"place IN ({_marks(found)})", found
+    tests, values = [], list[object]()
+    for column, path in (("place", places.canonical(cwd)), ("spelled", places.spelled(cwd))):
+        first, end = places.below(path)
+        tests.append(f"{column} = ? OR ({column} >= ? AND {column} < ?)")
+        values += [blob(path), blob(first), blob(end)]
+    return f"({' OR '.join(tests)})", values
+
+
 def everything(index: Index) -> list[Listed]:
     """Every session, even without a prompt, with the time when something was last said in it; newest first.
 
     The time of change that the agent reports may be older: pruning must not go by that.
     """
     used = "max(updated, coalesce(json_extract(state, '$.last'), ''))"
-    columns = _COLUMNS.replace("updated", used)
+    columns = COLUMNS.replace("updated", used)
     found = index.select(f"SELECT {columns} FROM transcripts ORDER BY {used} DESC, session DESC", ())
     return [listed(row, "") for row in found]
 
@@ -140,12 +166,15 @@ def _page(
 
     From an index in memory it returns all rows, since the next query would have to build that index again.
     """
-    query = [f"SELECT {_COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
+    query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = ? AND updated >= ?"]
     values: list[object] = [stream.agent, int(stream.is_listed), wanted.since]
+    if wanted.until:
+        query.append("AND updated < ?")
+        values.append(wanted.until)
     if wanted.cwd is not None:
-        places = index.places_of(stream.agent, wanted.cwd)
-        query.append(f"AND place IN ({_marks(places)})")
-        values += places
+        test, found = inside(index, stream.agent, wanted.cwd, below=wanted.below)
+        query.append(f"AND {test}")
+        values += found
     if before is not None:
         query.append("AND (updated, session, name) < (?, ?, ?)")
         values += before

@@ -17,8 +17,9 @@ from acp_proxy.transcripts.files import names
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.reading import Reading
 from acp_proxy.transcripts.listing.catalog import Progress, is_passing
-from acp_proxy.transcripts.listing.index import Index, Listed, listed
+from acp_proxy.transcripts.listing.index import COLUMNS, Index, Listed, listed
 from acp_proxy.transcripts.listing.keeping import current
+from acp_proxy.transcripts.listing.queries import inside
 from acp_proxy.transcripts.search.phrases import separated
 from acp_proxy.transcripts.search.turns import BEGINNING, Turns
 from acp_proxy.transcripts.search.words import (
@@ -47,7 +48,8 @@ _BATCH_SECONDS = 1.0
 class Sought:
     """A search.
 
-    ``question``: an FTS5 query (``phrases.question``). ``since``: a time in transcript format.
+    ``question``: an FTS5 query (``phrases.question``). ``since``, ``until``: from the one time to before the other, in
+    transcript format. ``below``: sessions in directories below ``cwd`` count, too.
     ``limit``: the most sessions to return. ``each``: the most excerpts per session; 0: one of each matching turn.
     """
 
@@ -57,6 +59,8 @@ class Sought:
     since: str | None = None
     limit: int = 10
     each: int = 3
+    until: str | None = None
+    below: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class Tables:
     def found(self, sought: Sought) -> SearchResult:
         """Look up the words. Raises _Again, Unreadable; ``sqlite3.Error`` if it is the index's."""
         docs = {digit: self._docs(digit, sought) for digit in self._words}
-        within = self._inside(sought.agents, sought.cwd) if sought.cwd is not None else None
+        within = self._inside(sought, sought.cwd) if sought.cwd is not None else None
         hits: list[Hit] = []
         for digit, transcript in _newest(docs):
             with self._trusted(digit):
@@ -145,23 +149,22 @@ class Tables:
         return SearchResult(hits, is_all=True)
 
     def _row(self, key: Key) -> Listed | None:
-        query = "SELECT agent, name, session, updated, info, open FROM transcripts WHERE agent = ? AND name = ?"
+        query = f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND name = ?"
         rows = (listed(row, "") for row in self._index.select(query, key))
         return next(current(self._layout, rows), None)
 
-    def _inside(self, agents: Sequence[str], cwd: str) -> set[Key]:
+    def _inside(self, sought: Sought, cwd: str) -> set[Key]:
         """The transcripts of sessions in a directory."""
         found: set[Key] = set()
-        for agent in agents:
-            places = self._index.places_of(agent, cwd)
-            marks = ", ".join("?" * len(places))
-            query = f"SELECT agent, name FROM transcripts WHERE agent = ? AND place IN ({marks})"
-            found.update(self._index.select(query, (agent, *places)))
+        for agent in sought.agents:
+            test, values = inside(self._index, agent, cwd, below=sought.below)
+            query = f"SELECT agent, name FROM transcripts WHERE agent = ? AND {test}"
+            found.update(self._index.select(query, (agent, *values)))
         return found
 
     def _docs(self, digit: str, sought: Sought) -> list[int]:
         with self._trusted(digit):
-            return self._words[digit].found(sought.question, sought.since)
+            return self._words[digit].found(sought.question, sought.since, sought.until)
 
     def _behind(self, agents: Sequence[str]) -> dict[str, list[Key]]:
         """The transcripts whose data in a table differs from the index's, by the table's digit."""

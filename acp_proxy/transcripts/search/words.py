@@ -31,6 +31,7 @@ _BUSY_SECONDS = 5.0
 _TRANSCRIPT_BITS = 24
 _TRANSCRIPT = (1 << _TRANSCRIPT_BITS) - 1
 """A turn is numbered by the second in which it began and its transcript's id: 16 million ids per table are enough."""
+_LATEST = (1 << 63) - 1  # above every such number
 _EXCERPT = 24
 """Words of an excerpt: two lines in a terminal."""
 _LONGEST = 240
@@ -157,11 +158,13 @@ class WordTable:
             raise
         self._database.execute("COMMIT")
 
-    def found(self, question: str, since: str | None) -> list[int]:
+    def found(self, question: str, since: str | None, until: str | None) -> list[int]:
         """The numbers of the turns that match, newest first; ``of`` gives a turn's transcript."""
         earliest = _seconds(since) << _TRANSCRIPT_BITS if since is not None else 0
+        latest = _seconds(until) << _TRANSCRIPT_BITS if until is not None else _LATEST
         rows = self._database.execute(
-            "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? ORDER BY rowid DESC", (question, earliest)
+            "SELECT rowid FROM said WHERE said MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC",
+            (question, earliest, latest),
         )
         return [row for (row,) in rows]
 

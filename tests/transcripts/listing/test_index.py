@@ -41,6 +41,7 @@ def test_a_row_has_every_field_of_a_list(shelf: Shelf) -> None:
         directories=["/more"],
         meta={"branch": "main"},
         size=shelf.path(talk.SESSION).stat().st_size,
+        created=talk.header().created_at,
     )
 
 

@@ -70,6 +70,36 @@ def test_a_directory_matches_in_any_spelling(store: Both, tmp_path: Path) -> Non
     inside = [id for id in ids if int(id[1:]) % 2]
     assert [row.session for row in store.newest(cwd=str(link))] == inside
     assert [row.session for row in store.newest(cwd=f"{real}/", since=talk.time(3))] == inside[:3]
+    assert [row.session for row in store.newest(cwd=f"{real}/", until=talk.time(3))] == inside[3:]
+
+
+@pytest.mark.usefixtures("small_pages")
+@pytest.mark.parametrize(
+    ("cwd", "found"),
+    [
+        ("/p", ["p", "p/a", "p/a/b"]),
+        ("/p/a/", ["p/a", "p/a/b"]),
+        ("/", ["p", "p/a", "p/a/b", "p a", "pa"]),
+        ("C:/Users/me", ["C:\\Users\\me", "c:/users/ME/deep/er"]),
+        ("c:\\", ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]),
+    ],
+)
+def test_directories_below_count_if_wanted(store: Both, cwd: str, found: list[str]) -> None:
+    unix = ["p", "p/a", "p/a/b", "p a", "pa"]
+    windows = ["C:\\Users\\me", "c:/users/ME/deep/er", "C:\\Users\\me2"]
+    for at, path in enumerate([*unix, *windows]):
+        keep(store, "claude", path, at=-at, cwd=path if path in windows else f"/{path}")
+    assert [row.session for row in store.newest(cwd=cwd, below=True)] == found
+
+
+def test_a_directory_below_a_link_is_found_through_the_link_and_its_target(store: Both, tmp_path: Path) -> None:
+    (tmp_path / "real" / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    keep(store, "claude", "s", cwd=str(tmp_path / "link" / "inside"))
+    for cwd in (tmp_path / "link", tmp_path / "real"):
+        assert [row.session for row in store.newest(cwd=str(cwd), below=True)] == ["s"]
+    (tmp_path / "link").unlink()
+    assert [row.session for row in store.newest(cwd=str(tmp_path / "link"), below=True)] == ["s"]
 
 
 @pytest.mark.usefixtures("settled")
