@@ -161,7 +161,7 @@ def kept(store: Archive, agent: str) -> list[Listed]:
 
 def chosen(store: Archive, wanted: str, agent: str) -> Listed:
     """The one session that the user means. Raises NoSuchSession."""
-    found = list(islice(store.newest(agent), 1)) if wanted == "last" else store.meant(wanted, agent)
+    found = list(islice(store.newest(agent, archived=False), 1)) if wanted == "last" else store.meant(wanted, agent)
     if not found:
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
     if len({(row.agent, row.session) for row in found}) > 1:

@@ -83,14 +83,18 @@ class Archive(Opened):
         """Every session that has a turn, of every agent, newest first. Raises Unreadable."""
         return list(self.newest())
 
-    def newest(self, agent: str = "", cwd: str | None = None, since: str = "") -> Iterator[Listed]:
+    def newest(
+        self, agent: str = "", cwd: str | None = None, since: str = "", *, archived: bool | None = None
+    ) -> Iterator[Listed]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
         ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory. ``since``: only
-        sessions active since this time, in the transcript's time format. Raises Unreadable, also while iterating.
+        sessions active since this time, in the transcript's time format. ``archived``: only those that are archived, or
+        only those that are not; None: both. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.agents(agent), cwd, since)
-        return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
+        rows = keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
+        return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
@@ -131,6 +135,13 @@ class Archive(Opened):
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         deleting.set_title(self._layout, listed.agent, listed.session, listed.name, title)
+
+    def set_archived(self, listed: Listed, is_archived: bool) -> None:
+        """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        deleting.set_archived(self._layout, listed.agent, listed.session, listed.name, is_archived)
 
     def remove(self, listed: Listed, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.
