@@ -34,7 +34,7 @@ _SHARED_OUT = (("title", 30), ("agent", 20), ("directory", 32), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _BRIEF = 60  # columns: narrower terminals show ``2h``, not ``2 hours ago``
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
-_AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
+AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _values(row: Listed, ids: Mapping[str, str], look: ListLook, briefly: bool) 
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }
-    return {name: _AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
+    return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
 
 
 def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:
