@@ -124,6 +124,10 @@ class Archive(Opened):
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
 
+    def is_open(self, listed: Listed) -> bool:
+        """Whether a process has the session's transcript open to append."""
+        return keeping.is_open(self._layout, listed)
+
     def path(self, listed: Listed) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
         path = self._layout.transcript(listed.agent, listed.name)

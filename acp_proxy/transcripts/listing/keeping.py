@@ -101,7 +101,7 @@ def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
     """
     states: dict[str, JournalState] = {}
     for row in rows:
-        if row.is_running and not _is_open(layout, row):
+        if row.is_running and not is_open(layout, row):
             row = replace(row, is_running=False, failed=True)
         if row.agent not in states:
             states[row.agent] = state_of(layout, row.agent)
@@ -119,7 +119,7 @@ def state_of(layout: Layout, agent: str) -> JournalState:
         return EMPTY
 
 
-def _is_open(layout: Layout, row: Listed) -> bool:
+def is_open(layout: Layout, row: Listed) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
         with deleting.unused(layout.transcript(row.agent, row.name)) as is_unused:
