@@ -28,7 +28,7 @@ USAGE = re.compile(r"^Usage: .*\n+")
 MORE = {
     "search": "search.md",
     "stats": "usage.md",
-    "restore": "store.md#deletes-and-titles",
+    "restore": "store.md#deletes-titles-and-archived-sessions",
     "export": "export.md",
     "import": "export.md#import",
     "verify": "store.md#check-and-repair",

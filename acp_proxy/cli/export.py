@@ -120,6 +120,18 @@ def export(
             typer.echo(terminal.line(str(into)))
 
 
+def to_named_file(store: Archive, row: "Listed", output: Path) -> None:
+    """Write a session in the format of the file's suffix. Raises AcpProxyError, OSError."""
+    form = _form(str(output), is_directory=False)
+    with _Source(store, form, _choices(form, None, None), None).opened(row) as (_, pieces):
+        writing.to_file(output, pieces, force=False)
+
+
+def usual_name(row: "Listed") -> str:
+    """The name of a session's file when several are exported, without the suffix."""
+    return _name(row.title or row.session, row)
+
+
 def _form(output: str, *, is_directory: bool) -> _Format:
     """The format that a file name means. Raises UsageError."""
     suffix = "" if is_directory else Path(output).suffix.lower()

@@ -38,6 +38,9 @@ def list_sessions(
     until: Annotated[
         str, typer.Option("--until", metavar="WHEN", help="Only sessions last active by then; a day counts whole.")
     ] = "",
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Only archived sessions. Without it: only others.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N sessions, newest first.")
     ] = None,
@@ -56,11 +59,12 @@ def list_sessions(
         where = directory(cwd, here=here)
         opened = store_of(store)
         earliest, latest = periods.since(since), periods.until(until)
-        rows = islice(opened.newest(agent, where, earliest, latest, below=here), limit)
+        rows = islice(opened.newest(agent, where, earliest, latest, below=here, archived=archived), limit)
         target = screen()
         first = list(islice(rows, _TOGETHER))
         if not first and not as_json:
-            typer.echo(nothing(opened, narrowed=bool(agent or where or since or until)), err=True)
+            narrowed = bool(agent or where or since or until)
+            typer.echo(nothing(opened, narrowed=narrowed, archived=archived), err=True)
             return
         everything = chain(first, rows)
         if as_json:
@@ -74,10 +78,14 @@ def list_sessions(
                 say(block)
 
 
-def nothing(store: Archive, *, narrowed: bool) -> str:
+def nothing(store: Archive, *, narrowed: bool, archived: bool = False) -> str:
     """The message for an empty list: the reason, and what to do."""
-    if narrowed and next(store.newest(), None) is not None:
-        return "No session matches. To see all sessions: acp-proxy sessions list"
+    if archived and not narrowed:
+        return "No session is archived. To archive one: acp-proxy sessions archive SESSION"
+    if narrowed and next(store.newest(archived=archived), None) is not None:
+        return f"No session matches. To see all sessions: acp-proxy sessions list{' --archived' if archived else ''}"
+    if next(store.newest(archived=True), None) is not None:
+        return "All sessions are archived. To see them: acp-proxy sessions list --archived"
     if store.agents():
         return "No recorded session has a prompt yet. If you expect one, run: acp-proxy sessions verify"
     return "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT"

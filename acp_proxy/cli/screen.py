@@ -58,9 +58,23 @@ def screen() -> Screen:
 
 
 @contextmanager
-def paged(target: Screen) -> Iterator[Say]:
-    """Write through a pager. An exception of the block is raised when the pager has ended."""
-    pager = _started(_pager() if target.is_able else [])
+def paged(target: Screen, *, stays: bool = False) -> Iterator[Say]:
+    """Write through a pager. An exception of the block is raised when the pager has ended.
+
+    ``stays``: something else appears afterwards, so a text that fits one screen stays until the user leaves it.
+    """
+    command = _pager() if target.is_able else []
+    is_less = bool(command) and os.path.basename(command[0]) == "less" and shutil.which(command[0]) is not None
+    with _into([*command, "-+F", "-+X"] if stays and is_less else command, target) as say:
+        yield say
+    if stays and not is_less:
+        _say("\nPress Enter to go back.")
+        sys.stdin.readline()
+
+
+@contextmanager
+def _into(command: list[str], target: Screen) -> Iterator[Say]:
+    pager = _started(command)
     if pager is None:
         yield _say
         return

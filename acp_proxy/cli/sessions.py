@@ -15,6 +15,8 @@ class SessionsGroup(Group):
         "stats": LazyCommand("acp_proxy.cli.stats", "stats"),
         "path": LazyCommand("acp_proxy.cli.path", "path"),
         "rename": LazyCommand("acp_proxy.cli.rename", "rename"),
+        "archive": LazyCommand("acp_proxy.cli.archiving", "archive"),
+        "unarchive": LazyCommand("acp_proxy.cli.archiving", "unarchive"),
         "delete": LazyCommand("acp_proxy.cli.delete", "delete"),
         "restore": LazyCommand("acp_proxy.cli.restore", "restore"),
         "prune": LazyCommand("acp_proxy.cli.prune", "prune"),

@@ -19,10 +19,11 @@ Wanted = tuple[int, int | None]
 """The first and the last turn; negative numbers count from the end."""
 
 
-def conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool) -> None:
+def conversation(row: Listed, shown: Iterator[Part], target: Screen, *, full: bool, stays: bool = False) -> None:
+    """``stays``: see ``paged``."""
     when = figures.local(row.updated) if target.is_dressed else None  # like the times of the turns
     title, _, rest = terminal.heading(row, when).partition("\n")
-    with paged(target) as say:
+    with paged(target, stays=stays) as say:
         say(f"\x1b[1m{title}\x1b[0m\n{rest}\n" if target.is_dressed else f"{title}\n{rest}\n")
         told = _look(target)
         for passage in passages(shown, full=full):

@@ -169,7 +169,7 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
     ``whole``: a part of a title is not enough.
     """
     if wanted == "last":
-        found = list(islice(store.newest(agent), 1))
+        found = list(islice(store.newest(agent, archived=False), 1))
     else:
         found = list({(row.agent, row.session): row for row in reversed(store.meant(wanted, agent))}.values())[::-1]
     if len(found) > 1:

@@ -62,18 +62,18 @@ def session_info(row: ListRow, *, directories: bool) -> dict[str, object]:
     return info
 
 
-def amended(raw: bytes, deleted: Collection[str], title_of: Callable[[str], str | None] | None = None) -> bytes:
-    """The agent's list without the sessions deleted here, and with the user's titles; every other byte stays.
+def amended(raw: bytes, hidden: Collection[str], title_of: Callable[[str], str | None] | None = None) -> bytes:
+    """The agent's list without hidden sessions, and with the user's titles; every other byte stays.
 
-    ``deleted``: session ids. ``title_of``: returns the user's title of a session id, or None; omitted if the user
-    gave no titles. Raises ValueError.
+    ``hidden``: the ids of sessions that were deleted or archived here. ``title_of``: returns the user's title of a
+    session id, or None; omitted if the user gave no titles. Raises ValueError.
     """
-    value = acp.member(jsonrpc.parse(raw), "result") if deleted or title_of is not None else None
+    value = acp.member(jsonrpc.parse(raw), "result") if hidden or title_of is not None else None
     sessions = acp.member(value, "sessions")
     if not isinstance(sessions, list):
         return raw
     ids = [acp.session_id(item) for item in sessions]
-    gone = [id in deleted for id in ids]
+    gone = [id in hidden for id in ids]
     titles = [title_of(id) if id is not None and title_of is not None else None for id in ids]
     new = [None if title == acp.text(item, "title") else title for title, item in zip(titles, sessions, strict=True)]
     if not any(gone) and not any(new):

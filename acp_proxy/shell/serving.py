@@ -72,11 +72,11 @@ class Serving:
             return answers.unreadable(wanted.request, errno_name(problem)).data
 
     def amended_list(self, raw: bytes) -> bytes:
-        """The agent's answer to a list, without deleted sessions and with the user's titles."""
+        """The agent's answer to a list, without deleted and archived sessions, and with the user's titles."""
         recorder = self._recorder
         try:
             state = recorder.at_store(lambda: recorder.store.state(recorder.agent))
-            return answers.amended(raw, state.gone, state.title if state.titles else None)
+            return answers.amended(raw, state.hidden, state.title if state.titles else None)
         except (OSError, ValueError, RecursionError):
             return raw
 

@@ -85,16 +85,25 @@ class Archive(Opened):
         return list(self.newest())
 
     def newest(
-        self, agent: str = "", cwd: str | None = None, since: str = "", until: str = "", *, below: bool = False
+        self,
+        agent: str = "",
+        cwd: str | None = None,
+        since: str = "",
+        until: str = "",
+        *,
+        below: bool = False,
+        archived: bool | None = None,
     ) -> Iterator[Listed]:
         """Sessions that have a turn, newest first, read page by page as the iterator advances.
 
         ``agent``: an agent as the user writes it; empty: all. ``cwd``: only sessions of this directory; ``below``:
         and of those below. ``since``, ``until``: only sessions last active from the one time to before the other, in
-        the transcript's time format. Raises Unreadable, also while iterating.
+        the transcript's time format. ``archived``: only those that are archived, or only those that are not; None:
+        both. Raises Unreadable, also while iterating.
         """
         wanted = queries.ListFilter(self.agents(agent), cwd, since, until, below)
-        return keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
+        rows = keeping.current(self._layout, queries.newest(self._catalog.ask, wanted))
+        return rows if archived is None else (row for row in rows if row.is_archived == archived)
 
     def meant(self, given: str, agent: str = "") -> list[Listed]:
         """The sessions that the user means by ``given``: those with exactly this id or transcript name, else those
@@ -133,6 +142,10 @@ class Archive(Opened):
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
         return Reading(self._layout.transcript(listed.agent, listed.name))
 
+    def is_open(self, listed: Listed) -> bool:
+        """Whether a process has the session's transcript open to append."""
+        return keeping.is_open(self._layout, listed)
+
     def path(self, listed: Listed) -> Path:
         """The file that holds a session's transcript now, plain or compressed."""
         path = self._layout.transcript(listed.agent, listed.name)
@@ -144,6 +157,13 @@ class Archive(Opened):
         Raises OSError (FileNotFoundError: the session was deleted).
         """
         deleting.set_title(self._layout, listed.agent, listed.session, listed.name, title)
+
+    def set_archived(self, listed: Listed, is_archived: bool) -> None:
+        """Archive a session, so that no list shows it by default, or unarchive it; in running proxies too.
+
+        Raises OSError (FileNotFoundError: the session was deleted).
+        """
+        deleting.set_archived(self._layout, listed.agent, listed.session, listed.name, is_archived)
 
     def remove(self, listed: Listed, *, soft: bool = False) -> None:
         """Delete this session, even if a newer one has its id now. ``soft``: it can be restored.

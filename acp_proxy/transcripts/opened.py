@@ -85,7 +85,7 @@ class Opened:
         return folders.choose(self._layout, given, told, command, may_run_others=may_run_others)
 
     def state(self, agent: str) -> JournalState:
-        """An agent's deleted sessions and the titles that users gave. Raises OSError."""
+        """An agent's deleted and archived sessions, and the titles that users gave. Raises OSError."""
         return self._layout.journal(agent).state()
 
     def deleted(self, agent: str) -> frozenset[str]:

@@ -116,14 +116,15 @@ class Store(Opened):
         return Reading(self._path(agent, session))
 
     def page(self, agent: str, cwd: str | None, cursor: str | None, run: str) -> "Page":
-        """One page of an agent's sessions, newest first. Raises InvalidCursor, Unreadable.
+        """One page of an agent's sessions, newest first, without archived ones. Raises InvalidCursor, Unreadable.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: the caller's
         run, whose unanswered prompts do not count as failed.
         """
-        from acp_proxy.transcripts.listing.keeping import current
+        from acp_proxy.transcripts.listing.keeping import current, state_of
 
-        page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run), agent)
+        archived = state_of(self._layout, agent).archived
+        page = self._catalog.ask(lambda index: index.page(agent, cwd, cursor, run, hidden=archived), agent)
         page.rows[:] = current(self._layout, page.rows)
         return page
 

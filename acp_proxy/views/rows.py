@@ -30,6 +30,7 @@ def for_programs(row: Listed) -> dict[str, Any]:
         "messageCount": row.prompts + row.replies,
         "hasErrors": row.failed,
         "isRunning": row.is_running,
+        "isArchived": row.is_archived,
         "bytes": row.size,
         "transcript": row.name,
     }

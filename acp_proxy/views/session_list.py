@@ -33,7 +33,7 @@ _FIRST_TO_GO = ("size", "turns", "agent", "directory")
 _SHARED_OUT = (("title", 60), ("directory", 32), ("agent", 20), ("title", 1000))
 """The columns that grow if there is room, and their maximum widths."""
 _COLOURS = {"id": "33", "agent": "36", "when": "32", "heading": "1"}
-_AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
+AMBIGUOUS = re.compile("[\u200c\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")  # joiners, variants, shades of skin
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _values(row: Listed, ids: Mapping[str, str], look: ListLook) -> dict[str, st
         "turns": str(row.prompts),
         "size": figures.size(row.size),
     }
-    return {name: _AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
+    return {name: AMBIGUOUS.sub("", line(text)).translate(look.forms) for name, text in found.items()}
 
 
 def _left(columns: Sequence[str], widths: Mapping[str, int], width: int) -> int:

@@ -73,6 +73,7 @@ def test_json_has_every_field_of_a_session(store: Store) -> None:
         "messageCount": 3,
         "hasErrors": True,
         "isRunning": False,
+        "isArchived": False,
         "bytes": path.stat().st_size,
         "transcript": path.stem,
     }

@@ -31,6 +31,12 @@ WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
         "There is no session to export. To see all sessions: acp-proxy sessions list\n",
     ),
     ("sessions", "rename", "last", "A title"): (1, "", NO_SESSION),
+    ("sessions", "archive", "last"): (1, "", NO_SESSION),
+    ("sessions", "unarchive", "last"): (
+        1,
+        "",
+        "acp-proxy: no session is archived. To see all sessions: acp-proxy sessions list\n",
+    ),
     ("sessions", "delete", "last", "--yes"): (1, "", NO_SESSION),
     ("sessions", "restore"): (
         0,

@@ -79,6 +79,23 @@ def test_the_users_title_replaces_only_the_title_in_the_agents_list(proxied: Pro
         assert raw_list(editor) == raw
 
 
+def test_an_archived_session_is_in_no_list_and_can_still_be_loaded(proxied: Proxied) -> None:
+    for agent in ((), LISTS):
+        with proxied.started(agent=agent) as editor:
+            first, other = editor.new_session(), editor.new_session()
+            for session in (first, other):
+                editor.prompt(session, "mend it")
+            before = {one["sessionId"] for one in editor.sessions()}
+            sessions(proxied, "archive", first)
+            assert {one["sessionId"] for one in editor.sessions()} == before - {first}
+            assert first in sessions(proxied, "list", "--archived", "--json")
+            editor.load(first)
+            editor.prompt(first, "go on")
+            assert {one["sessionId"] for one in editor.sessions()} == before - {first}
+            sessions(proxied, "unarchive", first)
+            assert {one["sessionId"] for one in editor.sessions()} == before
+
+
 def raw_list(editor: Editor) -> bytes:
     """The agent's line, with a fixed id."""
     number = editor.start_request("session/list", {})

@@ -41,6 +41,8 @@ VERIFY: Words = ("sessions", "verify")
 CHANGING: list[Words] = [
     ("sessions", "delete", "last", "--yes"),
     ("sessions", "rename", "last", "A title"),
+    ("sessions", "archive", "last"),
+    ("sessions", "unarchive", "last"),
     ("sessions", "restore", "last"),
     ("sessions", "prune", "--keep", "1", "--yes"),
     ("sessions", "compress"),

@@ -1,4 +1,4 @@
-"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores and the user's titles.
+"""``state.jsonl``: an agent's journal of deletes, lifted deletes, restores, the user's titles and archived sessions.
 
 It is authoritative for them. Each event is one line, appended with one ``write``; several processes may append. Damaged
 lines are skipped.
@@ -24,7 +24,8 @@ from acp_proxy.wire.remains import Intact
 from acp_proxy.wire.value import Value
 
 DELETED, LIFTED, RESTORED, TITLED = "deleted", "lifted", "restored", "titled"
-_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED})
+ARCHIVED, UNARCHIVED = "archived", "unarchived"
+_EVENTS = frozenset({DELETED, LIFTED, RESTORED, TITLED, ARCHIVED, UNARCHIVED})
 _MOVING = frozenset({RESTORED, TITLED})
 _START = re.compile(rb'\{"at":"[^"]*","event":"')
 _TITLE = b'"titled"'
@@ -33,8 +34,8 @@ _TITLE = b'"titled"'
 class Event(Value):
     """One line.
 
-    ``transcript``: of a title: its transcript's name, if that is not the session's own; of a soft delete: the new name;
-    of a restore: the name while deleted. ``title``: None removes the user's title.
+    ``transcript``: of a title or an archived session: its transcript's name, if that is not the session's own; of a
+    soft delete: the new name; of a restore: the name while deleted. ``title``: None removes the user's title.
     ``to``: the transcript is being renamed to this; empty: removed. This is complete at the old name's next title, even
     if that is None.
     """
@@ -47,7 +48,7 @@ class Event(Value):
 
     @property
     def name(self) -> str:
-        """The name of the transcript that a title or a rename belongs to."""
+        """The name of the transcript that an event belongs to, unless that is a delete."""
         return self.transcript or file_name(self.session)
 
 
@@ -58,6 +59,7 @@ class JournalState(Value):
     ``titles``: the user's titles by transcript name.
     ``titled``: the transcripts whose titles are in the file, replaced titles included.
     ``moving``: the renames and removals that are not complete, by the transcript's old name.
+    ``archived``: the archived sessions by transcript name. A delete ends it.
     """
 
     deleted: Mapping[str, str | None]
@@ -66,13 +68,16 @@ class JournalState(Value):
     titles: Mapping[str, str]
     titled: frozenset[str]
     moving: Mapping[str, Event]
+    archived: Mapping[str, str]
+    hidden: frozenset[str]
+    """The ids that no list shows by default: deleted and archived sessions."""
 
     def title(self, session: str) -> str | None:
         """The user's title of a session, if there is one."""
         return self.titles.get(file_name(session))
 
 
-_NOTHING = JournalState({}, frozenset(), {}, frozenset(), {})
+EMPTY = JournalState({}, frozenset(), {}, frozenset(), {}, {}, frozenset())
 
 
 class Journal:
@@ -139,7 +144,7 @@ class Journal:
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
-            return _NOTHING
+            return EMPTY
         now = _version(found)
         if self._known is None or self._known[0] != now:
             self._known = now, _folded(self._events())
@@ -173,18 +178,20 @@ def _version(file: os.stat_result) -> tuple[int, int, int]:
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
-def _folded(events: Iterator[Event], before: JournalState = _NOTHING) -> JournalState:
-    deleted, titles, titled, moving = (
+def _folded(events: Iterator[Event], before: JournalState = EMPTY) -> JournalState:
+    deleted, titles, titled, moving, archived = (
         dict(before.deleted),
         dict(before.titles),
         set(before.titled),
         dict(before.moving),
+        dict(before.archived),
     )
     for event in events:
         if event.kind == RESTORED:
             deleted.pop(event.session, None)
         if event.to is not None:
             moving[event.name] = event  # the title follows when this is complete
+            archived.pop(event.name, None)
         elif event.kind == TITLED:
             moving.pop(event.name, None)
             titles.pop(event.name, None)
@@ -193,11 +200,19 @@ def _folded(events: Iterator[Event], before: JournalState = _NOTHING) -> Journal
                 titled.add(event.name)
         elif event.kind == DELETED:
             deleted[event.session] = event.transcript
+            archived.pop(file_name(event.session), None)
             if event.transcript is None:  # else the title follows, as above
                 titles.pop(file_name(event.session), None)
         elif event.kind == LIFTED:
             deleted.pop(event.session, None)
-    return JournalState(deleted, frozenset(deleted), titles, frozenset(titled), moving)
+        elif event.kind == ARCHIVED:
+            archived[event.name] = event.session
+        elif event.kind == UNARCHIVED:
+            archived.pop(event.name, None)
+    hidden = {session for name, session in archived.items() if name == file_name(session)}
+    return JournalState(
+        deleted, frozenset(deleted), titles, frozenset(titled), moving, archived, frozenset(hidden.union(deleted))
+    )
 
 
 def _without_titles(line: bytes, names: Collection[str]) -> bytes:

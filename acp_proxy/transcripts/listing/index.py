@@ -8,7 +8,7 @@ shows, and the state of its ``Summary`` at an offset, so that after a turn only 
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -51,7 +51,8 @@ class Listed:
     ``prompts``: the user's turns, including those that the agent reported when it first loaded the session here.
     ``replies``: the turns with an answer.
     ``failed``: a turn failed, or another run left one unanswered. ``is_running``: another run's turn has no answer yet,
-    and a process has the transcript open. ``created``: when its transcript began; empty if unknown.
+    and a process has the transcript open. ``created``: when its transcript began; empty if unknown. ``is_archived``:
+    known to ``keeping.current``, not to the index.
     """
 
     agent: str
@@ -68,6 +69,7 @@ class Listed:
     meta: dict[str, object]
     size: int
     created: str
+    is_archived: bool = False
 
     @property
     def named(self) -> str:
@@ -204,11 +206,19 @@ class Index:
             self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         return not busy
 
-    def page(self, agent: str, cwd: str | None, cursor: str | None, run: str, size: int = PAGE) -> Page:
+    def page(
+        self,
+        agent: str,
+        cwd: str | None,
+        cursor: str | None,
+        run: str,
+        size: int = PAGE,
+        hidden: Collection[str] = (),
+    ) -> Page:
         """One page of an agent's sessions, newest first. Raises InvalidCursor.
 
         ``cwd``: only sessions of this directory. ``cursor``: ``Page.next`` of the page before. ``run``: see
-        ``Store.page``.
+        ``Store.page``. ``hidden``: the names of transcripts to leave out.
         """
         binding = cursors.binding(agent, cwd)
         query = [f"SELECT {COLUMNS} FROM transcripts WHERE agent = ? AND listed = 1"]
@@ -217,6 +227,9 @@ class Index:
             wanted = self.places_of(agent, cwd)
             query.append(f"AND place IN ({','.join('?' * len(wanted))})")
             values += wanted
+        if hidden:
+            query.append("AND name NOT IN (SELECT value FROM json_each(?))")
+            values.append(json.dumps(list(hidden)))
         if cursor is not None:
             query.append("AND (updated, session) < (?, ?)")
             values += cursors.read(cursor, binding)

@@ -6,10 +6,11 @@ The index does not contain soft-deleted sessions: their transcripts are read eac
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from acp_proxy.errors import NewerFormat
+from acp_proxy.transcripts.files.journal import EMPTY, JournalState
 from acp_proxy.transcripts.files.layout import Layout
 from acp_proxy.transcripts.files.names import aside, kept_at
 from acp_proxy.transcripts.files.reading import Line, Reading
@@ -93,26 +94,32 @@ def restore(layout: Layout, kept: DeletedSession) -> Listed:
 
 
 def current(layout: Layout, rows: Iterable[Listed]) -> Iterator[Listed]:
-    """The rows, with the user's titles in place of the index's, and with turns that nobody runs any more as failed.
+    """The rows, with the user's titles in place of the index's, with turns that nobody runs any more as failed, and
+    with what is archived.
 
-    If a journal cannot be read, its titles are left out.
+    A journal that cannot be read counts as empty.
     """
-    titles: dict[str, Mapping[str, str]] = {}
-
-    def title_of(row: Listed) -> str | None:
-        if row.agent not in titles:
-            titles[row.agent] = {}
-            with contextlib.suppress(OSError):
-                titles[row.agent] = layout.journal(row.agent).state().titles
-        return titles[row.agent].get(row.name)
-
+    states: dict[str, JournalState] = {}
     for row in rows:
-        if row.is_running and not _is_open(layout, row):
+        if row.is_running and not is_open(layout, row):
             row = replace(row, is_running=False, failed=True)
-        yield replace(row, title=title) if (title := title_of(row)) is not None else row
+        if row.agent not in states:
+            states[row.agent] = state_of(layout, row.agent)
+        title, is_archived = states[row.agent].titles.get(row.name), row.name in states[row.agent].archived
+        if title is not None or is_archived:
+            row = replace(row, title=row.title if title is None else title, is_archived=is_archived)
+        yield row
 
 
-def _is_open(layout: Layout, row: Listed) -> bool:
+def state_of(layout: Layout, agent: str) -> JournalState:
+    """The state of an agent's journal; empty if that cannot be read."""
+    try:
+        return layout.journal(agent).state()
+    except OSError:
+        return EMPTY
+
+
+def is_open(layout: Layout, row: Listed) -> bool:
     """Whether a process has the transcript open to append; False if that cannot be determined."""
     try:
         with deleting.unused(layout.transcript(row.agent, row.name)) as is_unused:

@@ -104,8 +104,8 @@ def _set_aside(layout: Layout, agent: str, session: str, path: Path) -> None:
         layout.mark(agent, aside)
         layout.mark(agent, path.stem)
         layout.move_backups(agent, path.stem, aside)
-        with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now
-            deleting.move_title(layout, agent, session, path.stem, aside)
+        with contextlib.suppress(OSError):  # disk full: the newer session keeps the title for now, and stays archived
+            deleting.move_state(layout, agent, session, path.stem, aside)
 
 
 def _holds_something(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles.
+"""Deletes sessions permanently or softly, restores them, lifts deletes, and keeps the user's titles and archive.
 
 The journal decides: each change begins with an event, and its consequences for files, backups and titles follow at
 once, under the journal's lock. If that is interrupted, the next query of the index, list of soft-deleted sessions or
@@ -248,9 +248,7 @@ def _is_there(path: Path) -> bool:
 
 def set_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
     """Set the user's title; None: remove it. Raises OSError (FileNotFoundError: the session was deleted)."""
-    with alone(layout, agent) as known:
-        if name == file_name(session) and session in known.deleted():
-            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
+    with _alone_with(layout, agent, session, name):
         if title is None:
             _forget_titles(layout, agent, session, name)
         else:
@@ -258,8 +256,30 @@ def set_title(layout: Layout, agent: str, session: str, name: str, title: str | 
         layout.forget_words(name)  # search tables contain the title
 
 
-def move_title(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
-    """Move a title to its transcript's new name. Call it only while holding the journal. Raises OSError."""
+def set_archived(layout: Layout, agent: str, session: str, name: str, is_archived: bool) -> None:
+    """Archive or unarchive a session. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with _alone_with(layout, agent, session, name) as known:
+        if is_archived != (name in known.state().archived):
+            _say_archived(layout, agent, session, name, is_archived)
+
+
+@contextmanager
+def _alone_with(layout: Layout, agent: str, session: str, name: str) -> Iterator[Journal]:
+    """Hold the journal. Raises OSError (FileNotFoundError: the session was deleted)."""
+    with alone(layout, agent) as known:
+        if name == file_name(session) and session in known.deleted():
+            raise FileNotFoundError(errno.ENOENT, "it was deleted", session)
+        yield known
+
+
+def move_state(layout: Layout, agent: str, session: str, before: str, after: str) -> None:
+    """Move the title, and whether it is archived, to a transcript's new name. Call it only while holding the journal.
+
+    Raises OSError.
+    """
+    if before in layout.journal(agent).state().archived:
+        _say_archived(layout, agent, session, before, False)
+        _say_archived(layout, agent, session, after, True)
     _copy_title(layout, agent, session, before, after)
     _forget_titles(layout, agent, session, before)
 
@@ -310,8 +330,17 @@ def _forget_titles(layout: Layout, agent: str, session: str, *names: str) -> Non
 
 
 def _say_title(layout: Layout, agent: str, session: str, name: str, title: str | None) -> None:
-    of = {} if name == file_name(session) else {"transcript": name}
-    layout.journal(agent).append(journal.TITLED, session, _now(), **of, title=title)
+    layout.journal(agent).append(journal.TITLED, session, _now(), **_of(session, name), title=title)
+
+
+def _say_archived(layout: Layout, agent: str, session: str, name: str, is_archived: bool) -> None:
+    event = journal.ARCHIVED if is_archived else journal.UNARCHIVED
+    layout.journal(agent).append(event, session, _now(), **_of(session, name))
+
+
+def _of(session: str, name: str) -> dict[str, str]:
+    """The key of an event that belongs to a transcript whose name is not the session's own."""
+    return {} if name == file_name(session) else {"transcript": name}
 
 
 def _put_aside(layout: Layout, agent: str, name: str, kept: str) -> None:

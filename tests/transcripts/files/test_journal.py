@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acp_proxy.transcripts.files.journal import DELETED, LIFTED, RESTORED, TITLED, Journal
+from acp_proxy.transcripts.files.journal import ARCHIVED, DELETED, LIFTED, RESTORED, TITLED, UNARCHIVED, Journal
 from acp_proxy.transcripts.files.names import file_name, kept_as
 from tests.opened import open_below
 from tests.strategies import texts
@@ -344,3 +344,20 @@ def test_titles_are_erased_while_others_append(path: Path) -> None:
     }
     assert Journal(path).state().titled == frozenset()
     assert b"secret" not in path.read_bytes()
+
+
+def test_a_session_is_archived_until_it_is_unarchived_deleted_or_set_aside(journal: Journal, path: Path) -> None:
+    aside = f"{file_name('b')}~1"
+    journal.append(ARCHIVED, "a", talk.time(1))
+    journal.append(ARCHIVED, "b", talk.time(2), transcript=aside)
+    journal.append(DELETED, "c", talk.time(3))
+    assert journal.state().archived == {file_name("a"): "a", aside: "b"}
+    assert journal.state().hidden == {"a", "c"}
+    journal.append(UNARCHIVED, "a", talk.time(4))
+    journal.append(TITLED, "b", talk.time(5), transcript=aside, title=None, to="")
+    assert journal.state().archived == {}
+    assert journal.state().hidden == {"c"}
+    for event in (ARCHIVED, DELETED, LIFTED):
+        journal.append(event, "a", talk.time(6))
+    assert Journal(path).state().archived == {}
+    assert Journal(path).state().hidden == {"c"}

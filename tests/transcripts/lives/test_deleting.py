@@ -467,3 +467,65 @@ def test_a_prune_works_on_a_full_disk(full_store: Both) -> None:
     with suppress(Unreadable):
         assert [why for _, why in full_store.prune(chosen, soft=False)] == [None]
     assert full_store.deleted(chosen[0].agent) == {"a"}
+
+
+# Archived sessions.
+
+
+def archived(store: Both) -> list[str | None]:
+    return [row.title for row in store.newest(archived=True)]
+
+
+def test_an_archived_session_is_in_no_page_and_stays_archived_when_the_index_is_rebuilt(store: Both) -> None:
+    for number, session in enumerate("abc"):
+        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
+    [_, row, _] = store.sessions()
+    store.set_archived(row, True)
+    store.set_archived(row, True)
+    for path in store.root.glob("index*"):
+        path.unlink()
+    other = Both(store.root)
+    folder = row.agent
+    assert [one.session for one in other.page(folder, None, None, "").rows] == ["c", "a"]
+    assert [one.session for one in other.newest(archived=False)] == ["c", "a"]
+    assert [(one.session, one.is_archived) for one in other.sessions()] == [("c", False), ("b", True), ("a", False)]
+    other.set_archived(row, False)
+    assert [one.session for one in store.page(folder, None, None, "").rows] == ["c", "b", "a"]
+
+
+def test_pages_are_full_without_archived_sessions(store: Both) -> None:
+    for number, session in enumerate("abcdef"):
+        store_session(store, session, (session, []), agent=AGENT, at=EPOCH + number)
+    for row in store.sessions()[1:4]:
+        store.set_archived(row, True)
+    [folder] = store.agents()
+    hidden = store.state(folder).archived
+    page = store._catalog.ask(lambda index: index.page(folder, None, None, "", 2, hidden), folder)
+    assert [row.session for row in page.rows] == ["f", "b"]
+    page = store._catalog.ask(lambda index: index.page(folder, None, page.next, "", 2, hidden), folder)
+    assert ([row.session for row in page.rows], page.next) == (["a"], None)
+
+
+def test_an_archived_session_stays_archived_when_its_id_is_used_again(store: Both) -> None:
+    store_session(store, "s", ("first", []), agent="one", at=EPOCH)
+    store.set_archived(store.sessions()[0], True)
+    store_session(store, "s", ("second", []), agent="one", at=EPOCH + 60)
+    assert archived(store) == ["first"]
+    [older] = store.newest(archived=True)
+    store.remove(older)
+    assert [row.title for row in store.sessions()] == ["second"]
+    assert store.state(older.agent).archived == {}
+
+
+@pytest.mark.parametrize("soft", [True, False])
+def test_a_deleted_session_is_not_archived(store: Both, soft: bool) -> None:
+    talk.keep(store, AGENT, "s")
+    [row] = store.sessions()
+    store.set_archived(row, True)
+    store.remove(row, soft=soft)
+    with pytest.raises(FileNotFoundError):
+        store.set_archived(row, True)
+    if soft:
+        store.restore(store.kept()[0])
+        assert [one.is_archived for one in store.sessions()] == [False]
+    assert archived(store) == []

@@ -1,0 +1,119 @@
+"""The store's work for ``acp-proxy browse``: reads lists and previews, searches, and changes sessions."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from acp_proxy.cli.screen import screen
+from acp_proxy.errors import AcpProxyError, NoSuchSession, Unreadable, UsageError
+from acp_proxy.transcripts.archive import Archive, Listed
+from acp_proxy.views.browsing import RUNS, Deed, SaidIn
+
+_FOUND = 200  # sessions in which words were said: more than a user reads
+
+
+class Library:
+    """The store as browse uses it. Each thread needs one of its own. ``agent``, ``cwd``: only these sessions."""
+
+    def __init__(self, root: Path, agent: str, cwd: str | None) -> None:
+        self._root = root
+        self._agent = agent
+        self._cwd = cwd
+        self._store = Archive(root, make=False)
+
+    def again(self) -> "Library":
+        """Another one, for another thread."""
+        return Library(self._root, self._agent, self._cwd)
+
+    def rows(self, archived: bool) -> list[Listed]:
+        """Raises Unreadable."""
+        return list(self._store.newest(self._agent, self._cwd, archived=archived))
+
+    def said(self, typed: str, archived: bool) -> list[SaidIn]:
+        """The sessions in which these words were said; the last word may be the beginning of one.
+
+        Raises AcpProxyError, OSError.
+        """
+        from acp_proxy.transcripts.archive import Sought, question
+
+        try:
+            asked = question([*typed.split()[:-1], typed.split()[-1].rstrip("*") + "*"])
+        except UsageError:  # no letter or digit
+            return []
+        sought = Sought(asked, self._store.agents(self._agent), self._cwd, limit=_FOUND, each=1)
+        return [
+            SaidIn(hit.session, "".join(f"turn {one.turn}: {one.text}" for one in hit.excerpts if one.turn))
+            for hit in self._store.search(sought).hits
+            if hit.session.is_archived == archived
+        ]
+
+    def preview(self, row: Listed, width: int, height: int) -> list[str]:
+        """The first lines of a conversation. Raises AcpProxyError, OSError."""
+        from acp_proxy.conversation import parts
+        from acp_proxy.views.dressed import Dressed
+        from acp_proxy.views.showing import passages
+
+        lines: list[str] = []
+        dressed = Dressed(width, colours=screen().colours)
+        with closing(self._store.open_listed(row)) as reading:
+            for passage in passages(parts(reading, row.session)):
+                lines += "".join(dressed.told(passage)).split("\n")[:-1]
+                if len(lines) > height:
+                    break
+        return lines[1:]
+
+    def do(self, deed: Deed) -> str:
+        """Do what the user asked for. Returns a message. Raises AcpProxyError, OSError."""
+        row = self._now(deed.row)
+        if deed.act == "export":
+            return _exported(self._store, row, deed.text)
+        if self._store.only_read is not None:
+            raise self._store.only_read
+        match deed.act:
+            case "rename":
+                return self._rename(row, deed.text)
+            case "archive":
+                self._store.set_archived(row, not row.is_archived)
+                return "Unarchived." if row.is_archived else "Archived. ^T shows the archived sessions."
+            case "delete" if row.is_running:
+                raise AcpProxyError(RUNS)
+            case "delete":
+                return self._delete(row)
+        return ""
+
+    def _now(self, row: Listed | None) -> Listed:
+        """The session as it is now: another process may have changed it. Raises NoSuchSession, Unreadable."""
+        found = self._store.meant(row.name) if row is not None else []
+        now = next((one for one in found if row is not None and one.agent == row.agent), None)
+        if now is None:
+            raise NoSuchSession("The session does not exist any more.")
+        return now
+
+    def _rename(self, row: Listed, text: str) -> str:
+        from acp_proxy.titles import AGENT_TITLE_LENGTH, cleaned
+
+        title = cleaned(text, AGENT_TITLE_LENGTH)
+        self._store.rename(row, title)
+        return "Renamed." if title is not None else "Your title is removed."
+
+    def _delete(self, row: Listed) -> str:
+        try:
+            self._store.remove(row)
+        except Unreadable:
+            return "Deleted. The index cannot be written now. The next list removes the session from it."
+        return "Deleted."
+
+
+def _exported(store: Archive, row: Listed, text: str) -> str:
+    from acp_proxy.cli.export import to_named_file
+
+    path = Path(text).expanduser()
+    to_named_file(store, row, path)
+    return f"Exported to {os.path.abspath(path)}"
+
+
+def suggested(row: Listed) -> str:
+    """A file for an export of this session."""
+    from acp_proxy.cli.export import usual_name
+
+    return f"{usual_name(row)}.md"

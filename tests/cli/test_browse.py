@@ -1,0 +1,223 @@
+"""browse in a real terminal: what its screen shows after each key, and what the store has then."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+
+from acp_proxy.transcripts.archive import Archive
+from tests.cli.terminal import on_terminal, with_stderr_on_terminal
+from tests.client import TIMEOUT
+from tests.stored import Both, running, store_session
+
+COLUMNS, LINES = 80, 24
+UP, DOWN, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\r", "\x1b"
+
+
+def control(letter: str) -> str:
+    return chr(ord(letter) & 0x1F)
+
+
+class BrowseScreen:
+    """The command on a terminal that pyte emulates. Every wait is bounded."""
+
+    def __init__(self, root: Path, folder: Path, *words: str) -> None:
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        self.before = termios.tcgetattr(theirs)
+        self.raw = b""
+        self.screen = pyte.Screen(COLUMNS, LINES)
+        self._stream = pyte.ByteStream(self.screen)
+        environment = {**os.environ, "TERM": "xterm-256color", "ACP_PROXY_PAGER": "", "LC_ALL": "C.UTF-8"}
+        command = [sys.executable, "-m", "acp_proxy", "browse", "--store", str(root), *words]
+        self.theirs = theirs
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder, start_new_session=True
+        )
+
+    def until(self, *texts: str, gone: str = "") -> str:
+        """Wait until the screen shows these texts, and not ``gone``. The whole screen."""
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            shown = "\n".join(line.rstrip() for line in self.screen.display)
+            if all(text in shown for text in texts) and not (gone and gone in shown):
+                return shown
+            if not select.select([self.ours], [], [], max(deadline - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"no {texts} in:\n{shown}")
+            self._read()
+
+    def _read(self) -> None:
+        data = os.read(self.ours, 65536)
+        self.raw += data
+        self._stream.feed(data)
+
+    def press(self, keys: str) -> None:
+        os.write(self.ours, keys.encode())
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.screen.resize(lines, columns)
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        os.killpg(self.process.pid, 28)  # SIGWINCH: this terminal controls no process
+
+    def ended(self) -> tuple[int, bool]:
+        """The exit status, and whether the terminal has its original modes."""
+        deadline = time.monotonic() + TIMEOUT
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if select.select([self.ours], [], [], 0.1)[0]:
+                self._read()
+        return self.process.wait(0), termios.tcgetattr(self.theirs) == self.before
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    store = Both(tmp_path / "store")
+    answer = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "A cookie was missing."}}
+    store_session(store, "s-login", ("Mend the login", [answer]), cwd="/work/site", at=3000.0)
+    store_session(store, "s-index", ("Rebuild the index", []), cwd="/work/search", at=2000.0)
+    store_session(store, "s-deploy", ("Deploy it", []), cwd="/work/site", at=1000.0)
+    return store
+
+
+@pytest.fixture
+def screens(store: Both, tmp_path: Path) -> Iterator[list[BrowseScreen]]:
+    started: list[BrowseScreen] = []
+    yield started
+    for screen in started:
+        screen.close()
+
+
+def started(screens: list[BrowseScreen], store: Both, *words: str) -> BrowseScreen:
+    screen = BrowseScreen(store.root, store.root.parent, *words)
+    screens.append(screen)
+    screen.until("Filter:")
+    return screen
+
+
+def listed(store: Both) -> dict[str, str | None]:
+    return {row.session: row.title for row in Archive(store.root).newest(archived=False)}
+
+
+def test_the_list_the_preview_and_the_keys_are_shown(store: Both, screens: list[BrowseScreen]) -> None:
+    screen = started(screens, store)
+    shown = screen.until("3 of 3", "A cookie was missing.", "s-login")
+    assert [line.split("  ")[0] for line in shown.split("\n")[1:4]] == ["> Mend the login", "", ""]
+    assert "Enter read" in shown
+    screen.press(DOWN)
+    screen.until("> Rebuild the index", "s-index", gone="A cookie")
+    screen.press(UP + ESCAPE)
+    assert screen.ended() == (0, True)
+    assert screen.raw.rstrip().endswith(b"\x1b[?25h")
+
+
+def test_typing_filters_by_title_then_by_directory_then_by_the_words_said(
+    store: Both, screens: list[BrowseScreen]
+) -> None:
+    screen = started(screens, store)
+    screen.press("index")
+    screen.until("1 of 3", "> Rebuild the index", gone="Deploy")
+    screen.press(control("u") + "site")
+    screen.until("2 of 3", "> Mend the login", "Deploy it")
+    screen.press(control("u") + "cooki")
+    screen.until("1 of 3", "> Mend the login", "turn 1:")
+    screen.press(control("u") + "nothing at all")
+    screen.until("Nothing matches")
+    screen.press(ESCAPE)
+    screen.until("3 of 3")
+
+
+def test_enter_reads_and_comes_back_to_the_same_list(store: Both, screens: list[BrowseScreen]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(DOWN + DOWN + ENTER)
+    screen.until("Deploy it", "Turn 1", "Press Enter to go back.", gone="Filter:")
+    screen.press(ENTER)
+    screen.until("Filter:", "> Deploy it")
+    screen.press(control("c"))
+    assert screen.ended() == (0, True)
+
+
+def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[BrowseScreen]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("r"))
+    screen.until("New title (empty: the agent's): Mend the login")
+    screen.press(control("u") + "Mine" + ENTER)
+    screen.until("Renamed.", "> Mine")
+    assert listed(store)["s-login"] == "Mine"
+    screen.press(control("a"))
+    screen.until("Archived.", "2 of 2", gone="Mine")
+    assert list(listed(store)) == ["s-index", "s-deploy"]
+    screen.press(control("d"))
+    screen.until('"Rebuild the index" Delete it permanently? [y/N]')
+    screen.press("n")
+    screen.until("Enter read")
+    screen.press(control("d"))
+    screen.until("[y/N]")
+    screen.press("y")
+    screen.until("Deleted.", "1 of 1", gone="Rebuild")
+    assert list(listed(store)) == ["s-deploy"]
+    screen.press(control("t"))
+    screen.until("1 of 1 archived", "> Mine", "^A unarchive")
+    screen.press(control("a"))
+    screen.until("Unarchived.", "0 of 0")
+    assert list(listed(store)) == ["s-login", "s-deploy"]
+
+
+def test_a_running_session_is_not_deleted(store: Both, screens: list[BrowseScreen]) -> None:
+    with running(store, "busy", "Work on"):
+        screen = started(screens, store)
+        screen.until("> Work on", "running", "4 of 4")
+        screen.press(control("d"))
+        screen.until("Its turn is running, so it was not deleted.")
+    assert "busy" in listed(store)
+
+
+def test_a_session_is_exported_and_its_id_copied(store: Both, screens: list[BrowseScreen], tmp_path: Path) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3")
+    screen.press(control("e"))
+    screen.until("Export to: mend-the-login-")
+    screen.press(control("u") + "out.html" + ENTER)
+    screen.until("Exported to")
+    assert (tmp_path / "out.html").read_text().startswith("<!DOCTYPE html>")
+    screen.press(control("e"))
+    screen.until("Export to:")
+    screen.press(control("u") + "out.html" + ENTER)
+    screen.until("exists")
+    screen.press(control("y"))
+    screen.until("Copied, if your terminal allows that: s-login")
+    assert b"\x1b]52;c;cy1sb2dpbg==\a" in screen.raw
+
+
+def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[BrowseScreen]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3", "A cookie was missing.")
+    screen.resize(50, 10)
+    shown = screen.until("3 of 3", "Enter read", gone="A cookie was missing.")
+    assert len(shown.split("\n")) == 10
+
+
+def test_without_a_terminal_it_says_what_to_use(store: Both) -> None:
+    text, told = with_stderr_on_terminal("browse", "--store", str(store.root), status=2)
+    assert (text, "acp-proxy sessions list" in told) == ("", True)
+
+
+def test_an_empty_store_is_not_browsed(tmp_path: Path) -> None:
+    root = Both(tmp_path / "empty").root
+    assert "No sessions are recorded yet." in on_terminal("browse", "--store", str(root))

@@ -1,0 +1,139 @@
+"""``sessions show --follow`` shows what another process records, until its turn or that process ends."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acp_proxy.transcripts.files.transcript import Transcript
+from acp_proxy.wire import clock
+from acp_proxy.wire.jsonrpc import Peer
+from tests.cli.commands import run
+from tests.client import TIMEOUT
+from tests.stored import EPOCH, Both, chunk, message, running, store_session
+
+
+class Follower:
+    """The command, with its output so far. Every wait is bounded."""
+
+    def __init__(self, store: Both, *words: str) -> None:
+        command = [sys.executable, "-m", "acp_proxy", "sessions", "show", "busy", "--follow", *words]
+        self.process = subprocess.Popen(
+            [*command, "--store", str(store.root)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        self._text = b""
+
+    def until(self, text: str) -> str:
+        assert self.process.stdout is not None
+        fd, deadline = self.process.stdout.fileno(), time.monotonic() + TIMEOUT
+        while text.encode() not in self._text:
+            if not select.select([fd], [], [], max(deadline - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"no {text!r} in {self._text!r}")
+            data = os.read(fd, 65536)
+            assert data, (self._text, self.process.stderr and self.process.stderr.read())
+            self._text += data
+        return self._text.decode()
+
+    def ended(self) -> tuple[int, str, str]:
+        """The exit status, the whole output, and stderr."""
+        out, errors = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, (self._text + out).decode(), errors.decode()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Both:
+    return Both(tmp_path / "store")
+
+
+@pytest.fixture
+def followers() -> Iterator[list[Follower]]:
+    started: list[Follower] = []
+    yield started
+    for follower in started:
+        follower.process.kill()
+        follower.process.communicate()
+
+
+def said(path: Path, text: str) -> None:
+    update = {"sessionId": "busy", "update": chunk(text)}
+    append(path, message(clock.stamp(EPOCH), Peer.AGENT, {"method": "session/update", "params": update}))
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+ANSWER = message(clock.stamp(EPOCH), Peer.AGENT, {"id": 1, "result": {"stopReason": "end_turn"}}, "session/prompt")
+
+
+def test_words_appear_as_they_are_recorded_until_the_turn_ends(store: Both, followers: list[Follower]) -> None:
+    with running(store, "busy", "Work on") as path:
+        followers.append(follower := Follower(store))
+        assert follower.until("> Work on").startswith("Work on\nbusy  ")
+        said(path, "first ")
+        follower.until("first ")
+        append(path, ANSWER[:20])
+        said_rest = ANSWER[20:]
+        append(path, said_rest)
+        status, text, told = follower.ended()
+    assert (status, told) == (0, "The turn has ended.\n")
+    assert text.endswith("\n\nfirst \n")
+
+
+def test_it_ends_with_the_process_that_ran_the_turn(store: Both, followers: list[Follower]) -> None:
+    with running(store, "busy", "Work on") as path:
+        followers.append(follower := Follower(store))
+        follower.until("> Work on")
+        said(path, "last words")
+    status, text, told = follower.ended()
+    assert (status, told) == (0, "The process that ran the turn has ended.\n")
+    assert text.endswith("last words\n")
+
+
+def test_ctrl_c_ends_it(store: Both, followers: list[Follower]) -> None:
+    with running(store, "busy", "Work on"):
+        followers.append(follower := Follower(store))
+        follower.until("> Work on")
+        follower.process.send_signal(signal.SIGINT)
+        status, _, told = follower.ended()
+    assert (status, told) == (130, "")
+
+
+def test_only_the_last_turn_is_followed_if_wanted(store: Both, followers: list[Follower]) -> None:
+    path = store_session(store, "busy", ("the first", [chunk("one")]), ("the second", []))
+    prompt = {"id": 7, "method": "session/prompt", "params": {"sessionId": "busy", "prompt": []}}
+    transcript = Transcript(path)
+    try:
+        transcript.append(message(clock.stamp(EPOCH), Peer.CLIENT, prompt))
+        said(path, "three")
+        followers.append(follower := Follower(store, "--turn", "-1"))
+        text = follower.until("three")
+    finally:
+        transcript.close()
+    assert follower.ended()[0] == 0
+    assert "Turn 3" in text
+    assert "one" not in text
+    assert "the second" not in text
+
+
+def test_a_session_without_a_running_turn_is_shown_to_its_end(store: Both) -> None:
+    store_session(store, "busy", ("Mend it", [chunk("done")]))
+    result = run(store, "show", "busy", "--follow")
+    assert (result.exit_code, result.stderr) == (0, "No turn is running.\n")
+    assert result.stdout.endswith("> Mend it\n\ndone\n")
+
+
+@pytest.mark.parametrize("option", ["--raw", "--json", "--full"])
+def test_it_has_one_form(store: Both, option: str) -> None:
+    store_session(store, "busy", ("Mend it", []))
+    assert run(store, "show", "busy", "--follow", option).exit_code == 2
