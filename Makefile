@@ -8,6 +8,7 @@ VENV := .venv/.installed
 FUZZ := .venv/.fuzz
 ACTIONLINT := .venv/.actionlint
 TYPESCRIPT := tests/typescript/node_modules/.installed
+AXE := tests/axe/node_modules/.installed
 # Real agents, where they lie beside the checkout.
 AGENTS := ../shared/agents
 
@@ -18,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
 
-test: $(VENV) $(TYPESCRIPT) real-agents browser
+test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest -n logical --dist worksteal
 
@@ -78,7 +79,7 @@ agents: $(VENV)
 		$(if $(ONLY),--only $(ONLY)) $(if $(CHECKS),--checks $(CHECKS))
 
 clean:
-	rm -rf .venv .coverage .fuzz build tests/typescript/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .coverage .fuzz build tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
@@ -101,10 +102,10 @@ $(ACTIONLINT): pyproject.toml | $(VENV)
 
 # What only some tests need. They skip themselves, and say so, where it is missing: here a failure is a notice.
 
-$(TYPESCRIPT): tests/typescript/package.json | $(VENV)
+$(TYPESCRIPT) $(AXE): %/node_modules/.installed: %/package.json | $(VENV)
 	@cd $(<D) && PATH="$(CURDIR)/.venv/bin:$$PATH" npm install --no-package-lock --ignore-scripts --no-audit --no-fund \
-		--fetch-retries=1 >"$(CURDIR)/.venv/npm.log" 2>&1 && touch node_modules/.installed || \
-		echo 'notice: the TypeScript SDK could not be installed (.venv/npm.log); the test with it will be skipped' >&2
+		--fetch-retries=1 >"$(CURDIR)/.venv/npm-$(*F).log" 2>&1 && touch node_modules/.installed || \
+		echo 'notice: $(*F) could not be installed (.venv/npm-$(*F).log); the tests with it will be skipped' >&2
 
 # For exported pages: a Chromium that is there, or Debian's. Installing a package takes root.
 browser: | $(VENV)

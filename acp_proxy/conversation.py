@@ -17,7 +17,7 @@ from typing import Literal
 from acp_proxy.replay.outputs import merged
 from acp_proxy.replay.telling import Telling
 from acp_proxy.transcripts.archive import AlikeLines, Line, Reading
-from acp_proxy.wire import acp, framing, jsonrpc, record
+from acp_proxy.wire import acp, framing, jsonrpc, models, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
@@ -76,19 +76,26 @@ class Begun:
     """A turn begins.
 
     ``number``: from 1. ``at``: the time, as text (``2026-11-20T09:15:02.123Z``). ``prompted``: a prompt began it.
+    ``model``: the name of the model that was chosen then; None: not known.
     """
 
     number: int
     at: str
     prompted: bool
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn ends. ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed."""
+    """A turn ends.
+
+    ``stop``: the protocol's stop reason, if known. ``error``: the error's text, if it failed. ``at``: the time of the
+    answer; empty if there is none.
+    """
 
     stop: str | None
     error: str | None
+    at: str = ""
 
 
 Part = Begun | Item | Ended
@@ -96,13 +103,15 @@ Part = Begun | Item | Ended
 
 @dataclass(slots=True)
 class ConversationTurn:
-    """A whole turn. ``number`` and ``at`` as in ``Begun``, ``stop`` and ``error`` as in ``Ended``."""
+    """A whole turn: ``number``, ``at`` and ``model`` as in ``Begun``, the others as in ``Ended``."""
 
     number: int
     at: str
     items: list[Item] = field(default_factory=list)
     stop: str | None = None
     error: str | None = None
+    ended: str = ""
+    model: str | None = None
 
 
 _PAGE = 4 * 1024 * 1024
@@ -115,9 +124,9 @@ def turns(reading: Reading, session: str) -> Iterator[ConversationTurn]:
     for part in _Parts(session, reading.also).read(reading.streams()):
         match part:
             case Begun():
-                turn = ConversationTurn(part.number, part.at)
+                turn = ConversationTurn(part.number, part.at, model=part.model)
             case Ended():
-                turn.stop, turn.error = part.stop, part.error
+                turn.stop, turn.error, turn.ended = part.stop, part.error, part.at
                 yield turn
             case _:
                 _add(turn.items, part)
@@ -158,6 +167,8 @@ class _Parts:
         self._notes: list[Item] = []
         self._stop: str | None = None
         self._error: str | None = None
+        self._answered_at = ""
+        self._model: str | None = None
 
     def read(self, lines: Iterable[Line | AlikeLines]) -> Iterator[Part]:
         at = ""
@@ -170,27 +181,28 @@ class _Parts:
                 continue
             at = entry.at
             yield from self._take(self._telling.add(line.number, entry), at)
+            self._model = models.chosen(entry) or self._model
             if entry.note is not None:
-                self._note(entry.note)
+                self._note(entry.note, at)
             elif _is_prompt(entry):
                 yield from self._ended()
                 self._prompted = entry.run, acp.member(entry.value, "id")
                 yield self._begun(at)
             elif entry.of == acp.PROMPT and self._prompted == (entry.run, acp.member(entry.value, "id")):
-                self._answered(entry.value)
+                self._answered(entry.value, at)
         yield from self._take(self._telling.end(live=True), at)
         yield from self._ended()
 
     def _begun(self, at: str) -> Begun:
         self._count += 1
         self._is_open = self._only_user = True
-        return Begun(self._count, at, self._prompted is not None)
+        return Begun(self._count, at, self._prompted is not None, self._model)
 
     def _ended(self) -> Iterator[Part]:
         if self._is_open:
             yield from self._notes
-            yield Ended(self._stop, self._error)
-            self._is_open, self._notes, self._stop, self._error = False, [], None, None
+            yield Ended(self._stop, self._error, self._answered_at)
+            self._is_open, self._notes, self._stop, self._error, self._answered_at = False, [], None, None, ""
 
     def _take(self, told: list[bytes], at: str) -> Iterator[Part]:
         for item in _items(told):
@@ -202,17 +214,17 @@ class _Parts:
             self._only_user &= is_users or isinstance(item, Plan)
             yield item
 
-    def _note(self, note: Mapping[str, object]) -> None:
+    def _note(self, note: Mapping[str, object], at: str) -> None:
         kind = note.get("type")
         if kind == record.FAILED and self._is_open:
-            self._error = acp.text(note, "message") or "the agent ended"
+            self._error, self._answered_at = acp.text(note, "message") or "the agent ended", at
         elif kind == record.GAP:
             self._notes.append(Note(record.GAP, acp.text(note, "reason") or ""))
         elif kind == record.HANDOVER:
             self._notes.append(Note(record.HANDOVER, acp.text(note, "to") or ""))
 
-    def _answered(self, answer: object) -> None:
-        error = acp.member(answer, "error")
+    def _answered(self, answer: object, at: str) -> None:
+        error, self._answered_at = acp.member(answer, "error"), at
         self._stop = acp.text(acp.member(answer, "result"), "stopReason")
         if error is not None:
             self._error = acp.text(error, "message") or "the prompt failed"

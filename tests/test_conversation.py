@@ -269,3 +269,11 @@ def test_a_fork_with_a_damaged_header_begins_with_its_parents_messages(tmp_path:
     path.write_bytes(path.read_bytes().replace(b'{"acp-transcript":1', b'{"acp-transcri', 1))
     [turn] = read(store)
     assert [said(item) for item in turn.items] == [("user", "one"), ("agent", "1")]
+
+
+def test_a_turn_knows_when_it_ended_and_the_model_it_began_with(tmp_path: Path) -> None:
+    options = {"configOptions": [{"id": "model", "currentValue": "small", "options": []}]}
+    changed = {"sessionUpdate": "config_option_update", **options}
+    [one, two] = told(tmp_path, ("one", [changed]), ("two", []), error={"code": 1, "message": "no"})
+    assert (one.model, two.model) == (None, "small")
+    assert (one.ended, two.ended) == (STAMP, STAMP)

@@ -5,7 +5,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,7 +16,7 @@ from acp_proxy.cli import completing, writing
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import AgentOption, StoreOption, chosen, explained, kept, store_of, wrong_usage
 from acp_proxy.errors import AcpProxyError, UsageError
-from acp_proxy.transcripts.archive import Archive, file_name
+from acp_proxy.transcripts.archive import Archive, file_name, totals
 from acp_proxy.views import terminal
 
 if TYPE_CHECKING:  # imported late: no other command needs them
@@ -165,7 +165,7 @@ class _Source:
             reading.settle()
             if self.masking is not None:
                 reading, title = stack.enter_context(self.store.masked(row, reading, self.masking))
-            yield homes.hidden(title or ""), self._pieces(_head(row, title, reading), reading, homes)
+            yield homes.hidden(title or ""), self._pieces(self._head(row, title, reading), reading, homes)
 
     def _pieces(self, head: "Head", reading: "Reading", homes: "Homes") -> Iterable[bytes]:
         if self.form == _JSONL:
@@ -173,6 +173,24 @@ class _Source:
         from acp_proxy.views.exported import exported
 
         return (piece.encode() for piece in exported(self.form, head, reading, self.choices, homes))
+
+    def _head(self, row: "Listed", title: str | None, reading: "Reading") -> "Head":
+        from acp_proxy.views.document import Head
+
+        header = reading.header or reading.remade_header()
+        head = Head(
+            session=row.session,
+            agent=header.agent if header is not None else {"id": row.agent},
+            title=title,
+            cwd=row.cwd,
+            created=header.created_at if header is not None else "",
+            updated=row.updated,
+            origin=header.origin if header is not None else "partial",
+        )
+        if self.form != "html":
+            return head
+        used, tokens = totals(self.store.usage([(row.agent, row.name)])[0])
+        return replace(head, tokens=tokens, cost=used.cost)
 
 
 def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: bool) -> None:
@@ -205,21 +223,6 @@ def _name(title: str, row: "Listed") -> str:
     words = "".join(one if unicodedata.category(one)[0] in _IN_WORDS else " " for one in shown).split()
     unique = file_name(f"{title:<200}{row.agent}/{row.name}").rpartition("-")[2]
     return "-".join([*words, unique] if words else ["session", unique])
-
-
-def _head(row: "Listed", title: str | None, reading: "Reading") -> "Head":
-    from acp_proxy.views.document import Head
-
-    header = reading.header or reading.remade_header()
-    return Head(
-        session=row.session,
-        agent=header.agent if header is not None else {"id": row.agent},
-        title=title,
-        cwd=row.cwd,
-        created=header.created_at if header is not None else "",
-        updated=row.updated,
-        origin=header.origin if header is not None else "partial",
-    )
 
 
 def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Choices":

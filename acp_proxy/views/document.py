@@ -1,12 +1,13 @@
 """The parts that all formats of an exported conversation share: the head, and what is left out."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from acp_proxy.conversation import ConversationTurn, Ended, Item, Note, Said, ToolCall, words
 from acp_proxy.titles import cleaned
 from acp_proxy.views.plain import one_line, plain
+from acp_proxy.views.unmarking import unmarked
 from acp_proxy.wire import acp, record
 
 Tools = Literal["none", "summary", "full"]
@@ -22,7 +23,10 @@ _STOPS = {
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a document. Times are in the form of transcripts; unknown values are empty."""
+    """The head of a document. Times are in the form of transcripts; unknown values are empty.
+
+    ``models``: in the order of their use. ``tokens``: None if the agent did not report them. ``cost``: by currency.
+    """
 
     session: str
     agent: Mapping[str, object]
@@ -31,6 +35,9 @@ class Head:
     created: str
     updated: str
     origin: str
+    models: Sequence[str] = ()
+    tokens: int | None = None
+    cost: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -39,7 +46,7 @@ class Head:
 
     @property
     def heading(self) -> str:
-        return cleaned(self.title, _LINE_LENGTH * 2) or "Conversation"
+        return unmarked(cleaned(self.title, _LINE_LENGTH * 2) or "") or "Conversation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ def first_line(turn: ConversationTurn) -> str:
     said = next((item for item in turn.items if isinstance(item, Said) and item.speaker == "user"), None)
     for block in said.blocks if said is not None else ():
         for line in words(block)[: _LINE_LENGTH * 100].split("\n"):
-            if found := cleaned(line, _LINE_LENGTH):
+            if found := unmarked(cleaned(line, _LINE_LENGTH) or ""):
                 return found
     return f"Turn {turn.number}"
 

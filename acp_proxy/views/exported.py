@@ -4,6 +4,7 @@ It yields pieces of text as they are ready, with one turn in memory at a time.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from acp_proxy.conversation import ConversationTurn, turns
 from acp_proxy.transcripts.archive import Reading
@@ -23,8 +24,11 @@ def exported(form: str, head: Head, reading: Reading, choices: Choices, homes: H
     if form == "html":
         from acp_proxy.views.html import page
 
-        contents = [(turn.number, document.first_line(turn)) for turn in told()]
-        return page(head, contents, told(), choices)
+        contents, models = [], dict[str, None]()
+        for turn in told():
+            contents.append((turn.number, document.first_line(turn)))
+            models |= {turn.model: None} if turn.model else {}
+        return page(replace(head, models=list(models)), contents, told(), choices)
     if form == "json":
         from acp_proxy.views import json_document
 

@@ -1,7 +1,7 @@
 """Times, sizes, paths and ids for people."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 SHORTEST = 8
@@ -67,6 +67,27 @@ def size(number: int) -> str:
             break
         value /= 1000
     return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
+
+
+def money(amounts: Mapping[str, float]) -> str:
+    """Amounts by currency."""
+    return " + ".join(
+        f"{amount:,.2f} {unit}" if amount >= 0.01 else f"{amount:.4f} {unit}"
+        for unit, amount in sorted(amounts.items())
+    )
+
+
+def lasted(begin: str, end: str) -> str:
+    """The time between two times of a transcript: ``8 s``, ``1 min 24 s``, ``2 h 5 min``. Empty if it is not known."""
+    began, ended = _moment(begin), _moment(end)
+    seconds = round((ended - began).total_seconds()) if began is not None and ended is not None else -1
+    if seconds < 0:
+        return ""
+    if seconds < _MINUTE:
+        return f"{seconds} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min {seconds % _MINUTE} s"
+    return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE} min"
 
 
 def short(sessions: Iterable[str], known: Iterable[str]) -> dict[str, str]:

@@ -6,29 +6,37 @@ connections, and images that are not part of the page. It is written turn by tur
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
 
+from acp_proxy import __version__
 from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, Said, ToolCall
 from acp_proxy.views import diffs, document, tool_calls
 from acp_proxy.views.document import Choices, Head
-from acp_proxy.views.figures import size
+from acp_proxy.views.figures import lasted, money, size
 from acp_proxy.views.highlighting import highlighted, highlighted_file
 from acp_proxy.views.images import image_in
 from acp_proxy.views.plain import clock_time, day, one_line, plain, uri_of
-from acp_proxy.views.prose import html_of, link
+from acp_proxy.views.prose import html_of, link, words_of
 from acp_proxy.views.terminal import json_text
 from acp_proxy.views.tool_calls import Diff, Raw
+from acp_proxy.views.unmarking import unmarked
 from acp_proxy.wire import acp
 
 _OPEN_ROWS = 30
 """Rows of a diff that are visible at first: readers look at changes first, but not at pages of them."""
 _MARKS = {tool_calls.COMPLETED: "✓", tool_calls.FAILED: "✗", None: "·"}
 _STEPS = {"completed": "✓", "in_progress": "▸"}
+_IN_WORDS = tool_calls.KINDS - {"execute"}
+_CODE = re.compile("`[^`]+`")
 _POLICY = "default-src 'none'; img-src data:; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
-_END = '</main>\n<footer class="foot">Exported from its transcript by acp-proxy.</footer>\n</div>\n</body>\n</html>\n'
+_END = (
+    f'</main>\n<footer class="foot">Exported from its transcript by acp-proxy {__version__}.</footer>\n'
+    "</div>\n</body>\n</html>\n"
+)
 
 
 def page(
@@ -76,15 +84,20 @@ def _head(head: Head, count: int) -> str:
         "Directory": one_line(head.cwd or ""),
         "Begun": f"{day(head.created)} {clock_time(head.created)} UTC" if day(head.created) else "",
         "Turns": str(count),
+        "Model": ", ".join(map(one_line, head.models)),
+        "Tokens": f"{head.tokens:,}" if head.tokens is not None else "",
+        "Cost": money(head.cost),
     }
-    rows = "".join(f"<div><dt>{name}</dt><dd>{escape(told)}</dd></div>" for name, told in facts.items() if told)
-    return f'<header class="head">\n<h1>{escape(head.heading)}</h1>\n<dl>{rows}</dl>\n</header>\n'
+    rows = "".join(
+        f'<div><dt>{name}</dt><dd dir="auto">{escape(told)}</dd></div>' for name, told in facts.items() if told
+    )
+    return f'<header class="head">\n<h1 dir="auto">{escape(head.heading)}</h1>\n<dl>{rows}</dl>\n</header>\n'
 
 
 def _contents(lines: list[tuple[int, str]]) -> Iterator[str]:
     yield '<nav class="contents" aria-label="Contents">\n<details open><summary>Contents</summary>\n<ol>\n'
     for number, line in lines:
-        yield f'<li><a href="#turn-{number}"><span>{number}</span>{escape(line)}</a></li>\n'
+        yield f'<li><a href="#turn-{number}"><span>{number}</span><bdi>{escape(line)}</bdi></a></li>\n'
     yield "</ol>\n</details>\n</nav>\n"
 
 
@@ -96,22 +109,30 @@ class _Paper:
         self._agent = escape(head.name)
         self._choices = choices
         self._day = day(head.created)
+        self._tells_models = len(head.models) > 1
 
     def turn(self, turn: ConversationTurn) -> Iterator[str]:
         id = f"turn-{turn.number}"
         yield f'<section class="turn" id="{id}" aria-labelledby="{id}-head">\n<h2 id="{id}-head">'
-        yield f'<a href="#{id}">Turn {turn.number}</a>{self._time(turn.at)}</h2>\n'
+        yield f'<a href="#{id}">Turn {turn.number}</a>{self._facts(turn)}</h2>\n'
         for item in turn.items:
             yield self._item(item)
         ending = document.ending(turn)
         yield f"{_notice(ending) if ending else ''}</section>\n"
+
+    def _facts(self, turn: ConversationTurn) -> str:
+        """The turn's model, how long it took, and when it began."""
+        model = one_line(turn.model) if turn.model and self._tells_models else ""
+        facts = [escape(model), lasted(turn.at, turn.ended), self._time(turn.at)]
+        told = " · ".join(filter(None, facts))
+        return f" <span>{told}</span>" if told else ""
 
     def _time(self, stamp: str) -> str:
         if not day(stamp):
             return ""
         told = clock_time(stamp) if day(stamp) == self._day else f"{day(stamp)} {clock_time(stamp)}"
         self._day = day(stamp)
-        return f' <time datetime="{escape(stamp)}">{told}</time>'
+        return f'<time datetime="{escape(stamp)}">{told}</time>'
 
     def _item(self, item: Item) -> str:
         if isinstance(item, Said):
@@ -147,12 +168,12 @@ class _Paper:
 
     def _line(self, call: ToolCall, changes: list[Diff]) -> str:
         """A call in one line: its status, title, location, and size of the change."""
-        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(tool_calls.title(call))
+        status, kind, title = tool_calls.status(call), tool_calls.kind(call), self._short(_title(call))
         places = [place for place in map(self._short, tool_calls.paths(call)[:3]) if place.split(":")[0] not in title]
         out = _mark(_MARKS.get(status, "…"), (status or "unknown").replace("_", " "), "mark")
         if kind is not None and not title.lower().startswith(kind.replace("_", " ")):
             out += f'<span class="kind">{kind.replace("_", " ")}</span> '
-        out += f'<span class="what">{escape(" ".join([title, *places]))}</span>'
+        out += f'<span class="what" dir="auto">{escape(" ".join([title, *places]))}</span>'
         return f"{out} {_counted(changes)}" if changes else out
 
     def _part(self, part: tool_calls.Part, title: str) -> str:
@@ -170,6 +191,13 @@ class _Paper:
         text = one_line(text)
         inside = f"{self._cwd.rstrip('/')}/" if self._cwd and self._cwd.rstrip("/") else None
         return text.replace(inside, "") if inside else text
+
+
+def _title(call: ToolCall) -> str:
+    """Its title in words. A command keeps the marks of the shell."""
+    title = tool_calls.title(call)
+    is_words = tool_calls.kind(call) in _IN_WORDS or _CODE.fullmatch(title) is not None
+    return unmarked(title) if is_words else title
 
 
 def _blocks(blocks: Iterable[Mapping[str, object]], *, breaks: bool = False) -> str:
@@ -191,10 +219,10 @@ def _block(block: Mapping[str, object]) -> str:
         words = highlighted_file(plain(text), address)
         return _folded(name, words)
     if kind == "resource_link":
-        return f'<p class="thing">{link(address, name or "link")}</p>\n'
+        return f'<p class="thing" dir="auto">{link(address, name or "link")}</p>\n'
     data = acp.text(block, "data") or acp.text(resource, "blob") or ""
     told = ", ".join(filter(None, (name, one_line(acp.text(block, "mimeType") or ""), size(len(data) * 3 // 4))))
-    return f'<p class="thing">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
+    return f'<p class="thing" dir="auto">[{escape(one_line(kind or "content"))}: {escape(told)}]</p>\n'
 
 
 def _diff(change: Diff) -> str:
@@ -213,13 +241,13 @@ def _plan(plan: Plan) -> str:
         told = status if status in ("completed", "in_progress") else "pending"
         steps += (
             f'<li class="{told}">{_mark(_STEPS.get(told, "○"), told.replace("_", " "), "mark")}'
-            f"<span>{escape(one_line(acp.text(entry, 'content') or ''))}</span></li>"
+            f'<span dir="auto">{words_of(one_line(acp.text(entry, "content") or ""))}</span></li>'
         )
     return f'<div class="plan"><p>Plan</p><ul>{steps}</ul></div>\n'
 
 
 def _notice(words: str) -> str:
-    return f'<p class="notice">{escape(words)}</p>\n'
+    return f'<p class="notice" dir="auto">{escape(words)}</p>\n'
 
 
 def _other(item: Other) -> str:
@@ -229,7 +257,7 @@ def _other(item: Other) -> str:
 
 def _folded(name: str, body: str) -> str:
     """``body`` is HTML."""
-    line = f'<span class="what">{escape(name)}</span>'
+    line = f'<span class="what" dir="auto">{escape(name)}</span>'
     return f'<details class="call"><summary class="line">{line}</summary>\n<div class="body">{body}</div></details>\n'
 
 

@@ -118,11 +118,7 @@ def _short(number: int | None) -> str:
 
 
 def _money(used: Used) -> str:
-    return " + ".join(f"{_amount(amount)} {terminal.line(unit)}" for unit, amount in sorted(used.cost.items()))
-
-
-def _amount(amount: float) -> str:
-    return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.4f}"
+    return terminal.line(figures.money(used.cost))
 
 
 def _name(folder: str) -> str:

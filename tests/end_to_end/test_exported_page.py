@@ -1,6 +1,7 @@
 """An exported page in a real browser: its layout, its legibility, and that no transcript can run a script.
 
-Chromium is driven by Playwright; where there is none, the tests are skipped.
+Chromium is driven by Playwright; where there is none, the tests are skipped. axe-core finds what keeps people with
+screen readers or keyboards out.
 """
 
 import re
@@ -21,7 +22,8 @@ from acp_proxy.views.document import Choices, Head
 from scripts import browser as browsers
 from tests.views.turns import EVIL, HEAD, call, diff, everywhere, said, text, turn
 
-CONVERSATION = Path(__file__).parents[2] / "fixtures" / "conversations" / "login.jsonl"
+CONVERSATIONS = Path(__file__).parents[2] / "fixtures" / "conversations"
+AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 WIDTHS = (390, 1280)
 SCHEMES = ("light", "dark")
 LONG = "a_very_long_word_without_any_space_" * 12
@@ -70,8 +72,17 @@ def watched(browser: Browser) -> Iterator[tuple[Open, list[str]]]:
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled conversation, exported by the usual commands."""
-    folder = tmp_path_factory.mktemp("exported")
-    for words in (["import", str(CONVERSATION)], ["export", "last", "--output", str(folder / "page.html")]):
+    return _exported(CONVERSATIONS / "login.jsonl", tmp_path_factory.mktemp("exported"))
+
+
+@pytest.fixture(scope="module")
+def formatted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A conversation with every form of text, left to right and right to left."""
+    return _exported(CONVERSATIONS / "formatted.jsonl", tmp_path_factory.mktemp("formatted"))
+
+
+def _exported(conversation: Path, folder: Path) -> Path:
+    for words in (["import", str(conversation)], ["export", "last", "--output", str(folder / "page.html")]):
         result = CliRunner().invoke(app, ["sessions", *words, "--store", str(folder / "store")])
         assert result.exit_code == 0, result.output
     return folder / "page.html"
@@ -136,7 +147,7 @@ FAINT = """() => {
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["exported", "wide"])
+@pytest.mark.parametrize("name", ["exported", "wide", "formatted"])
 def test_nothing_is_wider_than_the_screen(
     request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, width: int
 ) -> None:
@@ -162,7 +173,7 @@ def test_code_and_tables_scroll(wide: Path, watched: tuple[Open, list[str]], wid
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["exported", "wide"])
+@pytest.mark.parametrize("name", ["exported", "wide", "formatted"])
 def test_every_text_has_enough_contrast(
     request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, scheme: str
 ) -> None:
@@ -206,6 +217,55 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
     assert box is not None
     assert size is not None
     assert 0 <= box["y"] < size["height"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["exported", "formatted"])
+def test_axe_finds_no_violation(
+    request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, width: int, scheme: str
+) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed; run: make test")
+    page = watched[0](request.getfixturevalue(name), viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page.evaluate(UNFOLD)
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")
+    assert {rule["id"] for rule in found["passes"]} >= {"color-contrast", "heading-order", "region"}
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]] == []
+
+
+def test_arabic_runs_from_right_to_left(formatted: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    directions = """() => [...document.querySelectorAll('#turn-2 .said > :not(.hidden), #turn-2 .what')].map(one =>
+        getComputedStyle(one).direction)"""
+    *arabic, english, call = page.evaluate(directions)
+    assert arabic == ["rtl"] * 6
+    assert (english, call) == ("ltr", "rtl")
+    box, words = page.locator("#turn-2 .box").bounding_box(), page.locator("#turn-2 .task").bounding_box()
+    assert box is not None
+    assert words is not None
+    assert box["x"] > words["x"] + words["width"] / 2
+    lines = "getComputedStyle(document.querySelector('.task code')).direction"
+    assert page.evaluate(lines) == "ltr"
+
+
+def test_long_cells_keep_a_readable_width_on_a_phone(formatted: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    head = page.get_by_role("columnheader", name="What it does well").bounding_box()
+    assert head is not None
+    assert head["width"] >= 190
+    assert page.get_by_role("cell", name="2025-11-01").evaluate("one => one.getClientRects().length") == 1
+
+
+def test_what_scrolls_can_be_reached_by_keyboard(formatted: Path, watched: tuple[Open, list[str]]) -> None:
+    page = watched[0](formatted, viewport={"width": 390, "height": 844})
+    page.evaluate(UNFOLD)
+    unreachable = """() => [...document.querySelectorAll('body *')].filter(one =>
+        one.tabIndex < 0 && !one.querySelector('a') && one.scrollWidth > one.clientWidth + 1
+        && getComputedStyle(one).overflowX === 'auto').length"""
+    assert page.evaluate(unreachable) == 0
+    assert page.evaluate("document.querySelector('.wide').tabIndex") == 0
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,27 @@ def test_sizes_have_three_figures(number: int, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("2026-11-20T09:15:02.623Z", "0 s"),
+        ("2026-11-20T09:15:59.900Z", "58 s"),
+        ("2026-11-20T09:16:26.000Z", "1 min 24 s"),
+        ("2026-11-21T11:20:02.123Z", "26 h 5 min"),
+        ("2026-11-20T09:00:00.000Z", ""),
+        ("", ""),
+        ("then", ""),
+    ],
+)
+def test_a_duration_has_at_most_two_units(end: str, said: str) -> None:
+    assert figures.lasted("2026-11-20T09:15:02.123Z", end) == said
+
+
+def test_small_amounts_of_money_are_not_rounded_away() -> None:
+    assert figures.money({"USD": 1234.5, "EUR": 0.0012}) == "0.0012 EUR + 1,234.50 USD"
+    assert figures.money({}) == ""
+
+
+@pytest.mark.parametrize(
     ("session", "others", "said"),
     [
         ("0123456789", [], "01234567"),

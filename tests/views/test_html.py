@@ -1,11 +1,13 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acp_proxy import __version__
 from acp_proxy.conversation import ConversationTurn, Item, Note, Other, Plan, ToolCall
 from acp_proxy.views import document, html
 from acp_proxy.views.document import Choices, Head, Tools
@@ -32,13 +34,13 @@ ALLOWED = VOID | frozenset(
             "a",
         ),
         *("h1", "h2", "h3", "h4", "h5", "h6", "dl", "dt", "dd", "ol", "ul", "li", "details", "summary", "time"),
-        *("pre", "code", "strong", "em", "s", "blockquote", "table", "thead", "tbody", "tr", "th", "td"),
+        *("pre", "code", "strong", "em", "s", "bdi", "blockquote", "table", "thead", "tbody", "tr", "th", "td"),
     }
 )
 ATTRIBUTES = frozenset(
     {
         *("lang", "charset", "http-equiv", "content", "name", "rel", "href", "src", "alt", "class", "id", "title"),
-        *("aria-label", "aria-labelledby", "aria-hidden", "datetime", "open", "tabindex", "start"),
+        *("aria-label", "aria-labelledby", "aria-hidden", "datetime", "dir", "open", "tabindex", "start"),
     }
 )
 
@@ -112,8 +114,33 @@ def test_the_head_describes_the_session() -> None:
     )
     nothing = Head("s", {}, None, None, "", "", "partial")
     assert words(page(head=nothing)) == (
-        "Conversation Conversation AgentagentTurns0 Exported from its transcript by acp-proxy."
+        f"Conversation Conversation AgentagentTurns0 Exported from its transcript by acp-proxy {__version__}."
     )
+
+
+def test_the_head_names_the_models_the_tokens_and_the_cost() -> None:
+    known = replace(HEAD, models=["Small", "Large <1>"], tokens=12345, cost={"USD": 1.5})
+    told = words(page(turn(said("user", "hello")), head=known))
+    assert "Turns1ModelSmall, Large <1>Tokens12,345Cost1.50 USD" in told
+
+
+def test_a_turn_tells_how_long_it_took_and_its_model_if_there_were_several() -> None:
+    one = replace(turn(said("user", "hello")), ended="2026-11-20T09:16:26.500Z", model="Small")
+    assert "Turn 1 1 min 24 s · 09:15 User:" in words(page(one, head=replace(HEAD, models=["Small"])))
+    assert "Turn 1 Small · 1 min 24 s · 09:15 User:" in words(page(one, head=replace(HEAD, models=["Small", "Large"])))
+
+
+def test_titles_are_words_without_marks_of_markdown() -> None:
+    told = page(
+        turn(said("user", "## Fix **the** `login`")),
+        turn(call("Read `a.py`", kind="read"), call("rm `cat b`", kind="execute"), number=2),
+        head=replace(HEAD, title="Fix **the** `login`"),
+    )
+    assert "<title>Fix the login</title>" in told
+    assert '<h1 dir="auto">Fix the login</h1>' in told
+    assert "<bdi>Fix the login</bdi>" in told
+    assert "Read a.py" in told
+    assert "rm `cat b`" in told
 
 
 def test_the_contents_link_to_the_turns_by_their_prompts() -> None:

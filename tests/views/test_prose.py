@@ -13,8 +13,8 @@ TAGS = frozenset(
         *("blockquote", "div", "table", "thead", "tbody", "tr", "th", "td"),
     }
 )
-ATTRIBUTES = frozenset({"href", "rel", "class", "title", "start", "tabindex"})
-_TAG = re.compile(r"<(/?)([a-z0-9]+)((?: [a-z]+=\"[^\"<>]*\")*) ?/?>")
+ATTRIBUTES = frozenset({"aria-hidden", "dir", "href", "rel", "class", "title", "start", "tabindex"})
+_TAG = re.compile(r"<(/?)([a-z0-9]+)((?: [a-z-]+=\"[^\"<>]*\")*) ?/?>")
 
 
 def check(html: str) -> None:
@@ -22,7 +22,7 @@ def check(html: str) -> None:
     assert "<" not in _TAG.sub("", html)
     for found in _TAG.finditer(html):
         assert found[2] in TAGS
-        attributes = dict(re.findall(r' ([a-z]+)="([^"]*)"', found[3]))
+        attributes = dict(re.findall(r' ([a-z-]+)="([^"]*)"', found[3]))
         assert attributes.keys() <= ATTRIBUTES
         assert re.match(r"(https?://|mailto:)", attributes.get("href", "mailto:"), re.IGNORECASE)
 
@@ -74,17 +74,17 @@ def test_any_mix_of_markdown_is_safe(pieces: list[str]) -> None:
 
 def test_web_links_send_no_referrer() -> None:
     assert html_of("[x](https://example.org/?a=1&b=2)") == (
-        '<p><a href="https://example.org/?a=1&amp;b=2" rel="noopener noreferrer">x</a></p>\n'
+        '<p dir="auto"><a href="https://example.org/?a=1&amp;b=2" rel="noopener noreferrer">x</a></p>\n'
     )
     assert 'href="mailto:a@example.org"' in html_of("<a@example.org>")
 
 
 def test_a_bare_address_becomes_a_link() -> None:
     linked = '<a href="https://example.org/a?b=1&amp;c" rel="noopener noreferrer">https://example.org/a?b=1&amp;c</a>'
-    assert html_of("See (https://example.org/a?b=1&c).") == f"<p>See ({linked}).</p>\n"
-    assert html_of("`https://example.org/`") == "<p><code>https://example.org/</code></p>\n"
+    assert html_of("See (https://example.org/a?b=1&c).") == f'<p dir="auto">See ({linked}).</p>\n'
+    assert "<a" not in html_of("`https://example.org/`")
     assert html_of("[**https://example.org/**](https://example.com/)").count("<a ") == 1
-    assert html_of("xhttps:// http://. javascript://x") == "<p>xhttps:// http://. javascript://x</p>\n"
+    assert html_of("xhttps:// http://. javascript://x") == '<p dir="auto">xhttps:// http://. javascript://x</p>\n'
 
 
 def test_an_address_outside_the_web_becomes_text() -> None:
@@ -101,19 +101,61 @@ def test_images_become_links() -> None:
 
 
 def test_headings_rank_below_those_of_the_page() -> None:
-    assert html_of("# a\n## b\n##### c") == "<h3>a</h3>\n<h4>b</h4>\n<h6>c</h6>\n"
+    assert levels("# a\n## b\n# c") == [3, 4, 3]
+
+
+def test_headings_skip_no_level() -> None:
+    assert levels("### a\n##### b\n#### c\n\nd\n===\n## e\n### f\n#### g\n##### h\n###### i") == [
+        *(3, 4, 4),
+        *(3, 4, 5, 6, 6, 6),
+    ]
+
+
+def levels(text: str) -> list[int]:
+    html = html_of(text)
+    found = re.findall(r"<h(\d)", html)
+    assert found == re.findall(r"</h(\d)", html)
+    return list(map(int, found))
+
+
+def test_each_top_block_has_the_direction_of_its_text() -> None:
+    html = html_of("سلام\n\n# سلام\n\n- سلام\n\n  - a\n\n> سلام\n\n|سلام|\n|-|\n")
+    assert re.findall(r'<([a-z0-9]+)[^>]* dir="auto"', html) == ["p", "h3", "ul", "blockquote", "div"]
+    assert '<code dir="ltr">a</code>' in html_of("`a`")
+
+
+def test_task_lists_have_boxes() -> None:
+    html = html_of("- [x] one\n- [ ] **two**\n- [x]three\n- [x](https://example.org)\n\n1. [X] four")
+    assert html.count('<li class="task">') == 3
+    words = " ".join(re.sub("<[^>]*>", "", html).split())
+    assert words == "✓done: one to do: two [x]three x ✓done: four"
 
 
 def test_code_in_known_languages_is_coloured() -> None:
     assert '<span class="k">def</span>' in html_of("```python\ndef f(): ...\n```")
-    assert html_of("```nonsense\ndef\n```") == '<pre tabindex="0"><code>def\n</code></pre>\n'
+    plain = '<pre tabindex="0"><code>def\n</code></pre>\n'
+    assert html_of("```\ndef\n```") == plain
+    assert html_of("```nonsense x\ndef\n```") == f'<div class="fence"><p class="language">nonsense</p>\n{plain}</div>\n'
 
 
 def test_tables_scroll_and_are_aligned_without_styles() -> None:
     html = html_of("|a|b|\n|--:|---|\n|1|2|")
-    assert html.startswith('<div class="wide"><table>')
-    assert '<td class="right">1</td>' in html
+    assert html.startswith('<div class="wide" dir="auto" tabindex="0"><table>')
+    assert '<td class="right word">1</td>' in html
     assert "style" not in html
+
+
+def test_a_column_with_a_long_cell_is_marked() -> None:
+    html = html_of("|a|b|\n|---|---|\n|1|2|\n|3 4|a cell that needs several lines on a phone|")
+    assert re.findall(r'<(t[hd])(?: class="(.*?)")?>', html) == [
+        *(("th", "word"), ("th", "long word")),
+        *(("td", "word"), ("td", "word"), ("td", ""), ("td", "")),
+    ]
+
+
+def test_an_empty_head_is_an_ordinary_cell() -> None:
+    html = html_of("||b|\n|---|---|\n|1|2|")
+    assert re.findall(r"</?t[hd]\b", html)[:4] == ["<td", "</td", "<th", "</th"]
 
 
 def test_breaks_keeps_the_lines_of_a_prompt() -> None:
@@ -123,4 +165,7 @@ def test_breaks_keeps_the_lines_of_a_prompt() -> None:
 
 def test_a_very_long_text_is_not_read_as_markdown() -> None:
     text = "*a* <b> " * (prose.LIMIT // 8 + 1)
-    assert html_of(text) == f'<pre class="long">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>\n'
+    assert (
+        html_of(text)
+        == f'<pre class="long" dir="auto" tabindex="0">{text.replace("<", "&lt;").replace(">", "&gt;")}</pre>\n'
+    )
