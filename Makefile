@@ -14,7 +14,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test check coverage format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -22,6 +22,10 @@ demo: $(VENV)
 test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
 	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest -n logical --dist worksteal
+
+# Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/shell]
+test-windows: $(VENV)
+	@.venv/bin/python -m scripts.windows $(TESTS)
 
 check: $(VENV) $(ACTIONLINT)
 	.venv/bin/ruff check

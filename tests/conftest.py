@@ -1,12 +1,15 @@
 import contextlib
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
+from tests import not_on_windows
 
 check_fields()
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
@@ -21,6 +24,18 @@ for name in ("SIGINT", "SIGHUP"):
     with contextlib.suppress(AttributeError, ValueError):
         if signal.getsignal(number := getattr(signal, name)) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+
+collect_ignore = not_on_windows.paths() if sys.platform == "win32" else []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On Windows, skip the single tests of the list, with its reasons."""
+    if sys.platform == "win32":
+        listed = not_on_windows.tests()
+        for item in items:
+            file = Path(item.path).relative_to(not_on_windows.ROOT).as_posix()
+            if reason := listed.get(f"{file}::{item.name.partition('[')[0]}"):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 """How much a pipe holds: this differs by system, page size and the number of the user's pipes."""
 
-import contextlib
 import os
 import sys
 
 import pytest
 
-with contextlib.suppress(ImportError):
-    import fcntl  # not on Windows
-
 from acp_proxy.shell.output import WIDE
+from tests.posix import fcntl
 
 MORE_THAN_A_PIPE_HOLDS = 4 * WIDE
 """With pages of 64 KiB, a pipe holds a megabyte by default."""

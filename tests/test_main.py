@@ -13,7 +13,6 @@ from acp_proxy import __version__
 from tests.stored import Both, chunk, store_session
 
 SECONDS = 20.0
-posix_only = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /dev/full")
 SLOW = {"anyio", "asyncio", "dataclasses", "inspect", "json", "orjson", "platformdirs", "psutil", "re", "sqlite3"}
 SLOW |= {"subprocess", "threading", "typer", "typing"}
@@ -117,7 +116,6 @@ def ran(tmp_path: Path, words: Sequence[str], streams: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@posix_only
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("streams", [">&-", pytest.param(">/dev/full", marks=linux_only)])
 def test_output_that_cannot_be_written_is_reported(tmp_path: Path, words: list[str], streams: str) -> None:
@@ -127,14 +125,12 @@ def test_output_that_cannot_be_written_is_reported(tmp_path: Path, words: list[s
     assert line.startswith("acp-proxy: the output cannot be written: ")
 
 
-@posix_only
 @pytest.mark.parametrize("streams", ["2>&-", pytest.param("2>/dev/full", marks=linux_only)])
 @pytest.mark.parametrize("words", [("sessions", "list"), ("sessions", "restore", "--list")], ids=" ".join)
 def test_a_command_does_its_work_without_a_usable_stderr(tmp_path: Path, words: list[str], streams: str) -> None:
     assert ran(tmp_path, words, streams) == (0, "")
 
 
-@posix_only
 def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     status, said = ran(tmp_path, ["sessions", "delete", "here"], "<&-")
     assert status == 1
@@ -142,7 +138,6 @@ def test_a_question_without_an_answer_is_not_a_yes(tmp_path: Path) -> None:
     assert Both(tmp_path / "store").sessions()
 
 
-@posix_only
 def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)

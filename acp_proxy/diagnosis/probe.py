@@ -53,11 +53,15 @@ class Probe:
     def __init__(self, command: list[str], umask: int = -1) -> None:
         """``umask``: the agent's, where ours is not the user's own. Raises OSError where it cannot be started."""
         pipe = subprocess.PIPE
+        program: str | None = None
+        arguments: str | list[str] = command
         if sys.platform == "win32":
-            import shutil
+            from acp_proxy.shell.windows import startable
 
-            command = [shutil.which(command[0]) or command[0], *command[1:]]
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, umask=umask)
+            program, arguments = startable(command)
+        self._process = subprocess.Popen(
+            arguments, executable=program, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, umask=umask
+        )
         self.stray: deque[str] = deque(maxlen=_KEPT_LINES)
         """What it wrote to its stdout that is none of the protocol."""
         self.stderr: deque[str] = deque(maxlen=_KEPT_LINES)

@@ -102,7 +102,7 @@ def start(command: list[str]) -> AgentProcess:
 
 
 def become(command: list[str]) -> int:
-    """Replace this process with the agent. Returns an exit code only if that fails."""
+    """Replace this process with the agent. Returns an exit code only if that fails. Not for Windows."""
     try:
         os.execvp(command[0], command)
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def send(processes: "list[psutil.Process]", number: int) -> None:
     for process in processes:
         try:
             process.send_signal(number)
-        except (psutil.Error, OSError):
+        except (psutil.Error, OSError, ValueError):  # ValueError: Windows has no such signal
             continue
 
 

@@ -38,6 +38,10 @@ def launch(words: list[str]) -> None:
     if os.isatty(0):
         if os.isatty(2):  # a user is there, and may expect to be recorded
             os.write(2, _ALONE)
+        if processes.tie(sys.platform) == processes.JOB:
+            from acp_proxy.shell.windows import become
+
+            os._exit(become(command))
         os._exit(processes.become(command))
     agent = _started(command)
     if CHECK_VALUES in os.environ:

@@ -53,6 +53,9 @@ async def _supervise(agent: AgentProcess, relay: Relay, grace: float) -> int:
         relay.notify = lambda: _wake(portal, watch)
         if sys.platform != "win32":
             tasks.start_soon(watch.listen)
+        else:
+            for number in ENDING_SIGNALS:
+                signal.signal(number, lambda number, _: watch.end_for(number))
         await watch.until_the_end()
         relay.notify = lambda: None
         tasks.cancel_scope.cancel()
@@ -83,9 +86,14 @@ class _Watch:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_SIGNALS)
             async for number in signals:
                 if number in ENDING_SIGNALS:
-                    self._signal = number
-                    self._hurry()
+                    self.end_for(number)
                 self.wake()
+
+    def end_for(self, number: int) -> None:
+        """End because of this signal."""
+        self._signal = number
+        self._hurry()
+        self.wake()
 
     async def until_the_end(self) -> None:
         while not self._agent.poll() and not self._must_end():

@@ -1,16 +1,14 @@
 """The command on a real terminal of any width."""
 
-import fcntl
 import os
-import pty
 import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Mapping
 from pathlib import Path
 
 from acp_proxy.shell import output
+from tests.posix import fcntl, pty, termios
 
 _LINES = 24
 _SETTINGS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "PAGER", "LESS", "COLORTERM", "LC_ALL")

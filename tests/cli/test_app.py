@@ -68,7 +68,6 @@ def test_help_with_an_agents_command_starts_no_agent(tmp_path: Path) -> None:
     assert not (tmp_path / "started").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
 @pytest.mark.parametrize("name", ["list", "ls", "help", "version"])
 def test_run_starts_an_agent_with_the_name_of_a_short_form(tmp_path: Path, name: str) -> None:
     agent = tmp_path / name

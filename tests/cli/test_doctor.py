@@ -295,7 +295,6 @@ def test_a_variable_that_run_would_refuse_is_reported(
     assert "'soon'" in text
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="umask")
 def test_the_agent_runs_with_the_users_umask(root: Path, tmp_path: Path) -> None:
     os.umask(0o027)
     doctor(root, *scripted(tmp_path / "notes", {"initialize": offering()}))

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import random
 import stat
 import subprocess
@@ -16,6 +15,7 @@ from acp_proxy.cli.app import app
 from tests.cli.commands import Command
 from tests.cli.terminal import with_stderr_on_terminal
 from tests.pipes import SMALL
+from tests.posix import pty
 from tests.stored import EPOCH, Both, chunk, store_session
 from tests.transcripts.cold import age
 from torture.planted import planted

@@ -164,7 +164,6 @@ def test_a_full_disk_is_reported_with_what_to_do(store: Both, other: Both, monke
     assert result.stderr.endswith(f"No space left on device. Free some space in {other.root}.\n")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL")
 def test_an_import_that_is_killed_leaves_nothing(store: Both, other: Both) -> None:
     path = store_session(store, "s", ("Question", [chunk("yes " * 1000)] * 2000))
     before = sorted(other.root.rglob("*"))

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pty
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from acp_proxy.cli.progress import MOMENT, advanced, advancing
+from tests.posix import pty
 
 
 @contextmanager

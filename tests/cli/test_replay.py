@@ -1,13 +1,11 @@
 """``replay`` shows a conversation as it streamed: plain text, or with keys on a terminal."""
 
 import os
-import pty
 import re
 import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from acp_proxy.cli.app import app
 from acp_proxy.views import figures
 from tests.client import TIMEOUT
 from tests.mock.recording import call
+from tests.posix import pty, termios
 from tests.stored import Both, store_session
 from tests.transcripts import talk
 from tests.transcripts.cold import compressed_now, kept

@@ -53,7 +53,6 @@ def test_the_restore_command_names_exactly_the_session(store: Store) -> None:
         assert titles(store) == before
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
 def test_ctrl_c_at_the_question_deletes_nothing_and_exits_with_130(store: Store) -> None:
     command = [sys.executable, "-m", "acp_proxy", "sessions", "delete", "xyz", "--store", str(store.root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:

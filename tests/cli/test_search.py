@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shlex
 import sqlite3
@@ -25,6 +24,7 @@ from acp_proxy.transcripts.search.words import Excerpt
 from acp_proxy.views import found, rows
 from acp_proxy.wire import clock
 from tests.cli.test_sessions import NEVER_PRINTED, STEERING
+from tests.posix import pty
 from tests.stored import EPOCH, Both, chunk, store_session
 
 DAY = 24 * 60 * 60.0

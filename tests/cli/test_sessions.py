@@ -331,7 +331,6 @@ def test_a_store_that_others_can_write_is_refused_with_the_command_to_fix_it(sto
     assert ids(store) == ["s"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
 def test_a_store_with_a_link_out_of_it_is_refused_with_the_command_to_fix_it(store: Store, tmp_path: Path) -> None:
     store_session(store, "s", ("Mend it", []))
     path = store.root / "transcripts"

@@ -1,7 +1,6 @@
 """``sessions stats``: a table with bars on a terminal, lines in a pipe, or JSON."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from acp_proxy.shell import output
 from acp_proxy.transcripts.store import Store
 from tests.cli.commands import printed, run, told
 from tests.cli.terminal import pager
+from tests.posix import pty
 from tests.stored import EPOCH, chunk, store_session
 
 MONTH = 30 * 24 * 60 * 60

@@ -38,7 +38,6 @@ def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path) -> None:
     assert path.read_text() == "other"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no such pipes")
 def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

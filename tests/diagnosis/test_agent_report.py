@@ -1,6 +1,5 @@
 """The check of an agent: its offer, its load, and the advice if it fails."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -185,7 +184,6 @@ def problem(command: list[str], seconds: float = SECONDS) -> str:
     return found.problem
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="modes, and first lines")
 def test_a_failed_start_is_explained(tmp_path: Path) -> None:
     assert "127" in problem(["no-such-agent"])
     assert "PATH" in problem(["no-such-agent"])

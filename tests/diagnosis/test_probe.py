@@ -1,6 +1,5 @@
 """Probing an agent always ends, however the agent fails to answer, and ends the agent too."""
 
-import sys
 from pathlib import Path
 
 import psutil
@@ -114,7 +113,6 @@ def test_the_last_lines_of_stderr_and_other_output_are_kept() -> None:
     assert len(probe.stray) == 20
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there a job ends what was started")
 def test_every_process_of_the_agent_ends_even_if_it_ignores_sigterm(tmp_path: Path) -> None:
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
     source = f"""

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-import sys
 import threading
 from pathlib import Path
 
@@ -89,7 +88,6 @@ def test_an_unwritable_store_is_reported(root: Path, monkeypatch: pytest.MonkeyP
     assert wrong(todo) == [found.off]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="modes")
 def test_a_store_that_others_can_read_is_reported(root: Path) -> None:
     Both(root)
     root.chmod(0o755)
@@ -115,7 +113,6 @@ def test_a_directory_without_a_store_gets_none(root: Path) -> None:
     assert list(root.iterdir()) == []
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="modes")
 def test_a_directory_that_allows_no_store_is_reported(root: Path) -> None:
     root.mkdir()
     root.chmod(0o777)

@@ -1,7 +1,6 @@
 """Whoever ends first: every request is answered, the exit status is the agent's, and no process is left."""
 
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 from tests.client import RequestFailed
 from tests.end_to_end.proxied import PROXY, Editor, Proxied, kinds, texts
 from tests.pipes import held_by
+from tests.posix import pty
 from torture.processes import are_gone, is_gone
 
 SECONDS = 20.0
@@ -29,7 +29,6 @@ LAUNCHER = ("sh", "-c", '"$@"; exit $?', "launcher")
 STAYS = 300
 """Seconds: a child that is not ended outlives the test, which then fails."""
 
-posix_only = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a death signal")
 
 
@@ -95,7 +94,6 @@ def test_open_requests_are_answered_when_the_agent_exits_and_its_status_is_ours(
         assert sorted(line.raw for line in editor.lines[since:]) == sorted(expected)
 
 
-@posix_only
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
 def test_a_killed_agent_is_reported_by_its_signal(proxied: Proxied, name: str) -> None:
     with proxied.editor({"turns": [[agent_says("so far"), {"signal": name}, {"hang": True}]]}) as editor:
@@ -160,7 +158,6 @@ def test_a_grandchild_that_holds_stdout_does_not_delay_the_end(proxied: Proxied,
         assert watched.named_in(proxied.project / "child.pid").is_running()
 
 
-@posix_only
 def test_a_grandchild_that_keeps_writing_does_not_delay_the_end(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "child.pid"
     child = f"echo $$ >'{pidfile}'; while :; do echo '{{}}'; sleep 0.05; done"
@@ -254,7 +251,6 @@ def fill(editor: Editor) -> int:
     return written
 
 
-@posix_only
 def test_closing_the_input_is_noticed_even_if_the_agent_does_not_read(proxied: Proxied, watched: Watched) -> None:
     with started(proxied, ["sleep", str(STAYS)], SHORT_GRACE) as editor:
         fill(editor)
@@ -275,7 +271,6 @@ os.write(2, b"heard %d" % heard)
 """A program that waits until its FIFO is opened, and then reads for four seconds with short pauses."""
 
 
-@posix_only
 def test_a_slow_agent_gets_all_input_before_its_end(
     proxied: Proxied,
 ) -> None:
@@ -288,7 +283,6 @@ def test_a_slow_agent_gets_all_input_before_its_end(
         assert editor.stderr() == f"heard {written}"
 
 
-@posix_only
 def test_an_agent_that_ignores_the_end_of_its_input_gets_sigterm(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof"]) as editor:
         number = editor.start_prompt(editor.open(), "hello")
@@ -298,7 +292,6 @@ def test_an_agent_that_ignores_the_end_of_its_input_gets_sigterm(proxied: Proxie
         assert are_gone(processes)
 
 
-@posix_only
 def test_an_agent_that_ignores_sigterm_is_killed(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor(options=SHORT_GRACE, agent=["--ignore-eof", "--ignore-sigterm"]) as editor:
         editor.initialize()
@@ -317,7 +310,6 @@ def test_a_descendant_left_behind_is_ended_with_the_agent(proxied: Proxied, watc
         assert is_gone(left_behind)
 
 
-@posix_only
 def test_a_daemon_outside_the_process_tree_keeps_running(proxied: Proxied, watched: Watched) -> None:
     pidfile = proxied.base / "daemon.pid"
     daemon = f"(sleep {STAYS} </dev/null >/dev/null 2>&1 & echo $! >'{pidfile}'); "
@@ -339,7 +331,6 @@ def launched(proxied: Proxied, *agent: str, options: Sequence[str] = ()) -> Edit
     return started(proxied, [*LAUNCHER, *LAUNCHER, *proxied.bare_agent(None, agent)], options)
 
 
-@posix_only
 def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
     proxied: Proxied, watched: Watched
 ) -> None:
@@ -351,7 +342,6 @@ def test_an_agent_behind_launchers_ends_with_its_input_and_its_status_is_ours(
         assert are_gone(processes)
 
 
-@posix_only
 @pytest.mark.parametrize("deaf", [["--ignore-eof"], ["--ignore-eof", "--ignore-sigterm"]])
 def test_an_agent_that_outlives_its_launchers_is_ended(proxied: Proxied, watched: Watched, deaf: list[str]) -> None:
     with launched(proxied, *deaf, options=SHORT_GRACE) as editor:
@@ -365,21 +355,20 @@ def test_an_agent_that_outlives_its_launchers_is_ended(proxied: Proxied, watched
 # --- signals
 
 
-@posix_only
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Watched, number: signal.Signals) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_is_passed_on_and_ends_everything(proxied: Proxied, watched: Watched, name: str) -> None:
+    number = signal.Signals[name]
     hangs = {"turns": [[agent_says("so far"), {"hang": True}]]}
     with proxied.editor(hangs, options=ENDLESS_GRACE, agent=["--ignore-eof"]) as editor:
         open_prompt = editor.start_prompt(editor.open(), "hello")
         editor.wait_for_text("so far")
         processes = watched.tree(editor)
         editor.signal(number)
-        assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {number.name}"
+        assert editor.answer_of(open_prompt)["error"]["message"] == f"agent ended by {name}"
         assert editor.wait() == 128 + number
         assert are_gone(processes)
 
 
-@posix_only
 def test_a_signal_after_the_end_of_the_input_is_passed_on(proxied: Proxied, watched: Watched) -> None:
     says_when_it_hears_the_end = f"cat >/dev/null; echo '{{}}'; exec sleep {STAYS}"
     with started(proxied, ["sh", "-c", says_when_it_hears_the_end], ENDLESS_GRACE) as editor:
@@ -391,7 +380,6 @@ def test_a_signal_after_the_end_of_the_input_is_passed_on(proxied: Proxied, watc
         assert are_gone(processes)
 
 
-@posix_only
 def test_a_signal_ends_an_agent_behind_launchers(proxied: Proxied, watched: Watched) -> None:
     with launched(proxied, "--ignore-eof", "--ignore-sigterm", options=SHORT_GRACE) as editor:
         editor.initialize()
@@ -401,7 +389,6 @@ def test_a_signal_ends_an_agent_behind_launchers(proxied: Proxied, watched: Watc
         assert are_gone(processes)
 
 
-@posix_only
 def test_a_signal_ends_the_agent_even_if_the_editor_does_not_read(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor("flood") as editor:
         session = editor.open()
@@ -422,7 +409,6 @@ def test_the_agent_dies_with_a_killed_proxy(proxied: Proxied, watched: Watched) 
         assert are_gone(processes)
 
 
-@posix_only
 def test_an_agent_behind_launchers_ends_with_a_killed_proxy(proxied: Proxied, watched: Watched) -> None:
     with launched(proxied) as editor:
         editor.initialize()
@@ -435,7 +421,6 @@ def test_an_agent_behind_launchers_ends_with_a_killed_proxy(proxied: Proxied, wa
 # --- what the agent inherits
 
 
-@posix_only
 def test_the_agent_inherits_stderr_environment_directory_and_process_group(proxied: Proxied) -> None:
     script = (
         "import json, os, sys; print('from the agent', file=sys.stderr, flush=True);"
@@ -479,7 +464,6 @@ def in_a_terminal(command: Sequence[str]) -> tuple[int, int, str]:
     return process.pid, status, shown.decode()
 
 
-@posix_only
 def test_in_a_terminal_the_agent_replaces_the_proxy_with_all_its_arguments(proxied: Proxied) -> None:
     script = "import os, sys; print(os.getpid(), sys.argv[1:], sys.stdin.isatty()); sys.exit(5)"
     run = [*PROXY, "run", "--store", str(proxied.store), sys.executable, "-c", script, "--acp"]
@@ -492,7 +476,6 @@ def test_in_a_terminal_the_agent_replaces_the_proxy_with_all_its_arguments(proxi
     assert not proxied.store.exists()
 
 
-@posix_only
 @pytest.mark.parametrize(("content", "status"), [(None, 127), ("#!/bin/sh\n", 126)])
 def test_in_a_terminal_a_command_that_cannot_start_has_the_shells_status(
     proxied: Proxied, content: str | None, status: int

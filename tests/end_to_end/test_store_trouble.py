@@ -1,7 +1,6 @@
 """Whatever happens to the store, the conversation continues, with one warning, and intact data is served."""
 
 import os
-import resource
 import shutil
 import sqlite3
 import sys
@@ -17,6 +16,7 @@ import pytest
 from acp_proxy.transcripts.store import Store
 from tests.client import TIMEOUT, RequestFailed
 from tests.end_to_end.proxied import PROXY, UNPRIVILEGED, Editor, Loaded, Proxied, entries, texts, without_writing
+from tests.posix import resource
 
 LINUX_ONLY = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 READ_ONLY = 0o500
@@ -193,7 +193,6 @@ def under_an_open_umask(command: list[str]) -> Editor:
     return Editor(["sh", "-c", 'umask 0; exec "$@"', "sh", *command])
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="modes mean nothing on Windows")
 def test_every_file_of_a_store_is_private_under_an_open_umask(proxied: Proxied) -> None:
     seen: set[str] = set()
 

@@ -2,11 +2,9 @@
 
 import json
 import os
-import pty
 import re
 import subprocess
 import threading
-import tty
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from acp_proxy import __version__
 from tests.client import Client
 from tests.end_to_end.proxied import PROXY
 from tests.passage import is_for_the_client, lines
+from tests.posix import pty, tty
 
 MESSAGES = Path(__file__).parents[2] / "fixtures" / "messages"
 SECONDS = 20.0

@@ -1,7 +1,6 @@
 """A recorder over a real store, what it has recorded, and a full disk."""
 
 import json
-import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from acp_proxy.core.effects import (
 from acp_proxy.recording.recorder import Recorder
 from acp_proxy.transcripts.store import Store
 from acp_proxy.wire.jsonrpc import Peer
+from tests.posix import resource
 
 SECONDS = 20.0
 NAME = "some-agent"

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 import pytest
 
@@ -42,7 +41,6 @@ def test_our_exit_code_is_the_agents_or_128_plus_a_signals_number(status: int, c
     assert (ended.exit_code, ended.how_it_ended) == (code, told)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows starts an agent by other means")
 @pytest.mark.parametrize("there", [True, False])
 def test_the_c_library_can_be_called_even_if_pythons_internal_names_have_changed(
     there: bool, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,6 @@
 import contextlib
 import math
 import os
-import pty
 import queue
 import socket
 import sys
@@ -15,6 +14,7 @@ import pytest
 from acp_proxy.shell import output
 from acp_proxy.shell.output import POSTED, WIDE, Output, Stderr
 from tests.pipes import MORE_THAN_A_PIPE_HOLDS, SMALL, held_by, make_hold, needs_wide_pipes
+from tests.posix import pty
 
 SECONDS = 20.0
 
@@ -232,7 +232,6 @@ def a_socket_that_still_reads() -> tuple[int, socket.socket | None, Callable[[],
     return speaker.detach(), other, lambda: other.shutdown(socket.SHUT_WR)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
 @pytest.mark.parametrize("kind", [a_pipe, a_socket, a_socket_that_still_reads])
 def test_a_hang_up_is_noticed_during_a_waiting_write_and_the_write_loses_nothing(
     kind: Callable[[], tuple[int, socket.socket | None, Callable[[], None]]],
@@ -284,7 +283,6 @@ def test_text_on_stderr_arrives_whole_if_somebody_reads(monkeypatch: pytest.Monk
     assert read == said
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such wait")
 def test_an_unread_stderr_blocks_nothing_and_later_text_arrives() -> None:
     reading, writing = os.pipe()
     told = Stderr(writing)

@@ -3,6 +3,8 @@
 import ctypes
 from typing import Any
 
+import pytest
+
 from acp_proxy.shell import windows
 
 
@@ -74,3 +76,43 @@ def test_a_command_is_started_by_its_full_path() -> None:
     there = {"npx": r"C:\Program Files\nodejs\npx.CMD"}
     assert windows.resolved(["npx", "-y", "agent"], there.get) == [there["npx"], "-y", "agent"]
     assert windows.resolved(["uvx", "agent"], there.get) is None
+
+
+NODE = r"C:\Program Files\nodejs\npx.CMD"
+QUOTED = "a b", "", "x&y", "a^b", "(c)", "a|b>c<d", "!PATH!", "a=b", "a,b;c", "'q'", "~*?$#", "ü 漢"
+
+
+def test_a_program_gets_its_arguments_from_windows_itself() -> None:
+    command = [r"C:\agent.exe", 'say "100%"', "a&b"]
+    assert windows.arranged(command, r"C:\Windows") == (None, command)
+
+
+def test_a_batch_file_is_run_by_the_systems_cmd_without_the_users_settings() -> None:
+    program, line = windows.arranged([NODE, "-y", "@scope/agent@1.2.3"], r"C:\Windows")
+    assert program == r"C:\Windows\System32\cmd.exe"
+    assert line == rf'cmd.exe /d /e:on /v:off /s /c ""{NODE}" -y @scope/agent@1.2.3"'
+
+
+@pytest.mark.parametrize("argument", QUOTED)
+def test_what_cmd_interprets_is_passed_to_a_batch_file_in_quotes(argument: str) -> None:
+    assert (
+        windows.arranged([NODE, argument], r"C:\Windows")[1]
+        == rf'cmd.exe /d /e:on /v:off /s /c ""{NODE}" "{argument}""'
+    )
+
+
+def test_a_backslash_before_a_closing_quote_is_doubled() -> None:
+    _, line = windows.arranged([NODE, "C:\\my files\\", "C:\\files\\"], r"C:\Windows")
+    assert str(line).endswith('"C:\\my files\\\\" C:\\files\\"')
+
+
+@pytest.mark.parametrize("argument", ["100%", "%PATH%", 'say "hi"', "two\nlines", "\r", "\0"])
+@pytest.mark.parametrize("program", ["agent.cmd", "AGENT.BAT", "agent.cmd. ", "agent.bat."])
+def test_an_argument_that_cmd_would_change_is_refused(program: str, argument: str) -> None:
+    with pytest.raises(OSError):
+        windows.arranged([rf"C:\{program}", "-y", argument], r"C:\Windows")
+
+
+def test_a_batch_file_in_a_directory_that_cmd_would_change_is_refused() -> None:
+    with pytest.raises(OSError):
+        windows.arranged([r"C:\%TEMP%\agent.cmd"], r"C:\Windows")

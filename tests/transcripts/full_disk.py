@@ -5,7 +5,6 @@ said = on_full_disk("append", path, 1000)           # what it printed, line by l
 
 import contextlib
 import errno
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files.journal import DELETED, Journal
 from acp_proxy.transcripts.files.transcript import Transcript
+from tests.posix import resource
 from tests.stored import Both
 from tests.transcripts import talk
 from tests.transcripts.writing import AGENT, ROOT, SECONDS

@@ -22,7 +22,6 @@ from tests.transcripts.talk import answer, prompt
 from tests.transcripts.writing import AGENT, run_together
 
 PAGE = 500
-NOT_WINDOWS = pytest.mark.skipif(os.name == "nt", reason="modes and links are not looked at on Windows")
 
 
 def listed(store: Both, agent: str = AGENT, cwd: str | None = None) -> list[str]:
@@ -259,7 +258,6 @@ INSIDE = [
 ]
 
 
-@NOT_WINDOWS
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     store: Both, root: Path, tmp_path: Path, name: str
@@ -281,7 +279,6 @@ def test_a_link_in_a_store_is_refused_with_the_command_to_fix_it(
     Both(root)
 
 
-@NOT_WINDOWS
 @pytest.mark.parametrize("name", ["transcripts", f"transcripts/{AGENT}"])
 def test_a_link_created_while_the_store_is_open_is_not_followed(
     store: Both, root: Path, tmp_path: Path, name: str
@@ -298,7 +295,6 @@ def test_a_link_created_while_the_store_is_open_is_not_followed(
     assert contents(outside) == before
 
 
-@NOT_WINDOWS
 def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only_the_link(
     store: Both, root: Path, tmp_path: Path
 ) -> None:
@@ -315,7 +311,6 @@ def test_a_transcript_that_is_a_link_is_not_written_to_and_a_delete_removes_only
     assert contents(outside) == before
 
 
-@NOT_WINDOWS
 @pytest.mark.parametrize("name", ["transcripts", "unindexed", f"transcripts/{AGENT}"])
 @pytest.mark.parametrize("mode", [0o770, 0o707])
 def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
@@ -327,7 +322,6 @@ def test_a_directory_in_a_store_that_others_can_write_to_is_refused(
         Both(root)
 
 
-@NOT_WINDOWS
 def test_a_directory_that_replaces_an_open_store_is_not_written_to(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "s")
     root.rename(root.with_name("aside"))

@@ -9,7 +9,6 @@ gap, and a note of a gap where nothing is missing.
 import contextlib
 import errno
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from acp_proxy.recording.backlog import PATIENCE_BYTES
 from tests.end_to_end.proxied import UNPRIVILEGED, Proxied
+from tests.posix import resource
 from torture import faults
 from torture.faults import Disk
 from torture.outcome import Outcome, Scale

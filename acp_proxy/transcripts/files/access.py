@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from acp_proxy.errors import StoreRefused
@@ -17,6 +18,8 @@ _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _OWNER_WRITES = stat.S_IWUSR | stat.S_IXUSR
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+JOURNAL_FILE = "state.jsonl"
+"""An agent's journal, in the agent's folder; on Windows, it carries the folder's lock too."""
 PRIVATE_UMASK = 0o077
 """The umask for a process that writes to a store: new files get exactly the modes above."""
 
@@ -131,8 +134,12 @@ def open_private(path: Path, flags: int) -> int:
 
     Raises OSError, also if the last component is a link, or not a regular file: opening a pipe could block forever.
     """
+    if sys.platform == "win32":
+        from acp_proxy.transcripts.files.windows_files import open_shared
+
+        return open_shared(str(path), flags)
     extra = 0
-    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NONBLOCK"):
+    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
         extra |= getattr(os, name, 0)
     fd = os.open(path, flags | extra, _PRIVATE_FILE)
     mode = os.fstat(fd).st_mode
@@ -206,11 +213,13 @@ def copy_in_kernel(source: int, start: int, out: int, at: int, size: int) -> int
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file exclusively, or ``shared``, until it is closed or locked again.
 
-    Returns False where the system has no such locks (Windows, some network file systems). Raises BlockingIOError if
-    another holder is in the way and ``wait`` is False; OSError.
+    Returns False where the file system has no such locks, as some on networks. Raises BlockingIOError if another holder
+    is in the way and ``wait`` is False; OSError.
     """
     if sys.platform == "win32":
-        return False
+        from acp_proxy.transcripts.files import windows_files
+
+        return windows_files.lock(fd, shared=shared, wait=wait)
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -232,16 +241,20 @@ def touch(path: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the exclusive lock on a folder. On Windows, this locks nothing.
+    """Hold the exclusive lock on an agent's folder.
 
     Raises OSError (BlockingIOError: another process holds it and ``wait`` is False).
     """
-    if sys.platform == "win32":
-        yield
-        return
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if sys.platform == "win32":  # folders have no locks there
+        from acp_proxy.transcripts.files import windows_files
+
+        fd = open_private(folder / JOURNAL_FILE, os.O_RDWR | os.O_CREAT)
+        locked = partial(windows_files.lock, fd, shared=False, at=windows_files.FOLDER)
+    else:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        locked = partial(lock, fd)
     try:
-        lock(fd, wait=wait)
+        locked(wait=wait)
         yield
     finally:
         os.close(fd)

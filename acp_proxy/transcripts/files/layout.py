@@ -16,7 +16,7 @@ from acp_proxy.transcripts.files.journal import Journal
 from acp_proxy.transcripts.files.names import COMPRESSED_SUFFIX, FORKED_SUFFIX, SUFFIX, compressed, forked, unfinished
 
 FORMAT = 1
-JOURNAL = "state"
+JOURNAL = access.JOURNAL_FILE.removesuffix(SUFFIX)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _SIDES = ("", "-wal", "-shm")
 """Suffixes of the files that SQLite keeps for a database, the database's own first."""

@@ -13,8 +13,6 @@ import pytest
 from acp_proxy.errors import StoreRefused
 from acp_proxy.transcripts.files import access
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes mean nothing on Windows")
-
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 import threading
 from pathlib import Path
 
@@ -91,7 +90,6 @@ def test_two_processes_can_append_at_once(path: Path) -> None:
         assert of_one == [written_text(name, number) for number in range(lines)]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 def test_a_half_written_header_is_waited_for(path: Path) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     access.lock(fd)  # like the process that writes it

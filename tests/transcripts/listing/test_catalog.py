@@ -325,7 +325,6 @@ def test_a_damaged_transcript_is_listed_and_hides_no_other(store: Both, root: Pa
     assert listed(store) == ["damaged", "intact"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="such locks are not given up there")
 def test_checking_the_index_keeps_its_log_for_other_processes(store: Both, root: Path) -> None:
     talk.keep(store, AGENT, "a")
     assert listed(store) == ["a"]

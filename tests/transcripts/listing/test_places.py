@@ -59,7 +59,6 @@ def test_other_windows_directories_are_other_places() -> None:
     assert places.canonical("C:\\") == places.canonical("c:/")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there, those are paths of its own")
 @pytest.mark.parametrize("path", ["/c:/Users", "/C:\\Users", "/mnt/C:/x", "C:", "C:x"])
 def test_a_path_that_resembles_a_windows_path_keeps_its_case(path: str) -> None:
     assert not places.is_windows(path)

@@ -1,6 +1,5 @@
 """Sessions as users select them: of all agents, newest first, or by the beginning of an id."""
 
-import os
 import sqlite3
 from collections.abc import Callable
 from itertools import islice
@@ -123,7 +122,6 @@ def test_new_sessions_during_a_list_hide_or_repeat_no_others(store: Both) -> Non
 
 
 @pytest.mark.usefixtures("small_pages")
-@pytest.mark.skipif(os.name == "nt", reason="no other process keeps it open there")
 def test_a_locked_index_is_rebuilt_in_memory_once_for_all_pages(store: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = fill(store, 12)
     monkeypatch.setattr(index_module, "_BUSY_MS", 50)

@@ -1,6 +1,5 @@
 """Hard and soft deletes, restores, revived sessions, and the user's titles."""
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from acp_proxy.transcripts.files.transcript import Transcript
 from acp_proxy.transcripts.listing.keeping import DeletedSession
 from acp_proxy.transcripts.lives import deleting
 from acp_proxy.transcripts.lives.beginning import Deleted
+from tests.posix import fcntl
 from tests.stored import EPOCH, Both, contents, store_session
 from tests.transcripts import cold, killed_deletes, talk
 
@@ -209,7 +209,6 @@ def test_the_next_compression_removes_leftovers_beside_a_softly_deleted_session(
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links are not looked at on Windows")
 def test_a_link_in_place_of_the_softly_deleted_sessions_is_refused(store: Both, tmp_path: Path) -> None:
     talk.keep(store, AGENT, "s")
     store.delete(AGENT, "s", soft=True)

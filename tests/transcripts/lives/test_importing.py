@@ -61,7 +61,6 @@ def test_an_import_has_the_exact_bytes_of_the_export(store: Both, tmp_path: Path
     assert (row.session, row.agent, row.title, row.cwd) == (talk.SESSION, AGENT, "hello", talk.CWD)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes mean nothing there")
 def test_an_imported_file_is_private(store: Both, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -151,7 +150,6 @@ def left_of_streams(store: Both) -> list[str]:
     return sorted({path.name for path in store.root.iterdir() if not path.name.startswith("index.")} - usual)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
 def test_a_transcript_can_be_imported_from_a_pipe(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path)
     for is_new in (True, False):
@@ -192,7 +190,6 @@ print(peak() - before)
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="nobody tells there")
 @pytest.mark.parametrize("compress", [False, True])
 def test_memory_does_not_grow_with_the_longest_line(store: Both, tmp_path: Path, compress: bool) -> None:
     """Nor with a small compressed file that is large when decompressed."""
@@ -224,7 +221,6 @@ def test_a_stream_that_is_not_a_transcript_is_refused_before_its_end(store: Both
     assert (files(store), left_of_streams(store)) == ([], [])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is none there")
 def test_a_device_is_refused_with_what_to_do(store: Both) -> None:
     assert "to a file" in refused(store, Path("/dev/zero"))
 
@@ -290,7 +286,6 @@ def test_the_header_decides_the_agents_folder(store: Both, tmp_path: Path) -> No
         assert store.take_in(exported(tmp_path, header=header)).agent == folder
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there, no file can be kept from growing")
 def test_a_full_disk_leaves_no_partial_import(store: Both, tmp_path: Path) -> None:
     path = exported(tmp_path, *[talk.prompt("hello"), *[talk.said("hi " * 100)] * 200])
     for job in ("import", "import a stream"):

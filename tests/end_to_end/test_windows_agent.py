@@ -1,0 +1,121 @@
+"""Agents on Windows itself: batch files, the job that ends everything, Ctrl-C."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.client import Client
+from tests.end_to_end.proxied import PROXY
+from torture.processes import is_gone
+
+pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="tests what only Windows has")
+
+SECONDS = 60.0
+TELLS = 'import json, sys; print(json.dumps({"got": sys.argv[1:]}), flush=True); sys.stdin.read()'
+"""An agent that tells its arguments."""
+BEARS = """
+import json, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], stdin=subprocess.DEVNULL)
+print(json.dumps({"child": child.pid}), flush=True)
+while True:
+    sys.stdin.read(1)
+"""
+"""An agent that starts a child at once and ignores the end of its input."""
+
+INTERRUPTED = """
+import signal, sys, threading, time
+from acp_proxy.__main__ import main
+
+def strike():
+    while signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_DFL):
+        time.sleep(0.01)
+    signal.raise_signal(signal.SIGINT)
+
+threading.Thread(target=strike, daemon=True).start()
+sys.exit(main())
+"""
+"""acp-proxy that gets Ctrl-C as soon as it can handle it. Wine has no console that could send it."""
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    """An agent behind a batch file that ends like those of npm."""
+    place = tmp_path / "with space"
+    place.mkdir()
+    (place / "tells.py").write_text(TELLS, encoding="utf-8")
+    batch = place / "agent.cmd"
+    batch.write_text(f'@ECHO off\nSETLOCAL\nendLocal & "{sys.executable}" "%~dp0tells.py" %*\n', encoding="utf-8")
+    return batch
+
+
+def proxy(store: Path, agent: Sequence[str | Path], *options: str) -> list[str]:
+    return [*PROXY, "run", "--store", str(store), *options, "--", *map(str, agent)]
+
+
+def test_a_batch_file_gets_its_arguments_exactly(batch: Path, tmp_path: Path) -> None:
+    words = [
+        "-y",
+        "a b",
+        "",
+        "x&y",
+        "a^b",
+        "(c)",
+        "a|b>c<d",
+        "!PATH!",
+        "d\\",
+        "e f\\",
+        "a=b",
+        "a,b;c",
+        "'q'",
+        "&calc",
+        "ü",
+    ]
+    with Client(proxy(tmp_path / "store", [batch, *words])) as client:
+        assert client.wait_for(lambda message: "got" in message, SECONDS).message == {"got": words}
+        client.close_stdin()
+        assert client.wait(SECONDS) == 0
+
+
+@pytest.mark.parametrize("word", ["%PATH%", 'say "hi"'])
+def test_an_argument_that_a_batch_file_would_get_changed_is_refused(batch: Path, tmp_path: Path, word: str) -> None:
+    done = subprocess.run(
+        proxy(tmp_path / "store", [batch, word]), stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+    )
+    assert (done.returncode, done.stdout) == (126, b"")
+    assert b"batch file" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_program_that_is_missing_is_reported(tmp_path: Path) -> None:
+    done = subprocess.run(
+        proxy(tmp_path / "store", ["no-such-agent"]), stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS
+    )
+    assert done.returncode == 127
+    assert done.stderr.startswith(b"acp-proxy: no-such-agent: not found.")
+
+
+def test_terminating_the_proxy_ends_what_the_agent_started_at_once(tmp_path: Path) -> None:
+    with Client(proxy(tmp_path / "store", [sys.executable, "-c", BEARS])) as client:
+        child = psutil.Process(client.wait_for(lambda message: "child" in message, SECONDS).message["child"])
+        psutil.Process(client.pid).kill()
+        assert is_gone(child, SECONDS)
+
+
+def test_after_the_grace_the_agent_and_what_it_started_end(tmp_path: Path) -> None:
+    with Client(proxy(tmp_path / "store", [sys.executable, "-c", BEARS], "--grace", "0.2")) as client:
+        child = psutil.Process(client.wait_for(lambda message: "child" in message, SECONDS).message["child"])
+        client.close_stdin()
+        client.wait(SECONDS)
+        assert is_gone(child, SECONDS)
+
+
+def test_ctrl_c_gives_the_agent_the_end_of_its_input_and_its_status_is_ours(tmp_path: Path) -> None:
+    ends_with_7 = "import sys; sys.stdin.read(); sys.exit(7)"
+    command = proxy(tmp_path / "store", [sys.executable, "-c", ends_with_7])
+    with Client([sys.executable, "-c", INTERRUPTED, *command[3:]]) as client:
+        assert client.wait(SECONDS) == 7
+        assert "Traceback" not in client.stderr()
