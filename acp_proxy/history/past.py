@@ -147,7 +147,7 @@ class Laying:
         self._said: list[str] = []  # letters of the user message that the agent is sending
         self._spoke = True  # the agent has sent something since the last prompt
         self._open: list[User] = []  # prompts without an answer
-        self._left: list[User] = []  # prompts that will never be answered
+        self._left: list[User] = []  # those from before the session was opened again; they may never be answered
 
     def add(self, entry: Entry) -> None:
         """Add the next entry of the transcript."""
@@ -246,9 +246,10 @@ class Laying:
     def _answered(self) -> None:
         self._end_user()
         self._run = None
-        if self._open:
-            self._open.pop(0)
-        for user in self._open:
+        waiting = self._open or self._left
+        if waiting:
+            waiting.pop(0)
+        for user in waiting:
             user.latest = self._size
 
     def _begin(self, said: str, *, is_elsewhere: bool) -> User:
