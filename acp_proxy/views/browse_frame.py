@@ -17,7 +17,7 @@ from acp_proxy.views.terminal import RUNNING, line
 
 _BOLD, _QUIET, _SELECTED, _END = "\x1b[1m", "\x1b[2m", "\x1b[7m", "\x1b[0m"
 _AROUND = 3  # the filter, the line between list and preview, the last line
-_WHEN = 14  # 12 minutes ago
+_WHEN = 8  # Nov 2025
 _LEAST_TITLE = 30
 _GAP = "  "
 _MOST_DIRECTORY = 30
@@ -82,7 +82,7 @@ def _filter(state: Browsing, look: FrameLook) -> str:
 
 
 def _row(row: Listed, look: FrameLook, *, is_chosen: bool) -> str:
-    when = RUNNING if row.is_running else figures.ago(row.updated, look.now)
+    when = RUNNING if row.is_running else figures.when(row.updated, look.now)
     directory = _plain(figures.from_home(row.cwd or "", look.home), look)
     room = look.width - 2 - _WHEN - len(_GAP)
     wide = min(cell_len(directory), _MOST_DIRECTORY, max(room - _LEAST_TITLE - len(_GAP), 0))

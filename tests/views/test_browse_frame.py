@@ -33,7 +33,7 @@ def test_the_selected_session_is_marked_and_described() -> None:
     assert lines[0].startswith("Filter: ")
     assert lines[0].endswith("2 of 2")
     assert lines[1].startswith("> Fix the login ")
-    assert lines[1].endswith("~/src/proxy     2 hours ago")
+    assert lines[1].endswith("~/src/proxy        2h")
     assert lines[2].startswith("  Fix the login ")
     assert lines[11].startswith("─── claude · s1 · 2 turns ──")
     assert lines[12:14] == ["User", "  hello"]
