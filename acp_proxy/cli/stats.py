@@ -1,6 +1,8 @@
-"""``acp-proxy sessions stats``: show the usage by agent and month."""
+"""``acp-proxy sessions stats``: show the usage by agent and month, or by day, project or agent."""
 
+import os
 import sys
+from typing import Annotated, Literal
 
 import typer
 
@@ -10,41 +12,56 @@ from acp_proxy.cli.screen import paged, screen
 from acp_proxy.cli.storing import AgentOption, JsonOption, StoreOption, explained, store_of
 from acp_proxy.views import terminal
 
+_By = Literal["month", "day", "project", "agent"]
 
-def stats(store: StoreOption = "", agent: AgentOption = "", as_json: JsonOption = False) -> None:
+
+def stats(
+    store: StoreOption = "",
+    agent: AgentOption = "",
+    by: Annotated[
+        _By,
+        typer.Option(
+            "--by",
+            help="One line for each day, each directory or each agent. Default: by agent and month.",
+            show_default=False,
+        ),
+    ] = "month",
+    as_json: JsonOption = False,
+) -> None:
     """Show the usage by agent and month, with bars for the turns.
 
     acp-proxy counts sessions, turns and bytes. Tokens and cost are figures of the agents, and are missing if an agent
     reports none: tokens come from answers to prompts, context and cost from usage_update. A session that continues in
-    another month counts in both.
+    another month or on another day counts in both. Months and days are in UTC. With --by project, a session counts
+    in the directory where it began.
 
-    Example: acp-proxy sessions stats --agent claude
+    Example: acp-proxy sessions stats --by project
     """
     with explained():
         opened = store_of(store)
         meant = frozenset(opened.agents(agent))
         transcripts = [each for each in opened.transcripts() if each[0] in meant]
-        agents, failed = opened.usage(advancing(transcripts, "Reading"))
+        agents, failed = opened.usage(advancing(transcripts, "Reading"), by if by != "agent" else "month")
         if not agents and not as_json:
             typer.echo(nothing(opened, narrowed=bool(agent)), err=True)
     if as_json:
         from acp_proxy.views.store_usage import for_programs
 
-        typer.echo(terminal.json_text(for_programs(agents), indent=2))
+        typer.echo(terminal.json_text(for_programs(agents, by), indent=2))
     elif agents and sys.stdout.isatty():
         from rich.console import Console
 
-        from acp_proxy.views.store_usage import printed
+        from acp_proxy.views.store_usage import printed, report
 
         console = Console()
         with console.capture() as shown:
-            printed(agents, console)
+            printed(report(agents, by, os.path.expanduser("~")), console)
         with paged(screen()) as say:
             say(shown.get())
     elif agents:
-        from acp_proxy.views.store_usage import lines
+        from acp_proxy.views.store_usage import lines, report
 
-        for line in lines(agents):
+        for line in lines(report(agents, by)):
             typer.echo(line)
     for text in failed:
         typer.echo(f"acp-proxy: not counted: {terminal.line(text)}. Run: acp-proxy sessions verify", err=True)

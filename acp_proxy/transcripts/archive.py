@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from acp_proxy.transcripts.search.words import Excerpt
     from acp_proxy.transcripts.upkeep.damage import Beside
     from acp_proxy.transcripts.upkeep.pruning import IN_USE, Candidate, Limits, beyond
-    from acp_proxy.transcripts.upkeep.usage import AgentUsed, Used, totals
+    from acp_proxy.transcripts.upkeep.usage import AgentUsed, By, Used, grouped, totals
     from acp_proxy.transcripts.upkeep.verifying import BY_HAND, MODE, REPAIR, Advancing, Finding
 
 __all__ = ["BY_HAND", "COMPRESSED_SUFFIX", "IN_USE", "MODE", "PRIVATE_UMASK", "REPAIR", "SUFFIX", "AgentUsed"]
 __all__ += ["AlikeLines", "Archive", "Beside", "Candidate", "DeletedSession", "Excerpt", "Finding", "Glance", "Hit"]
 __all__ += ["Limits", "Line", "Listed", "Made", "Reading", "SearchResult", "Sought", "Summary", "Taken", "Terms"]
 __all__ += ["Used", "beyond", "called", "default_root", "file_name", "is_windows", "kept_name", "meant", "question"]
-__all__ += ["readable", "titled", "totals"]
+__all__ += ["grouped", "readable", "titled", "totals"]
 
 _LATER = {
     "files.summary": {"Summary"},
@@ -67,7 +67,7 @@ _LATER = {
     "search.words": {"Excerpt"},
     "upkeep.damage": {"Beside"},
     "upkeep.pruning": {"IN_USE", "Candidate", "Limits", "beyond"},
-    "upkeep.usage": {"AgentUsed", "Used", "totals"},
+    "upkeep.usage": {"AgentUsed", "Used", "grouped", "totals"},
     "upkeep.verifying": {"BY_HAND", "MODE", "REPAIR", "Finding"},
 }
 """Names of this module that are imported on first access, by the module that defines them."""
@@ -240,14 +240,16 @@ class Archive(Opened):
 
         return prune(self._layout, self._catalog, candidates, soft=soft)
 
-    def usage(self, transcripts: Iterable[tuple[str, str]]) -> "tuple[dict[str, AgentUsed], list[str]]":
+    def usage(
+        self, transcripts: Iterable[tuple[str, str]], by: "By" = "month"
+    ) -> "tuple[dict[str, AgentUsed], list[str]]":
         """What these transcripts (agent, name) used, by agent, and a line of text for each that could not be read.
 
         Raises OSError.
         """
         from acp_proxy.transcripts.upkeep.usage import of_all
 
-        return of_all(self._layout, transcripts)
+        return of_all(self._layout, transcripts, by)
 
     def damaged(self) -> list[tuple[Path, str]]:
         """The transcripts that cannot be opened, and why."""

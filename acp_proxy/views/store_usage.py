@@ -1,6 +1,7 @@
-"""The usage by month: a table with bars on a terminal, else one line per month."""
+"""The usage by agent and month, or by something else: a table with bars on a terminal, else one line for each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.bar import Bar
 from rich.cells import cell_len
@@ -9,76 +10,133 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from acp_proxy.transcripts.archive import AgentUsed, Used, called, totals
+from acp_proxy.transcripts.archive import AgentUsed, Used, called, grouped, totals
 from acp_proxy.views import figures, terminal
 
 _WIDEST_BAR, _SHORTEST_BAR = 20, 4
 _GAP = 2  # columns between the figures and the bars
+_WIDEST_NAME = 24  # columns: leaves room for bars on a usual terminal
 _MONTH_WIDTH = len("  2026-11")
 _WIDEST = 1000  # columns: wider than any table
 _NOTHING = "-"
 _COLUMNS = ("sessions", "turns", "tokens", "context", "cost", "size")
 
 
-def printed(agents: Mapping[str, AgentUsed], console: Console) -> None:
-    """A table for people: per agent its months, newest first, with bars of its turns; and the total."""
-    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(agents)).minimum
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """An amount with its tokens. ``name``: of what it is; ``key``, ``value``: the same for programs."""
+
+    name: str
+    key: str
+    value: str
+    used: Used
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What ``sessions stats`` shows. ``sections``: rows by agent, or without an agent (an empty name)."""
+
+    sections: Mapping[str, Sequence[UsageRow]]
+    total: UsageRow
+
+
+def report(agents: Mapping[str, AgentUsed], by: str, home: str = "") -> UsageReport:
+    """``by``: month, day, project or agent. Months and days are newest first; others begin with the most turns."""
+    total = UsageRow("all", "", "", *totals(agents))
+    if by == "month":
+        return UsageReport({folder: _months(agent) for folder, agent in agents.items()}, total)
+    if by == "agent":
+        rows = [
+            UsageRow(_name(folder), "agent", folder, agent.total, agent.tokens(agent.total))
+            for folder, agent in agents.items()
+        ]
+    else:
+        key = "day" if by == "day" else "cwd"
+        rows = [UsageRow(_group(name, home), key, name, *amounts) for name, amounts in grouped(agents).items()]
+    rows.sort(key=lambda row: (row.value if by == "day" else "", row.used.turns, row.used.bytes), reverse=True)
+    return UsageReport({"": rows}, total)
+
+
+def printed(shown: UsageReport, console: Console) -> None:
+    """A table for people, with bars for the turns, and the total."""
+    room = console.width - Measurement.get(console, console.options.update_width(_WIDEST), _table(shown)).minimum
     if room >= 0:
-        console.print(_table(agents, bar_width=min(room - _GAP, _WIDEST_BAR)))
+        console.print(_table(shown, bar_width=min(room - _GAP, _WIDEST_BAR)))
         return
-    for line in lines(agents):  # never cut: half a number is another number
+    for line in lines(shown):  # never cut: half a number is another number
         console.print(line, markup=False, highlight=False)
 
 
-def _table(agents: Mapping[str, AgentUsed], bar_width: int = 0) -> Table:
+def _table(shown: UsageReport, bar_width: int = 0) -> Table:
     """Without bars if there is no room for the shortest one."""
-    months = {
-        folder: [(month, used, _figures(used, agent.tokens(used))) for month, used in _months(agent)]
-        for folder, agent in agents.items()
-    }
-    most = max((used.turns for each in months.values() for _, used, _ in each), default=0)
-    total = _figures(*totals(agents))
+    rows = [row for each in shown.sections.values() for row in each]
+    told = {id(row): _figures(row.used, row.tokens) for row in [*rows, shown.total]}
+    most = max((row.used.turns for row in rows), default=0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", min_width=_MONTH_WIDTH)  # the only column that shrinks
-    rows = [total, *(row for each in months.values() for *_, row in each)]
     for at, name in enumerate(_COLUMNS):
-        table.add_column(name, justify="right", no_wrap=True, min_width=max(cell_len(row[at]) for row in rows))
-    for folder, each in months.items():
-        table.add_row(Text(_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
-        for month, used, row in each:
-            bar = Bar(max(most, 1), 0, used.turns, width=bar_width, color="cyan")
-            table.add_row(f"  {month}", *row, *([bar] if bar_width >= _SHORTEST_BAR else []))
-    table.add_row(Text("all", style="bold"), *total)
+        wide = max(cell_len(each[at]) for each in told.values())
+        table.add_column(name, justify="right", no_wrap=True, min_width=wide)
+    for folder, each in shown.sections.items():
+        if folder:
+            table.add_row(Text(_name(folder), style="bold", no_wrap=True, overflow="ellipsis"))
+        for row in each:
+            bar = Bar(max(most, 1), 0, row.used.turns, width=bar_width, color="cyan")
+            label = Text(f"  {row.name}" if folder else _shortened(row.name), no_wrap=True)
+            table.add_row(label, *told[id(row)], *([bar] if bar_width >= _SHORTEST_BAR else []))
+    table.add_row(Text("all", style="bold"), *told[id(shown.total)])
     return table
 
 
-def lines(agents: Mapping[str, AgentUsed]) -> Iterator[str]:
-    """One line per month, with the agent and a name for every figure."""
-    for folder, agent in agents.items():
-        for month, used in _months(agent):
-            yield _line(_name(folder), month, used, agent.tokens(used))
-    total, tokens = totals(agents)
-    yield _line("all", "", total, tokens)
+def lines(shown: UsageReport) -> Iterator[str]:
+    """One line for each row, with a name for every figure."""
+    for folder, each in shown.sections.items():
+        for row in each:
+            yield _line(_name(folder) if folder else row.name, row.name if folder else "", row.used, row.tokens)
+    yield _line("all", "", shown.total.used, shown.total.tokens)
 
 
-def for_programs(agents: Mapping[str, AgentUsed]) -> dict[str, object]:
-    total, tokens = totals(agents)
-    return {
-        "agents": [
-            {
-                "agent": folder,
-                "agentName": called(folder),
-                "months": [{"month": month, **_values(used, agent.tokens(used))} for month, used in _months(agent)],
-                "total": _values(agent.total, agent.tokens(agent.total)),
-            }
+def for_programs(agents: Mapping[str, AgentUsed], by: str) -> dict[str, object]:
+    shown = report(agents, by)
+    total = {"total": _values(shown.total.used, shown.total.tokens)}
+    if by == "month":
+        each = [
+            _of_agent(folder, agent.total, agent.tokens(agent.total))
+            | {"months": [_row(row) for row in _months(agent)]}
             for folder, agent in agents.items()
-        ],
-        "total": _values(total, tokens),
-    }
+        ]
+        return {"agents": each, **total}
+    rows = shown.sections[""]
+    if by == "agent":
+        return {"agents": [_of_agent(row.value, row.used, row.tokens) for row in rows], **total}
+    return {f"{by}s": [_row(row) for row in rows], **total}
 
 
-def _months(agent: AgentUsed) -> list[tuple[str, Used]]:
-    return sorted(agent.months.items(), reverse=True)
+def _of_agent(folder: str, used: Used, tokens: int | None) -> dict[str, object]:
+    return {"agent": folder, "agentName": called(folder), "total": _values(used, tokens)}
+
+
+def _row(row: UsageRow) -> dict[str, object]:
+    return {row.key: row.value or None, **_values(row.used, row.tokens)}
+
+
+def _months(agent: AgentUsed) -> list[UsageRow]:
+    found = sorted(agent.groups.items(), reverse=True)
+    return [UsageRow(month, "month", month, used, agent.tokens(used)) for month, used in found]
+
+
+def _shortened(name: str) -> str:
+    """A name that leaves room for the figures; a directory keeps its end."""
+    if cell_len(name) <= _WIDEST_NAME:
+        return name
+    while cell_len(name) >= _WIDEST_NAME:
+        name = name[1:]
+    return f"…{name[max(name.find('/'), 0) :]}"
+
+
+def _group(name: str, home: str) -> str:
+    return terminal.line(figures.from_home(name, home)) or "(no directory)"
 
 
 def _line(name: str, month: str, used: Used, tokens: int | None) -> str:

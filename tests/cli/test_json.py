@@ -72,6 +72,8 @@ def test_a_session_has_the_same_keys_in_every_command(store: Store) -> None:
 def test_the_page_lists_every_key_of_a_command(store: Store, words: tuple[str, ...]) -> None:
     found = keys_in(told(store, *words))
     assert found
+    if words[0] == "stats":
+        found |= keys_in([told(store, *words, "--by", by) for by in ("day", "project", "agent")])
     assert found <= SESSION | documented(f"sessions {words[0]}")
     assert documented(f"sessions {words[0]}") <= found | SESSION | {"reason"}
 

@@ -72,6 +72,46 @@ def test_a_pipe_gets_one_line_per_month_with_named_figures(store: Store) -> None
     assert printed(store, "stats") == PIPED
 
 
+BY_DAY = """\
+2023-12-14  1 session  1 turn  900 in context  0.0010 EUR  20.0 MB
+2023-11-14  2 sessions  3 turns  1500 in context  1.25 USD  40.0 kB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+"""
+BY_PROJECT = """\
+/project  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+"""
+BY_AGENT = """\
+claude  2 sessions  3 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+agent  1 session  1 turn  30.0 kB
+all  3 sessions  4 turns  2400 in context  0.0010 EUR + 1.25 USD  20.0 MB
+"""
+
+
+@pytest.mark.parametrize(("by", "expected"), [("day", BY_DAY), ("project", BY_PROJECT), ("agent", BY_AGENT)])
+def test_the_usage_may_be_by_day_project_or_agent(store: Store, by: str, expected: str) -> None:
+    assert printed(store, "stats", "--by", by) == expected
+    assert told(store, "stats", "--by", by)["total"] == told(store, "stats")["total"]
+
+
+def test_json_by_day_project_or_agent_has_every_figure(store: Store) -> None:
+    [day, _] = told(store, "stats", "--by", "day")["days"]
+    assert (day.pop("day"), day["turns"], day["cost"]) == ("2023-12-14", 1, {"EUR": 0.001})
+    [project] = told(store, "stats", "--by", "project")["projects"]
+    assert (project.pop("cwd"), project["sessions"]) == ("/project", 3)
+    assert set(project) == set(day)
+    agents = told(store, "stats", "--by", "agent")["agents"]
+    assert [(agent["agentName"], agent["total"]["turns"]) for agent in agents] == [("claude", 3), ("agent", 1)]
+
+
+def test_a_long_directory_leaves_room_for_the_figures(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store_session(store, "s", ("one", []), cwd="/a/directory/with/a/very/long/name/to/the/monorepo/core")
+    shown = on_terminal(store, 80, "stats", "--by", "project", NO_COLOR="1")
+    assert "…/to/the/monorepo/core  " in shown
+    assert "█" in shown
+
+
 def test_json_has_every_figure(store: Store) -> None:
     value = told(store, "stats")
     assert [agent["agent"].rsplit("-", 1)[0] for agent in value["agents"]] == ["agent", "claude"]

@@ -1,4 +1,4 @@
-"""What sessions used, by agent and month: turns, tokens, cost, bytes.
+"""What sessions used, by agent and month, day or project: turns, tokens, cost, bytes.
 
 Each transcript is read once, and only lines that may contain usage are parsed.
 
@@ -11,6 +11,7 @@ whose numbers fall, or do not grow over a completed turn, means the turn.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from acp_proxy.errors import NewerFormat, errno_name
 from acp_proxy.titles import cleaned
@@ -20,7 +21,8 @@ from acp_proxy.wire import acp, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry
 
-_MONTH = len("2026-11")
+By = Literal["month", "day", "project"]
+_MONTH, _DAY = len("2026-11"), len("2026-11-20")
 _CURRENCY_LENGTH = 12  # an ISO code, or a word such as credits
 _COUNTED = ("inputTokens", "outputTokens", "totalTokens")
 
@@ -58,20 +60,21 @@ class Used:
 class AgentUsed:
     """One agent's use.
 
-    ``months``: by month, such as ``2026-11``. ``is_per_turn``: the usage in the agent's answers is of the turn alone.
+    ``groups``: by month, such as ``2026-11``, or by day or project. ``is_per_turn``: the usage in the agent's answers
+    is of the turn alone.
     """
 
-    months: dict[str, Used] = field(default_factory=dict)
+    groups: dict[str, Used] = field(default_factory=dict)
     total: Used = field(default_factory=Used)
     is_per_turn: bool = False
 
     def add(self, session: "SessionUsed") -> None:
         """Add a session."""
-        for name, used in session.months.items():
-            self.months.setdefault(name, Used()).add(used)
+        for name, used in session.groups.items():
+            self.groups.setdefault(name, Used()).add(used)
             self.total.add(used)
-        # A session that continued in another month counts in both months, but once in the total.
-        self.total.sessions += session.is_prompted - sum(used.sessions for used in session.months.values())
+        # A session that continued in another month or on another day counts in both, but once in the total.
+        self.total.sessions += session.is_prompted - sum(used.sessions for used in session.groups.values())
         self.is_per_turn |= session.is_per_turn
 
     def tokens(self, used: Used) -> int | None:
@@ -80,18 +83,23 @@ class AgentUsed:
 
 
 class SessionUsed:
-    """Adds up a session's use by month, from its entries.
+    """Adds up a session's use by month, day or project, from its entries.
 
     ``is_prompted``: it has a turn of its own. ``last``: when it was last prompted.
     """
 
-    def __init__(self, since: str) -> None:
-        """``since``: when it was created; earlier entries were copied from the session that it is a fork of."""
-        self.months: dict[str, Used] = {}
+    def __init__(self, since: str, by: By = "month", project: str = "") -> None:
+        """``since``: when it was created; earlier entries were copied from the session that it is a fork of.
+
+        ``project``: its directory, the only group of ``by`` project.
+        """
+        self.groups: dict[str, Used] = {}
         self.is_prompted = False
         self.is_per_turn = False
         self.last = since
         self._since = since
+        self._by = by
+        self._project = project
         self._highest = 0
         self._cost: dict[str, float] = {}
         self._run: str | None = None
@@ -113,7 +121,8 @@ class SessionUsed:
         self._month(self.last).bytes += size
 
     def _month(self, at: str) -> Used:
-        return self.months.setdefault(at[:_MONTH], Used())
+        group = self._project if self._by == "project" else at[: _DAY if self._by == "day" else _MONTH]
+        return self.groups.setdefault(group, Used())
 
     def _counts(self, entry: Entry) -> bool:
         return entry.at >= self._since
@@ -163,10 +172,10 @@ class SessionUsed:
             month.session_tokens = _sum(month.session_tokens, total - before if total >= before else total)
 
 
-def read(reading: Reading) -> SessionUsed:
+def read(reading: Reading, by: By = "month") -> SessionUsed:
     """The use of one transcript. Raises OSError."""
     header = reading.header or reading.remade_header()
-    used = SessionUsed(header.created_at if header is not None else "")
+    used = SessionUsed(header.created_at, by, header.cwd or "") if header is not None else SessionUsed("", by)
     version = header.version if header is not None else record.VERSION
     for _, _, line in reading.raw_lines():
         if b"prompt" in line or b"usage" in line:
@@ -175,7 +184,9 @@ def read(reading: Reading) -> SessionUsed:
     return used
 
 
-def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict[str, AgentUsed], list[str]]:
+def of_all(
+    layout: Layout, transcripts: Iterable[tuple[str, str]], by: By = "month"
+) -> tuple[dict[str, AgentUsed], list[str]]:
     """The use of these transcripts (agent, name) by agent, and a text for each that could not be read.
 
     A session that was never prompted counts only by its bytes.
@@ -189,7 +200,7 @@ def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict
         try:
             reading = Reading(layout.transcript(agent, name))
             try:
-                used = read(reading)
+                used = read(reading, by)
             finally:
                 reading.close()
         except FileNotFoundError:  # deleted in the meantime
@@ -198,7 +209,7 @@ def of_all(layout: Layout, transcripts: Iterable[tuple[str, str]]) -> tuple[dict
             failed.append(f"{agent}/{name}: {errno_name(problem)}")
             continue
         if not used.is_prompted:
-            used.months.clear()
+            used.groups.clear()
         used.take(sizes[agent].get(name, 0))
         agents.setdefault(agent, AgentUsed()).add(used)
     return agents, failed
@@ -222,3 +233,14 @@ def totals(agents: Mapping[str, AgentUsed]) -> tuple[Used, int | None]:
         total.add(agent.total)
         tokens = _sum(tokens, agent.tokens(agent.total))
     return total, tokens
+
+
+def grouped(agents: Mapping[str, AgentUsed]) -> dict[str, tuple[Used, int | None]]:
+    """The groups of all agents together: each group's sum and its tokens."""
+    found: dict[str, tuple[Used, int | None]] = {}
+    for agent in agents.values():
+        for name, used in agent.groups.items():
+            total, tokens = found.get(name, (Used(), None))
+            total.add(used)
+            found[name] = total, _sum(tokens, agent.tokens(used))
+    return found

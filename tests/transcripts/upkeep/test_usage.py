@@ -42,13 +42,13 @@ def agent(*sessions: SessionUsed) -> AgentUsed:
 
 
 def only(used: SessionUsed) -> Used:
-    [month] = used.months.values()
+    [month] = used.groups.values()
     return month
 
 
 def test_prompts_are_counted_as_turns_by_month() -> None:
     used = counted(talk.prompt("a", at=OCTOBER), talk.prompt("b"), talk.said("hi"), talk.answer(), talk.prompt("c"))
-    assert {name: (month.sessions, month.turns) for name, month in used.months.items()} == {
+    assert {name: (month.sessions, month.turns) for name, month in used.groups.items()} == {
         "2026-10": (1, 1),
         "2026-11": (1, 2),
     }
@@ -57,12 +57,12 @@ def test_prompts_are_counted_as_turns_by_month() -> None:
 
 def test_context_is_the_increase_of_the_highest_value_by_month() -> None:
     used = counted(usage(100, at=OCTOBER), usage(300), usage(50), usage(250), usage(350))
-    assert {name: month.context for name, month in used.months.items()} == {"2026-10": 100, "2026-11": 250}
+    assert {name: month.context for name, month in used.groups.items()} == {"2026-10": 100, "2026-11": 250}
 
 
 def test_a_cumulative_cost_is_counted_by_its_increase() -> None:
     used = counted(usage(amount=1.5, at=OCTOBER), usage(amount=1.5), usage(amount=2), usage(amount=0.25))
-    assert {name: month.cost for name, month in used.months.items()} == {
+    assert {name: month.cost for name, month in used.groups.items()} == {
         "2026-10": {"USD": 1.5},
         "2026-11": {"USD": 0.75},  # the last figure comes from a restarted agent
     }
@@ -78,7 +78,7 @@ def test_each_currency_is_counted_separately() -> None:
 @pytest.mark.parametrize("amount", [-1, float("inf"), "1", True, None, []])
 @pytest.mark.parametrize("currency", [None, 7, " ", "USD"])
 def test_an_invalid_cost_is_ignored(amount: Any, currency: Any) -> None:
-    assert not any(month.cost for month in counted(usage(amount=amount, currency=currency)).months.values())
+    assert not any(month.cost for month in counted(usage(amount=amount, currency=currency)).groups.values())
 
 
 def test_tokens_that_only_grow_are_a_total_of_the_session() -> None:
@@ -118,7 +118,7 @@ def test_the_copied_past_of_a_fork_is_not_counted() -> None:
 @given(values, values, values, values)
 def test_any_figures_are_counted_or_ignored(used: Any, cost: Any, currency: Any, tokens: Any) -> None:
     found = counted(usage(used, cost, currency), answer(tokens), talk.update(acp.USAGE), answer(tokens))
-    assert all((month.context or 0) >= 0 and (month.turn_tokens or 0) >= 0 for month in found.months.values())
+    assert all((month.context or 0) >= 0 and (month.turn_tokens or 0) >= 0 for month in found.groups.values())
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_sessions_without_a_prompt_count_only_by_their_size(store: Both) -> None
     agents, failed = store.usage(store.transcripts())
     assert failed == []
     one = agents[first.parent.name]
-    assert one.months == {
+    assert one.groups == {
         "2023-11": Used(1, 1, None, None, 10, {"USD": 1.0}, first.stat().st_size + silent.stat().st_size)
     }
     assert len(agents) == 2
