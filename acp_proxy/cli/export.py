@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.views.document import Choices, Head
     from acp_proxy.views.homes import Homes
 
-_Format = Literal["md", "html", "json", "jsonl"]
+_Format = Literal["md", "html", "json", "cast", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
 _SLUG, _IN_WORDS = 40, "LMN"
@@ -36,6 +36,7 @@ _SUFFIXES: dict[str, _Format] = {
     ".html": "html",
     ".htm": "html",
     ".json": "json",
+    ".cast": "cast",
     ".jsonl": _JSONL,
 }
 
@@ -80,8 +81,8 @@ def export(
     """Export conversations, to share or to keep them.
 
     md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources. json is for programs. These three show home directories as ~. jsonl is the transcript, byte for byte, for
-    sessions import. The command replaces no file without --force.
+    resources. json is for programs. cast is a terminal recording for asciinema. These four show home directories as ~.
+    jsonl is the transcript, byte for byte, for sessions import. The command replaces no file without --force.
 
     Example: acp-proxy sessions export last --output session.html
     """
@@ -224,8 +225,8 @@ def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Cho
     """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
-    if form == _JSONL and (tools is not None or thoughts is not None):
-        raise UsageError("jsonl exports the complete transcript. Use --tools and --thoughts with md, html or json.")
+    if form in (_JSONL, "cast") and (tools is not None or thoughts is not None):
+        raise UsageError(f"{form} exports the complete conversation. Use --tools and --thoughts with md, html or json.")
     is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
     usual: _Tools = "summary" if is_markdown else "full"
     return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)

@@ -342,3 +342,15 @@ def test_a_reader_may_stop_early(store: Both) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_a_terminal_recording_is_exported_by_its_suffix(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    path = tmp_path / "session.cast"
+    printed(store, "s", "--output", str(path))
+    header, *events = map(json.loads, path.read_text().splitlines())
+    assert (header["version"], header["title"]) == (2, "Mend it")
+    assert "**done**" in "".join(event[2] for event in events)
+    assert printed(store, "s", "--format", "cast") == path.read_text()
+    for option in ("--no-thoughts", "--tools=full"):
+        assert run(store, "s", "--format", "cast", option).exit_code == 2
