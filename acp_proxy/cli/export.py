@@ -62,6 +62,9 @@ def export(
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Open the HTML page in the browser, from a temporary directory of yours.")
+    ] = False,
     tools: Annotated[
         _Tools | None,
         typer.Option(help="How to show tool calls; summary: one line each. Default: full; in md: summary."),
@@ -93,6 +96,8 @@ def export(
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if not sessions and not all_sessions:
             raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
+        if web and (several or output or force or form not in (None, "html")):
+            raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
         if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
@@ -100,7 +105,7 @@ def export(
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
-        chosen_form = form or _form(output, is_directory=several or _is_directory(output))
+        chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
@@ -108,7 +113,9 @@ def export(
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
-        if not output:
+        if web:
+            _to_browser(source, rows[0])
+        elif not output:
             with source.opened(rows[0]) as (_, pieces):
                 writing.to_stdout(pieces)
         elif several or _is_directory(output):
@@ -196,6 +203,19 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
         typer.echo(f"acp-proxy: not exported: {terminal.line(text)}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _to_browser(source: _Source, row: "Listed") -> None:
+    """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
+    import tempfile
+    import webbrowser
+
+    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{usual_name(row)}.html"
+    with source.opened(row) as (_, pieces):
+        writing.to_file(path, pieces, force=False)
+    if not webbrowser.open(path.as_uri()):
+        raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
+    typer.echo(terminal.line(str(path)))
 
 
 def _name(title: str, row: "Listed") -> str:
