@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # imported late: see above
     from prompt_toolkit.key_binding import KeyPressEvent
 
 _WHOLE_SCREEN, _AT_THE_TOP, _NO_CURSOR = "\x1b[?1049h", "\x1b[H", "\x1b[?25l"
+_AS_BEFORE = "\x1b[?1049l\x1b[?25h"
 _ESCAPE_SECONDS = 0.05
 """How long the bytes of a key may be apart, even over a slow connection."""
 
@@ -53,6 +54,7 @@ class BrowseTerminal:
         self._searching = library.again()
         self._application: Application[Listed | None] | None = None
         self._stack = ExitStack()
+        self._is_drawn = False  # here, not by prompt_toolkit, which leaves the screen as it was
 
     def __enter__(self) -> Self:
         self._stack.enter_context(Keyboard(wanted=True))  # no echo until prompt_toolkit reads
@@ -61,6 +63,7 @@ class BrowseTerminal:
             lines = frame(self._state, [], self._look(size.columns, size.lines))
             sys.stdout.write(_WHOLE_SCREEN + _NO_CURSOR + _AT_THE_TOP + "\r\n".join(lines))
             sys.stdout.flush()
+            self._is_drawn = True
         self._reader.start()
         self._searcher.start()
         self._list()
@@ -69,6 +72,9 @@ class BrowseTerminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._is_drawn:
+            sys.stdout.write(_AS_BEFORE)
+            sys.stdout.flush()
         self._stack.close()
 
     def run(self) -> Listed | None:
@@ -87,7 +93,7 @@ class BrowseTerminal:
             Layout(Window(shown, always_hide_cursor=True)), key_bindings=bindings, full_screen=True
         )
         application.ttimeoutlen = application.timeoutlen = _ESCAPE_SECONDS
-        self._application = application
+        self._application, self._is_drawn = application, False
         try:
             return application.run()
         finally:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported late: no other command needs them
     from acp_proxy.views.document import Choices, Head
     from acp_proxy.views.homes import Homes
 
-_Format = Literal["md", "html", "json", "jsonl"]
+_Format = Literal["md", "html", "json", "cast", "jsonl"]
 _Tools = Literal["none", "summary", "full"]
 _JSONL: _Format = "jsonl"
 _SLUG, _IN_WORDS = 40, "LMN"
@@ -36,6 +36,7 @@ _SUFFIXES: dict[str, _Format] = {
     ".html": "html",
     ".htm": "html",
     ".json": "json",
+    ".cast": "cast",
     ".jsonl": _JSONL,
 }
 
@@ -63,6 +64,9 @@ def export(
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Open the HTML page in the browser, from a temporary directory of yours.")
+    ] = False,
     tools: Annotated[
         _Tools | None,
         typer.Option(help="How to show tool calls; summary: one line each. Default: full; in md: summary."),
@@ -82,8 +86,8 @@ def export(
     """Export conversations, to share or to keep them.
 
     md is for pull requests and issues. html is a single page for any screen, light or dark, without scripts or external
-    resources. json is for programs. These three show home directories as ~. jsonl is the transcript, byte for byte, for
-    sessions import. The command replaces no file without --force.
+    resources. json is for programs. cast is a terminal recording for asciinema. These four show home directories as ~.
+    jsonl is the transcript, byte for byte, for sessions import. The command replaces no file without --force.
 
     Example: acp-proxy sessions export last --output session.html
     """
@@ -94,6 +98,8 @@ def export(
             raise UsageError("SESSION and --all exclude each other. Give one of them.")
         if not sessions and not all_sessions:
             raise UsageError("no session is given. Name sessions, as in: acp-proxy sessions export last. Or use --all.")
+        if web and (several or output or force or form not in (None, "html")):
+            raise UsageError("--web shows one session as HTML. Leave out --all, --output, --force and --format.")
         if several and not output:
             raise UsageError("several sessions need a directory. Use --output DIR.")
         if several and not _is_directory(output) and (suffix := Path(output).suffix.lower()) in _SUFFIXES:
@@ -101,7 +107,7 @@ def export(
             raise UsageError(
                 f"{output} names one file, but each session gets a file of its own. Name a directory: {options_for_all}"
             )
-        chosen_form = form or _form(output, is_directory=several or _is_directory(output))
+        chosen_form = "html" if web else form or _form(output, is_directory=several or _is_directory(output))
         choices = _choices(chosen_form, tools, thoughts)
         masking = _masking(redact)
     with explained():
@@ -109,7 +115,9 @@ def export(
         found = kept(opened, agent) if all_sessions else [chosen(opened, one, agent) for one in sessions or ()]
         rows = list({(row.agent, row.name): row for row in found}.values())  # a session given twice is written once
         source, into = _Source(opened, chosen_form, choices, masking), Path(output).expanduser()
-        if not output:
+        if web:
+            _to_browser(source, rows[0])
+        elif not output:
             with source.opened(rows[0]) as (_, pieces):
                 writing.to_stdout(pieces)
         elif several or _is_directory(output):
@@ -217,6 +225,19 @@ def _to_directory(source: _Source, rows: "list[Listed]", into: Path, *, force: b
         raise typer.Exit(1)
 
 
+def _to_browser(source: _Source, row: "Listed") -> None:
+    """The file stays: a browser reads it when it wants to. Raises AcpProxyError, OSError."""
+    import tempfile
+    import webbrowser
+
+    path = Path(tempfile.mkdtemp(prefix="acp-proxy-")) / f"{usual_name(row)}.html"
+    with source.opened(row) as (_, pieces):
+        writing.to_file(path, pieces, force=False)
+    if not webbrowser.open(path.as_uri()):
+        raise AcpProxyError(f"no browser was found. Open the page yourself: {path}")
+    typer.echo(terminal.line(str(path)))
+
+
 def _name(title: str, row: "Listed") -> str:
     """A file name made of the title's words, in any script, and different for every session."""
     shown = unicodedata.normalize("NFC", title[:_SLUG]).lower()
@@ -229,8 +250,8 @@ def _choices(form: _Format, tools: _Tools | None, thoughts: bool | None) -> "Cho
     """Raises UsageError."""
     from acp_proxy.views.document import Choices
 
-    if form == _JSONL and (tools is not None or thoughts is not None):
-        raise UsageError("jsonl exports the complete transcript. Use --tools and --thoughts with md, html or json.")
+    if form in (_JSONL, "cast") and (tools is not None or thoughts is not None):
+        raise UsageError(f"{form} exports the complete conversation. Use --tools and --thoughts with md, html or json.")
     is_markdown = form == "md"  # for reviewers: a pull request takes 64 KiB
     usual: _Tools = "summary" if is_markdown else "full"
     return Choices(tools or usual, not is_markdown if thoughts is None else thoughts)

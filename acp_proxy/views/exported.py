@@ -1,4 +1,4 @@
-"""A conversation as a document: md, html or json.
+"""A conversation as a document: md, html, json or cast.
 
 It yields pieces of text as they are ready, with one turn in memory at a time.
 """
@@ -21,6 +21,10 @@ def exported(form: str, head: Head, reading: Reading, choices: Choices, homes: H
 
     head = homes.head(head)
 
+    if form == "cast":
+        from acp_proxy.views import cast
+
+        return cast.recording(head, (line.entry for line in reading.lines() if line.entry is not None), homes)
     if form == "html":
         from acp_proxy.views.html import page
 

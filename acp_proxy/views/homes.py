@@ -57,6 +57,18 @@ class Homes:
             error = self.hidden(turn.error) if turn.error is not None else None
             yield replace(turn, items=[self._item(item) for item in turn.items], error=error)
 
+    def value(self, value: object) -> object:
+        """A JSON value with every text in it hidden."""
+        return self._value(value)
+
+    def members(self, value: Mapping[str, object]) -> dict[str, object]:
+        """A JSON object with every text in it hidden."""
+        return self._members(value)
+
+    def adjacent(self, texts: list[str]) -> list[str]:
+        """The parts of one text. A path across them is hidden in the part in which it begins."""
+        return self._pieces(texts) if texts else []
+
     def _item(self, item: Item) -> Item:
         match item:
             case Said():

@@ -38,6 +38,14 @@ def normalized(text: str) -> str | None:
         return None
 
 
+def seconds(text: str) -> float | None:
+    """A time's seconds since 1970; None if the text is not a time."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def between(earlier: str, later: str) -> float:
     """Seconds from one time to a later one; 0.0 if a clock went back, or if either text is not a time."""
     try:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -67,7 +68,7 @@ class BrowseScreen:
     def resize(self, columns: int, lines: int) -> None:
         self.screen.resize(lines, columns)
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        os.killpg(self.process.pid, 28)  # SIGWINCH: this terminal controls no process
+        os.killpg(self.process.pid, signal.SIGWINCH)  # this terminal controls no process
 
     def ended(self) -> tuple[int, bool]:
         """The exit status, and whether the terminal has its original modes."""
@@ -211,6 +212,16 @@ def test_it_follows_the_size_of_the_terminal(store: Both, screens: list[BrowseSc
     screen.resize(50, 10)
     shown = screen.until("3 of 3", "Enter read", gone="A cookie was missing.")
     assert len(shown.split("\n")) == 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_restores_the_terminal(store: Both, screens: list[BrowseScreen], number: signal.Signals) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3", "A cookie was missing.")
+    screen.process.send_signal(number)
+    assert screen.ended() == (128 + number, True)
+    assert screen.raw.rindex(b"\x1b[?1049l") > screen.raw.rindex(b"\x1b[?1049h")
+    assert b"Traceback" not in screen.raw
 
 
 def test_without_a_terminal_it_says_what_to_use(store: Both) -> None:

@@ -342,3 +342,54 @@ def test_a_reader_may_stop_early(store: Both) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_a_terminal_recording_is_exported_by_its_suffix(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    path = tmp_path / "session.cast"
+    printed(store, "s", "--output", str(path))
+    header, *events = map(json.loads, path.read_text().splitlines())
+    assert (header["version"], header["title"]) == (2, "Mend it")
+    assert "**done**" in "".join(event[2] for event in events)
+    assert printed(store, "s", "--format", "cast") == path.read_text()
+    for option in ("--no-thoughts", "--tools=full"):
+        assert run(store, "s", "--format", "cast", option).exit_code == 2
+
+
+def test_web_opens_a_page_that_only_the_user_can_read(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    seen = tmp_path / "seen"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nPATH=/usr/bin:/bin\nprintf %s "$1" > "{seen}.new" && mv "{seen}.new" "{seen}"\n')
+    browser.chmod(0o700)
+    status, out, told = on_the_web(store, tmp_path, str(browser))
+    assert (status, told) == (0, "")
+    page = Path(out.removesuffix("\n"))
+    assert seen.read_text() == page.as_uri()
+    assert (page.parent.parent, page.suffix) == (tmp_path, ".html")
+    assert (stat.S_IMODE(page.parent.stat().st_mode), stat.S_IMODE(page.stat().st_mode)) == (0o700, 0o600)
+    assert "<strong>done</strong>" in page.read_text()
+
+
+def test_without_a_browser_web_says_where_the_page_is(store: Both, tmp_path: Path) -> None:
+    store_session(store, "s", ("Mend it", TURN))
+    status, out, told = on_the_web(store, tmp_path, str(tmp_path / "missing"))
+    assert (status, out) == (1, "")
+    assert Path(told.rpartition(": ")[2].removesuffix("\n")).is_file()
+
+
+@pytest.mark.parametrize("words", [("--output", "a.html"), ("--format", "md"), ("--all",), ("--force",), ("other",)])
+def test_web_shows_one_session_as_a_page(store: Both, words: tuple[str, ...]) -> None:
+    result = run(store, *(() if "--all" in words else ("s",)), "--web", *words)
+    assert (result.exit_code, "--web" in result.stderr) == (2, True)
+
+
+def on_the_web(store: Both, folder: Path, browser: str) -> tuple[int, str, str]:
+    """The exit status, stdout and stderr of --web, with one browser on the machine."""
+    environment = {"BROWSER": browser, "TMPDIR": str(folder), "PATH": str(folder), "HOME": str(folder)}
+    words = ["sessions", "export", "s", "--web", "--store", str(store.root)]
+    environment |= {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
+    done = subprocess.run(
+        [sys.executable, "-m", "acp_proxy", *words], env=environment, capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stdout, done.stderr
