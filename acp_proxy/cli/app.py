@@ -14,6 +14,7 @@ class Main(Group):
         "editor": LazyCommand("acp_proxy.cli.editor", "editor", in_front=True),
         "doctor": LazyCommand("acp_proxy.cli.doctor", "doctor", in_front=True),
         "sessions": LazyCommand("acp_proxy.cli.sessions", "app"),
+        "config": LazyCommand("acp_proxy.cli.config", "config"),
         "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
         "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
         "demo": LazyCommand("acp_proxy.cli.demo", "demo"),
