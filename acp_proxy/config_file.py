@@ -52,7 +52,7 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
     import tomllib  # few users have a file
 
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")  # Notepad may begin a file with a byte order mark
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
         return {"no-record": "1"}, [f"{path}: {_told(problem)}. Correct the file. {_NOTHING}"]

@@ -115,6 +115,10 @@ def test_nothing_is_recorded_if_the_file_does_not_say_whether_to_record_or_to_re
     assert problem.endswith("Until it is correct, nothing is recorded.")
 
 
+def test_a_byte_order_mark_is_no_mistake(path: Path) -> None:
+    assert read(path, '\ufeffload = "agent"\r\n') == ({"load": "agent"}, [])
+
+
 def test_the_message_about_a_broken_file_has_its_line(path: Path) -> None:
     assert re.search(r"line 2, column \d+", wrong(path, "a = 1\nb = \n"))
 
