@@ -51,7 +51,8 @@ docs: $(VENV)
 	.venv/bin/python -m scripts.cli_docs
 	.venv/bin/python -m scripts.redaction_docs
 
-# Makes the README's pictures: the demo as it runs, a list, a search, an exported page in both colour schemes.
+# Makes the pictures of the README and of docs/: the demo as it runs, commands on a terminal, an exported page in both
+# colour schemes and on a phone.
 pictures: $(VENV) browser
 	@.venv/bin/python -m scripts.pictures
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from acp_proxy import conversation
+from acp_proxy import config_file, conversation
 from acp_proxy.conversation import Said, ToolCall
 from acp_proxy.errors import NoStore, NoSuchSession
 from acp_proxy.transcripts.archive import Archive, Listed, called, default_root
@@ -97,8 +97,10 @@ class SessionStore:
 
 
 def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
-    """The store in this directory; else in ``ACP_PROXY_STORE``, else in the user's data directory. Raises NoStore."""
-    given = path or os.environ.get(_STORE)
+    """The store in this directory; else in ``ACP_PROXY_STORE``, else as the configuration file says, else in the user's
+    data directory. Raises NoStore.
+    """
+    given = path or os.environ.get(_STORE) or config_file.read(config_file.place())[0].get("store")
     archive = Archive(Path(given).expanduser() if given else default_root(), make=False)
     if not archive.is_made:
         raise NoStore(archive.root)

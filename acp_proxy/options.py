@@ -4,6 +4,7 @@ Imports little, because the agent starts before anything slow is imported.
 """
 
 import os
+from collections.abc import Callable, Mapping
 
 from acp_proxy.errors import UsageError
 
@@ -104,14 +105,17 @@ _TRUE = ("1", "true", "t", "yes", "y", "on")
 _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
 
-def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str], list[str]]:
+def parse(
+    words: list[str], environment: Mapping[str, str], file: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[str]]:
     """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
 
     Options end at the first word that does not begin with ``-``, or after ``--``. An option on the command line wins
-    over its environment variable. The value of a flag is ``1`` or empty. Raises UsageError.
+    over its environment variable, and that over ``file``, the values in the configuration file. The value of a flag is
+    ``1`` or empty. Raises UsageError.
     """
     table = {f"--{name}": (name, choices) for name, _, choices, _, _ in OPTIONS}
-    values = {name: default for name, _, _, default, _ in OPTIONS}
+    values = {name: default for name, _, _, default, _ in OPTIONS} | dict(file or {})
     for name, variable, choices, _, _ in OPTIONS:
         if given := environment.get(variable):  # an empty variable counts as unset
             values[name] = _checked(variable, choices, given)
@@ -141,14 +145,22 @@ def parse(words: list[str], environment: dict[str, str]) -> tuple[dict[str, str]
             value = words[at]
             at += 1
         values[name] = _checked(word, choices, value)
-    seconds(values["grace"])
-    size(values["replay-tool-limit"])
-    patterns(values["redact"])
+    for name, read in _READERS.items():
+        read(values[name])
     if at == len(words):
         raise UsageError("run needs the agent's command: acp-proxy run AGENT [ARGS…]")
     if not words[at]:
         raise UsageError("the agent's command is empty. Check the words after acp-proxy run in your editor's settings.")
     return values, words[at:]
+
+
+def checked(name: str, value: str) -> str:
+    """The value of the option with this name. Raises UsageError."""
+    choices = next(choices for known, _, choices, _, _ in OPTIONS if known == name)
+    value = _checked(f"--{name}", choices, value)
+    if name in _READERS:
+        _READERS[name](value)
+    return value
 
 
 def seconds(text: str) -> float:
@@ -191,6 +203,14 @@ def patterns(text: str) -> list[str] | None:
         except (re.error, OverflowError, RecursionError) as problem:
             raise UsageError(f"--redact {text}: {pattern!r} is not a valid regular expression: {problem}") from problem
     return found
+
+
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "grace": seconds,
+    "replay-tool-limit": size,
+    "redact": patterns,
+}
+"""Functions that check a value that is not one of a few. They raise UsageError."""
 
 
 def _checked(word: str, choices: tuple[str, ...] | None, value: str) -> str:

@@ -1,6 +1,7 @@
 """Makes the README's pictures: the demo, the terminal, an exported page of a bundled conversation. `make pictures`.
 
-The page is exported by the usual command, and photographed in both colour schemes by the browser of this machine.
+The page is exported by the usual command, and photographed by the browser of this machine: in both colour schemes, and
+as on a phone.
 """
 
 import sys
@@ -21,6 +22,7 @@ CONVERSATION = ROOT / "fixtures" / "conversations" / "login.jsonl"
 PICTURES = ROOT / "docs" / "pictures"
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZE: ViewportSize = {"width": 1180, "height": 1580}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 SHARPNESS = 1.5  # README pages are about 830 pixels wide, and most screens have two pixels for each
 
 
@@ -46,6 +48,12 @@ def photograph(page: Path, executable: str) -> Iterator[Path]:
             path = PICTURES / f"export-{scheme}.png"
             shown.screenshot(path=path)
             yield path
+        context = opened.new_context(viewport=PHONE, device_scale_factor=SHARPNESS, has_touch=True, is_mobile=True)
+        shown = context.new_page()
+        shown.goto(f"{page.as_uri()}#turn-2")
+        path = PICTURES / "export-phone.png"
+        shown.screenshot(path=path)
+        yield path
 
 
 def main() -> int:

@@ -1,14 +1,18 @@
-"""The output of commands on a terminal, as pictures: a few invented sessions, and an SVG made by rich.
+"""Commands on a terminal, as pictures: a few invented sessions, and an SVG made by rich.
 
-The commands and the terminal are real. The pictures load nothing: rich's own template names a font that browsers would
-download.
+The commands and the terminal are real; programs that fill the screen run in tmux. The pictures load nothing: rich's own
+template names a font that browsers would download.
 """
 
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -19,8 +23,33 @@ from acp_proxy.transcripts.store import Store
 from tests.cli.terminal import on_terminal
 from tests.stored import chunk, store_session
 
-COLUMNS = 110
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture of a command. ``rows``: the height of the screen that a program fills; 0: it prints lines.
+
+    ``until``: the words on the screen that end the wait for such a program, after ``keys`` were typed.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    columns: int
+    rows: int = 0
+    keys: tuple[str, ...] = ()
+    until: str = ""
+
+
+SHOTS = (
+    Shot("list", ("sessions", "list"), 80),
+    Shot("show", ("sessions", "show", "0d1f5a1e", "--turn", "2"), 100),
+    Shot("search", ("sessions", "search", "session", "expir*"), 110),
+    # Shot("browse", ("browse",), 110, rows=32, keys=("s", "e", "s"), until="session"),
+)
 _HOUR, _DAY = 3600.0, 24 * 3600.0
+_TRIES, _PAUSE = 100, 0.1
+"""Times and seconds to wait for a program that fills the screen."""
+_KEPT = ("start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";")
+"""The screen of a program that has ended, with its error, stays."""
 _NOT_NEEDED = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
 
 _SESSIONS: tuple[tuple[str, str, str, float, str, str], ...] = (
@@ -76,15 +105,41 @@ _SESSIONS: tuple[tuple[str, str, str, float, str, str], ...] = (
 
 
 def terminal_pictures(conversation: Path, folder: Path) -> Iterator[tuple[str, str]]:
-    """Each picture's name and SVG: a list, and a search. ``folder``: a place for the sessions."""
+    """Each picture's name and SVG. ``folder``: a place for the sessions."""
     store = folder / "store"
-    settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada"}
+    settings = {"ACP_PROXY_STORE": str(store), "HOME": "/home/ada", "ACP_PROXY_CONFIG": os.devnull}
     _keep(Store(store))
     on_terminal("sessions", "import", str(conversation), settings=settings)
     on_terminal("sessions", "search", "session", settings=settings)  # everything was read by then
-    for name, words in (("list", ["sessions", "list"]), ("search", ["sessions", "search", "session", "expir*"])):
-        printed = on_terminal(*words, columns=COLUMNS, settings=settings)
-        yield name, _picture(f"acp-proxy {shlex.join(words)}".replace("'expir*'", "expir*"), printed)
+    for shot in SHOTS:
+        if shot.rows:
+            shown = _full_screen(shot, folder, settings)
+        else:
+            shown = on_terminal(*shot.words, columns=shot.columns, settings=settings)
+        yield shot.name, _picture(shot, shown)
+
+
+def _full_screen(shot: Shot, folder: Path, settings: Mapping[str, str]) -> str:
+    """The screen of a program that fills it, once it shows what the picture is about."""
+    tmux = ["tmux", "-S", str(folder / "tmux"), "-f", os.devnull]
+    size = ["-x", str(shot.columns), "-y", str(shot.rows)]
+    given = [f"-e{name}={value}" for name, value in settings.items()]
+    subprocess.run(
+        [*tmux, *_KEPT, "new-session", "-d", *size, *given, sys.executable, "-m", "acp_proxy", *shot.words], check=True
+    )
+    try:
+        for key in shot.keys:
+            subprocess.run([*tmux, "send-keys", key], check=True)
+        for _ in range(_TRIES):
+            shown = subprocess.run(
+                [*tmux, "capture-pane", "-e", "-p"], check=True, capture_output=True, text=True
+            ).stdout
+            if shot.until in shown:
+                return shown
+            time.sleep(_PAUSE)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    raise SystemExit(f"acp-proxy {shlex.join(shot.words)} does not show {shot.until!r}:\n{shown}")
 
 
 def _keep(store: Store) -> None:
@@ -94,9 +149,12 @@ def _keep(store: Store) -> None:
         store_session(store, session, turn, agent=agent, cwd=cwd.replace("~", "/home/ada"), at=now - ago)
 
 
-def _picture(command: str, printed: str) -> str:
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+def _picture(shot: Shot, printed: str) -> str:
+    command = f"acp-proxy {shlex.join(shot.words)}".replace("'expir*'", "expir*")
+    console = Console(
+        record=True, width=shot.columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+    )
     console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
     console.print(Text.from_ansi(printed.rstrip("\n")))
-    svg = console.export_svg(title="acp-proxy", theme=DIMMED_MONOKAI, unique_id=command.rpartition(" ")[2].strip("*"))
+    svg = console.export_svg(title="acp-proxy", theme=DIMMED_MONOKAI, unique_id=shot.name)
     return _NOT_NEEDED.sub("", svg)

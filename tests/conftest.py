@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from acp_proxy.config_file import VARIABLE
 from acp_proxy.shell.launch import CHECK_VALUES
 from acp_proxy.wire.value import check_fields
 from tests import not_on_windows
 
 check_fields()
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
+os.environ[VARIABLE] = os.path.join(os.path.dirname(__file__), "no-such-config.toml")  # not that of the developer
 
 # A busy machine is no failure, so no time limits. A third of the usual number of examples keeps the suite short;
 # `make fuzz` and `make model` look for longer.

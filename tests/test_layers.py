@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"api", "errors"},
     "errors": set(),
     "options": {"errors"},
+    "config_file": {"options", "errors"},
     "agent_command": set(),
     "wire": {"errors"},
     "titles": {"wire"},
@@ -25,12 +26,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transcripts": {"redaction", "titles", "wire", "errors"},
     "recording": {"core", "transcripts", "agent_command", "wire", "errors"},
     "demo": set(),
-    "editors": {"wire", "errors", "options"},
-    "shell": {"recording", "core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"},
+    "editors": {"wire", "errors", "options", "config_file"},
+    "shell": {"recording", "core", "history", "redaction", "replay", "transcripts", "wire", "errors", "options"}
+    | {"config_file"},
     "diagnosis": {"editors", "shell", "core", "history", "replay", "transcripts", "agent_command", "wire", "errors"}
-    | {"options"},
+    | {"options", "config_file"},
     "conversation": {"replay", "transcripts", "wire"},
-    "api": {"conversation", "transcripts", "wire", "errors"},
+    "api": {"conversation", "transcripts", "wire", "errors", "config_file"},
     "mock": {"replay", "transcripts", "wire", "errors"},
     "views": {"conversation", "diagnosis", "editors", "replay", "transcripts", "titles", "wire", "errors"},
     "cli": {
@@ -46,7 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "replay",
         "transcripts",
     }
-    | {"agent_command", "titles", "wire", "errors", "options"},
+    | {"agent_command", "titles", "wire", "errors", "options", "config_file"},
     "__main__": {"cli", "shell", "errors"},
 }
 STORE_PACKAGES: dict[str, set[str]] = {

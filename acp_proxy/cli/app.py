@@ -15,6 +15,7 @@ class Main(Group):
         "doctor": LazyCommand("acp_proxy.cli.doctor", "doctor", in_front=True),
         "sessions": LazyCommand("acp_proxy.cli.sessions", "app"),
         "browse": LazyCommand("acp_proxy.cli.browse", "browse"),
+        "config": LazyCommand("acp_proxy.cli.config", "config"),
         "replay": LazyCommand("acp_proxy.cli.replay", "replay"),
         "mock-agent": LazyCommand("acp_proxy.cli.mock_agent", "mock_agent"),
         "demo": LazyCommand("acp_proxy.cli.demo", "demo"),

@@ -79,9 +79,11 @@ def _files(beginning: str) -> list[str]:
 
 
 def _root(context: typer.Context) -> Path:
+    from acp_proxy import config_file
     from acp_proxy.transcripts.archive import default_root
 
     given = context.params.get("store") or os.environ.get("ACP_PROXY_STORE")
+    given = given or config_file.read(config_file.place())[0].get("store")
     return Path(str(given)).expanduser() if given else default_root()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from acp_proxy import options
+from acp_proxy import config_file, options
 from acp_proxy.cli.progress import advancing
 from acp_proxy.cli.storing import (
     AgentOption,
@@ -45,7 +45,7 @@ PatternsOption = Annotated[
         "--redact",
         metavar="keys|FILE",
         envvar="ACP_PROXY_REDACT",
-        help="What to mask. keys: known forms of keys; FILE: also your own patterns, one per line.",
+        help="What to mask. keys: known forms of keys; FILE: also your own patterns, one per line. Default: keys.",
     ),
 ]
 
@@ -54,7 +54,7 @@ def redact(
     sessions: SessionsArgument = None,
     store: StoreOption = "",
     agent: AgentOption = "",
-    patterns: PatternsOption = "keys",
+    patterns: PatternsOption = "",
     backup: Annotated[
         str, typer.Option("--backup", metavar="DIR", help="Keep the originals, which contain the secrets, in DIR.")
     ] = "",
@@ -72,7 +72,8 @@ def redact(
     from acp_proxy.redaction.masking import Masking  # imported late: no other command needs it
 
     with explained():
-        masking = Masking(options.patterns(patterns) or [])
+        wanted = patterns or config_file.checked().get("redact", "keys")
+        masking = Masking(options.patterns(wanted) or [])
         if as_json and not (dry_run or yes):
             raise UsageError("--json cannot ask. Add --dry-run or --yes.")
         if not (dry_run or yes or sys.stdin.isatty()):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from acp_proxy import config_file
 from acp_proxy.cli import completing
 from acp_proxy.cli.progress import MOMENT, advanced
 from acp_proxy.cli.wrapping import fitted
@@ -65,16 +66,24 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 
 def root_of(given: str) -> Path:
+    """The store's directory: ``given``, else that of the configuration file, else the default. Raises UsageError."""
     os.umask(PRIVATE_UMASK)
+    given = given or _configured()
     return Path(given).expanduser() if given else default_root()
+
+
+def _configured() -> str:
+    """The directory in the configuration file; empty if it names none. Raises UsageError."""
+    return config_file.checked().get("store", "")
 
 
 def store_of(given: str, *, make: bool = False, change: bool = False) -> Archive:
     """Open the store. If it has to rebuild its index, which may take long, a progress bar appears.
 
     Only ``make`` creates a store. Without it, a missing store is empty in the default place, and an error elsewhere.
-    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore.
+    ``make`` and ``change`` refuse a read-only store. Raises StoreRefused, NoStore, UsageError.
     """
+    given = given or _configured()
     store = Archive(root_of(given), make=make)
     if given and not store.is_made:
         raise NoStore(store.root)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy import options
+from acp_proxy import config_file, options
 from acp_proxy.core.capabilities import Modes
 from acp_proxy.diagnosis import agent_report, store_report
 from acp_proxy.diagnosis.agent_report import Examined, Wish
@@ -55,7 +55,8 @@ def diagnose(
     if given["no-record"]:
         todo.append(
             Todo(
-                "run records nothing, because --no-record or ACP_PROXY_NO_RECORD is set. To record, remove it.",
+                "run records nothing, because --no-record or ACP_PROXY_NO_RECORD is set, or no-record in the "
+                "configuration file. To record, remove it. To see which: acp-proxy config",
                 is_wrong=False,
             )
         )
@@ -90,7 +91,8 @@ def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, 
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
     behind = command_line.behind_run(words)
-    return options.parse(["--", *words] if behind is None else behind, environment)
+    file, _ = config_file.read(config_file.place())
+    return options.parse(["--", *words] if behind is None else behind, environment, file)
 
 
 def _of_editors(editors: list[Configuration], root: Path) -> list[Todo]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from acp_proxy import options
+from acp_proxy import config_file, options
 from acp_proxy.editors import command_line, commented
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Editor, SettingsFiles, Sources
@@ -121,7 +121,8 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
         return ConfiguredAgent(name, Way.DIRECT)
     try:
-        given, _ = options.parse(behind, _texts(acp.member(entry, "env")))
+        file, _ = config_file.read(config_file.place())
+        given, _ = options.parse(behind, _texts(acp.member(entry, "env")), file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
     return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"])

@@ -7,7 +7,7 @@ with the agent's login arguments. This process then becomes the agent, and nothi
 import os
 import sys
 
-from acp_proxy import options
+from acp_proxy import config_file, options
 from acp_proxy.errors import UsageError
 from acp_proxy.shell import agent_process as processes
 
@@ -25,8 +25,9 @@ _ALONE = (
 
 def launch(words: list[str]) -> None:
     """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
+    file, wrong = config_file.read(config_file.place())
     try:
-        given, command = options.parse(words, dict(os.environ))
+        given, command = options.parse(words, os.environ, file)
     except UsageError as problem:
         os.write(2, f"acp-proxy: {problem}\n".encode())
         os._exit(USAGE)
@@ -44,6 +45,8 @@ def launch(words: list[str]) -> None:
             os._exit(become(command))
         os._exit(processes.become(command))
     agent = _started(command)
+    for text in wrong:
+        os.write(2, f"acp-proxy: {text}\n".encode("utf-8", "replace"))
     if CHECK_VALUES in os.environ:
         from acp_proxy.wire.value import check_fields
 

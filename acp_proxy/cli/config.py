@@ -1,0 +1,103 @@
+"""``acp-proxy config``: the values of the options, and where each comes from."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from acp_proxy import config_file, options
+from acp_proxy.cli.wrapping import fitted
+from acp_proxy.errors import UsageError
+from acp_proxy.transcripts.archive import default_root
+from acp_proxy.views import terminal
+
+_DEFAULT, _ENVIRONMENT, _FILE = "default", "environment", "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An option of ``run``. ``source``: default, environment or file. A flag's value is ``1`` or empty."""
+
+    name: str
+    variable: str
+    value: str
+    source: str
+    is_flag: bool
+
+    @property
+    def shown(self) -> str:
+        return ("true" if self.value else "false") if self.is_flag else self.value
+
+
+def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False) -> None:
+    """Show the value of each option of run, and where it comes from.
+
+    An option on the command line wins over its environment variable, and that over the configuration file. An editor
+    can set both for an agent; acp-proxy doctor shows what editors do.
+
+    Example: acp-proxy config
+    """
+    path = config_file.place()
+    values, wrong = config_file.read(path)
+    found = list(settings(os.environ, values))
+    wrong += [problem for each in found if (problem := _wrong(each)) is not None]
+    is_there = os.path.exists(path)
+    if as_json:
+        _print_json(path, found, wrong, is_there=is_there)
+    else:
+        typer.echo(terminal.line(f"{path}{'' if is_there else ' (there is no such file)'}"))
+        for line in _lines(found):
+            typer.echo(terminal.line(line) if sys.stdout.isatty() else line)
+    for text in wrong:
+        typer.echo(fitted(f"acp-proxy: {terminal.line(text)}", sys.stderr), err=True)
+    if wrong:
+        raise typer.Exit(1)
+
+
+def settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterator[Setting]:
+    for name, variable, choices, default, _ in options.OPTIONS:
+        is_flag = choices == ()
+        if given := environment.get(variable):
+            yield Setting(name, variable, given, _ENVIRONMENT, is_flag)
+        elif name in file:
+            yield Setting(name, variable, file[name], _FILE, is_flag)
+        else:
+            value = str(default_root()) if name == "store" else default
+            yield Setting(name, variable, value, _DEFAULT, is_flag)
+
+
+def _wrong(setting: Setting) -> str | None:
+    """What is wrong with a value of the environment."""
+    if setting.source != _ENVIRONMENT:
+        return None
+    try:
+        options.checked(setting.name, setting.value)
+    except UsageError as problem:
+        return f"{setting.variable}: {problem}"
+    return None
+
+
+def _lines(found: list[Setting]) -> Iterator[str]:
+    rows = [(one.name, one.shown, one.variable if one.source == _ENVIRONMENT else one.source) for one in found]
+    if not sys.stdout.isatty():
+        yield from ("\t".join(row) for row in rows)
+        return
+    names, values = (max(len(row[at]) for row in rows) for at in (0, 1))
+    yield from (f"{name:<{names}}  {value:<{values}}  {source}" for name, value, source in rows)
+
+
+def _print_json(path: str, found: list[Setting], wrong: list[str], *, is_there: bool) -> None:
+    shown = [
+        {
+            "name": one.name,
+            "value": bool(one.value) if one.is_flag else one.value,
+            "from": one.source,
+            "variable": one.variable,
+        }
+        for one in found
+    ]
+    told = {"file": path, "isThere": is_there, "options": shown, "problems": wrong}
+    typer.echo(terminal.json_text(told, indent=2))

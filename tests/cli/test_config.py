@@ -1,0 +1,97 @@
+"""``config`` shows where each value comes from, and the commands use the file's values."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from acp_proxy import open_store, options
+from acp_proxy.cli.app import app
+from acp_proxy.config_file import VARIABLE
+from tests.stored import Both, chunk, store_session
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv(VARIABLE, str(file))
+    for _, variable, *_ in options.OPTIONS:
+        monkeypatch.delenv(variable, raising=False)
+    return file
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
+
+
+def sources() -> dict[str, tuple[Any, str]]:
+    told = json.loads(run("config", "--json").stdout)
+    return {option["name"]: (option["value"], option["from"]) for option in told["options"]}
+
+
+def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text('redact = "keys"\ngrace = 2\nno-record = true\n')
+    monkeypatch.setenv("ACP_PROXY_GRACE", "7")
+    monkeypatch.setenv("ACP_PROXY_LOAD", "")
+    found = sources()
+    assert set(found) == {name for name, *_ in options.OPTIONS}
+    assert found["redact"] == ("keys", "file")
+    assert found["no-record"] == (True, "file")
+    assert found["grace"] == ("7", "environment")
+    assert found["load"] == ("auto", "default")
+    lines = run("config").stdout.splitlines()
+    assert lines[0] == str(path)
+    assert {"redact\tkeys\tfile", "grace\t7\tACP_PROXY_GRACE", "load\tauto\tdefault"} <= set(lines)
+
+
+def test_a_missing_file_is_no_problem(path: Path) -> None:
+    result = run("config")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{path} (there is no such file)\n")
+
+
+def test_everything_that_is_wrong_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text('lod = "agent"\nload = "never"\n')
+    monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
+    result = run("config", "--json")
+    assert result.exit_code == 1
+    problems = json.loads(result.stdout)["problems"]
+    assert [problem.rpartition("/")[2].split(" ")[0] for problem in problems] == [
+        "config.toml,",
+        "config.toml,",
+        "ACP_PROXY_GRACE:",
+    ]
+
+
+def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: Path) -> None:
+    store = Both(tmp_path / "kept")
+    store_session(store, "s", ("mend it", [chunk("done")]))
+    path.write_text('store = "kept"\n')
+    assert run("sessions", "path").stdout == f"{tmp_path / 'kept'}\n"
+    assert run("sessions", "list").stdout.startswith("s\t")
+    assert open_store().path == tmp_path / "kept"
+    other = str(tmp_path / "other")
+    assert run("sessions", "path", "--store", other).stdout == f"{other}\n"
+
+
+def test_commands_refuse_a_wrong_file_but_show_their_help(path: Path) -> None:
+    path.write_text("lod = 1\n")
+    result = run("sessions", "list")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{path}, line 1: there is no option 'lod'" in result.stderr.replace("\n", " ")
+    assert run("sessions", "list", "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("text", ['lod = 1\nload = "x"\nno-record = true\n', "redact = \n", ""])
+def test_a_wrong_file_stops_no_agent(path: Path, text: str) -> None:
+    path.write_text(text)
+    words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
+    line = b'{"jsonrpc":"2.0","method":"hello"}\n'
+    done = subprocess.run(words, input=line, capture_output=True, timeout=60, check=True)
+    assert done.stdout.split() == line.split()
+    said = [line for line in done.stderr.decode().splitlines() if str(path) in line]
+    assert len(said) == {0: 0, 1: 1, 3: 2}[text.count("\n")]
