@@ -86,6 +86,8 @@ def _habits(draw: st.DrawFn) -> Habits:
         habits = replace(habits, echoes="plain")
     if habits.is_late:  # its reworded replay comes when it is already decided whose replay is shown
         habits = replace(habits, rewords=False)
+    if habits.warns == "last" and "split" in (habits.tells, habits.tells_resumed):  # it would replace the answer
+        habits = replace(habits, warns="after")
     if habits.greets:  # a remembered greeting is replayed like an answer
         habits = replace(habits, remembers_remarks=False)
     if "load" not in habits.offers:  # a resume replays nothing, so nobody knows what was taken back
