@@ -5,10 +5,13 @@ Never raises on a wrong file, except ``checked``. Imports little, because ``run`
 
 import os
 import sys
-from collections.abc import Mapping
 
 from acp_proxy import options
 from acp_proxy.errors import UsageError
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAME = "config.toml"
 VARIABLE = "ACP_PROXY_CONFIG"
@@ -22,7 +25,7 @@ _MUST_HOLD = ("redact", "no-record")
 _NOTHING = "Until it is correct, nothing is recorded."
 
 
-def place(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
+def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.platform) -> str:
     """The path of the file, as platformdirs would find it: that is too slow to import before the agent starts."""
     if given := environment.get(VARIABLE):
         return os.path.expanduser(given)

@@ -4,9 +4,12 @@ Imports little, because the agent starts before anything slow is imported.
 """
 
 import os
-from collections.abc import Callable, Mapping
 
 from acp_proxy.errors import UsageError
+
+TYPE_CHECKING = False  # typing itself is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _MODES = ("auto", "agent", "store")
 
@@ -106,7 +109,7 @@ _FALSE = ("", "0", "false", "f", "no", "n", "off")
 
 
 def parse(
-    words: list[str], environment: Mapping[str, str], file: Mapping[str, str] | None = None
+    words: list[str], environment: "Mapping[str, str]", file: "Mapping[str, str] | None" = None
 ) -> tuple[dict[str, str], list[str]]:
     """Read the words after ``run``. Returns the options by name (without ``--``), and the agent's command.
 
@@ -205,7 +208,7 @@ def patterns(text: str) -> list[str] | None:
     return found
 
 
-_READERS: Mapping[str, Callable[[str], object]] = {
+_READERS: "Mapping[str, Callable[[str], object]]" = {
     "grace": seconds,
     "replay-tool-limit": size,
     "redact": patterns,
