@@ -43,7 +43,7 @@ SHOTS = (
     Shot("list", ("sessions", "list"), 80),
     Shot("show", ("sessions", "show", "0d1f5a1e", "--turn", "2"), 100),
     Shot("search", ("sessions", "search", "session", "expir*"), 110),
-    # Shot("browse", ("browse",), 110, rows=32, keys=("s", "e", "s"), until="session"),
+    Shot("browse", ("browse",), 110, rows=32, keys=("s", "e", "s"), until="session"),
 )
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _TRIES, _PAUSE = 100, 0.1
