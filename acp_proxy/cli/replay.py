@@ -12,15 +12,17 @@ from acp_proxy.cli.screen import screen
 from acp_proxy.cli.storing import INTERRUPTED, AgentOption, StoreOption, explained
 from acp_proxy.transcripts.archive import Line, Reading
 from acp_proxy.views import figures, terminal
-from acp_proxy.wire import acp, clock
+from acp_proxy.wire import acp, clock, record
 from acp_proxy.wire.jsonrpc import Peer
 from acp_proxy.wire.record import Entry, Header
 
 if TYPE_CHECKING:  # importing rich takes as long as everything else
     from rich.console import Console
 
+    from acp_proxy.views.live import LiveText
     from acp_proxy.views.streaming import StreamedText
 
+_KEYS = "space: pause  n: next  p: previous  q: quit"
 MAX_PAUSE = 2.0  # seconds: long enough to be seen as a pause
 
 
@@ -38,8 +40,9 @@ def replay(
     """Watch a conversation as it streamed.
 
     The words appear at their original pace; pauses last at most two seconds. Keys: space pauses and continues, n or →
-    skips to the next turn, p or ← returns to the previous turn, q quits. Ctrl-C ends the command with status 130. If
-    the output is not a terminal, there are no keys and no colours. Recorded text cannot control the terminal.
+    skips to the next turn, p or ← returns to the previous turn, q quits. The last line shows the turn and the keys.
+    Ctrl-C ends the command with status 130. If the output is not a terminal, it is plain text, and there are no keys.
+    Recorded text cannot control the terminal.
 
     Example: acp-proxy replay last --speed 4
     """
@@ -58,8 +61,8 @@ def _show(reading: Reading, header: Header, speed: float, max_pause: float) -> N
 
     console = Console(highlight=False)
     with Keyboard(wanted=console.is_terminal) as keys:
-        if keys.is_there:
-            typer.echo("space: pause   n: next turn   p: previous turn   q: quit", err=True)
+        if keys.is_there and console.is_dumb_terminal:
+            typer.echo(_KEYS, err=True)
         _Show(console, reading, keys, speed, max_pause).run()
 
 
@@ -70,8 +73,14 @@ class _Show:
         from acp_proxy.views.streaming import Streaming
 
         self._console = console
-        self._rewrites = console.is_terminal and not console.is_dumb_terminal
-        self._streaming = Streaming(screen().room if self._rewrites else None)
+        self._live: LiveText | None = None
+        target = screen()
+        if console.is_terminal and not console.is_dumb_terminal:
+            from acp_proxy.views import live
+
+            self._live = live.LiveText(target.room, console.height, colours=not console.no_color)
+        self._streaming = Streaming(target.room if self._live is not None else None)
+        self._count = _count(reading) if self._live is not None else 0
         self._reading = reading
         self._keys = keys
         self._speed = speed
@@ -83,9 +92,12 @@ class _Show:
 
     def run(self) -> None:
         place: tuple[int, int] | None = (0, 0)
-        while place is not None:
-            place = self._from(place)
-        self._write(self._streaming.end())
+        try:
+            while place is not None:
+                place = self._from(place)
+            self._write(self._streaming.end())
+        finally:
+            self._draw()
 
     def _from(self, place: tuple[int, int]) -> tuple[int, int] | None:
         """Show the rest, to the end or to a jump. The result is the position of the jump."""
@@ -94,7 +106,7 @@ class _Show:
             entry = line.entry
             if entry is None:
                 continue
-            is_prompt = entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT
+            is_prompt = _is_prompt(entry)
             if is_skipping and not is_prompt:
                 self._skip(entry)
                 continue
@@ -139,22 +151,49 @@ class _Show:
         self._at += 1
 
     def _wait(self, seconds: float) -> str | None:
-        pause = min(seconds, self._max_pause) / self._speed if self._speed else 0.0
-        key = self._keys.wait(max(0.0, pause))  # this order turns NaN into 0
+        pause = max(0.0, min(seconds, self._max_pause) / self._speed if self._speed else 0.0)  # this turns NaN into 0
+        if pause:
+            self._draw(self._status())
+        key = self._keys.wait(pause)
         while key == keyboard.PAUSE:
+            self._draw(self._status(is_paused=True))
             key = self._keys.wait(None)
             if key == keyboard.PAUSE:
                 return None
         return key
 
+    def _status(self, *, is_paused: bool = False) -> str:
+        keys = (_KEYS.replace("pause", "continue") if is_paused else _KEYS) if self._keys.is_there else ""
+        where = f"Turn {self._at} of {self._count}{', paused' if is_paused else ''}" if self._at else ""
+        return "  ".join(filter(None, (where, keys)))
+
+    def _draw(self, status: str = "") -> None:
+        if self._live is not None and (text := self._live.drawn(status)):
+            self._console.file.write(text)
+            sys.stdout.flush()
+
     def _write(self, pieces: "list[StreamedText]") -> None:
+        if self._live is not None:
+            self._live.take(pieces)
+            if self._live.is_full:
+                self._draw(self._status())
+            return
         from rich.text import Text
 
         for piece in pieces:
-            if piece.again and self._rewrites:
-                self._console.file.write("\r\x1b[2K")
-            elif piece.again:
+            if piece.again:
                 self._console.file.write("\n")
             self._console.print(Text(piece.text, piece.look), end="", soft_wrap=True)
         if pieces:
             sys.stdout.flush()
+
+
+def _count(reading: Reading) -> int:
+    """The number of prompts; only lines that may be one are parsed."""
+    lines = (line for _, _, line in reading.raw_lines() if acp.PROMPT.encode() in line)
+    entries = (piece.value for line in lines for piece in record.entries_in(line))
+    return sum(_is_prompt(entry) for entry in entries)
+
+
+def _is_prompt(entry: Entry) -> bool:
+    return entry.peer is Peer.CLIENT and acp.text(entry.value, "method") == acp.PROMPT

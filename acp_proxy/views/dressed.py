@@ -72,9 +72,13 @@ class Dressed:
             yield "\n"
         self._last = passage
         for one in _dressed(passage):
-            with self._console.capture() as captured:
-                self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
-            yield _AT_THE_END.sub("", captured.get())
+            yield self.rendered(one)
+
+    def rendered(self, one: RenderableType) -> str:
+        """What the terminal shows, without anything that controls it."""
+        with self._console.capture() as captured:
+            self._console.print(_Printable(one), soft_wrap=isinstance(one, _Unwrapped))
+        return _AT_THE_END.sub("", captured.get())
 
 
 class _Unwrapped(Text):
@@ -161,16 +165,16 @@ def _rows(table: "Table") -> Iterator[Text]:
 def _words(words: SpokenText) -> Iterator[RenderableType]:
     text = printable(words.text).strip("\n")
     style = "dim italic" if words.speaker == "thought" else "none"
-    for piece in _pieces(text):
+    for piece in pieces(text, _PIECE):
         if len(piece) > _LONGEST:
             yield _Unwrapped(indent(piece, "  "), style)
         else:
             yield Padding(Text(piece) if words.speaker == "user" else _prose()(piece, style), (0, 0, 0, 2))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Split at empty lines outside code blocks, if needed."""
-    if len(text) <= _PIECE:
+def pieces(text: str, length: int) -> Iterator[str]:
+    """Split at empty lines outside code blocks, if needed, into pieces of about this length."""
+    if len(text) <= length:
         yield text
         return
     lines: list[str] = []
@@ -179,7 +183,7 @@ def _pieces(text: str) -> Iterator[str]:
         bare = each.strip()
         if bare.startswith(("```", "~~~")) and (not fence or bare.startswith(fence)):
             fence = "" if fence else bare[:3]
-        if not bare and not fence and size >= _PIECE:
+        if not bare and not fence and size >= length:
             yield "\n".join([*lines, ""])
             lines, size = [], 0
         lines.append(each)

@@ -27,11 +27,12 @@ Block = tuple[str, ...] | tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class StreamedText:
-    """Text to write. ``again``: it replaces the last line, if the output can do that."""
+    """Text to write. ``again``: it replaces the last line, if the output can do that. ``is_prose``: it is Markdown."""
 
     text: str
     look: str = PLAIN
     again: bool = False
+    is_prose: bool = False
 
 
 class Streaming:
@@ -177,7 +178,8 @@ class Streaming:
             return
         if self._block != block:
             yield from self._begin(block, apart=True)
-        yield StreamedText(terminal.printable(words), look)
+        is_prose = block[0] in (acp.AGENT_CHUNK, acp.THOUGHT_CHUNK)
+        yield StreamedText(terminal.printable(words), look, is_prose=is_prose)
         self._is_open = not words.endswith("\n")
 
     def _line(self, text: str, look: str, block: Block = ("line",), *, apart: bool = False) -> Iterator[StreamedText]:

@@ -204,7 +204,7 @@ def test_n_and_the_arrow_skip_to_the_next_turn_and_the_last_turn_to_the_end(
     terminal.press("n")
     assert terminal.ended() == (0, True)
     assert "end" not in terminal.text
-    assert "begin 1. \r\n\r\nTurn 2" in terminal.text
+    assert "  begin 1.\r\nTurn 1 of 3  space: pause" in terminal.text
     assert [terminal.text.count(f"Turn {n} ·") for n in (1, 2, 3)] == [1, 1, 1]
 
 
@@ -236,7 +236,9 @@ def test_space_pauses_and_continues(tmp_path: Path, terminals: list[Terminal]) -
 def test_other_keys_work_during_a_pause(three_turns: Path, terminals: list[Terminal]) -> None:
     terminal = started(terminals, three_turns)
     terminal.wait_for("begin 1.")
-    terminal.press(" xn")
+    terminal.press(" x")
+    terminal.wait_for("Turn 1 of 3, paused  space: continue")
+    terminal.press("n")
     terminal.wait_for("begin 2.")
     terminal.press(" q")
     assert terminal.ended() == (0, True)
@@ -249,7 +251,7 @@ def test_ctrl_c_restores_the_modes_of_the_terminal(three_turns: Path, terminals:
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == (130, True)
     assert "Traceback" not in terminal.text
-    assert terminal.text.endswith("begin 1. \r\n")
+    assert terminal.text.endswith("\r\x1b[J\r\n")  # the status is gone
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -275,9 +277,12 @@ def test_keys_work_again_after_the_shell_had_the_terminal(three_turns: Path, ter
 
 
 def test_the_line_of_a_call_is_updated_in_place(tmp_path: Path, terminals: list[Terminal]) -> None:
-    terminal = started(terminals, file(tmp_path, talk.prompt("go"), call("pending"), call("completed")))
-    terminal.ended()
-    assert "○ pending: Edit\r\x1b[2K✓ Edit\r\n" in terminal.text
+    path = file(tmp_path, talk.prompt("go"), call("pending"), call("completed", at=NIGHT))
+    terminal = started(terminals, path)
+    terminal.wait_for("○ pending: Edit\r\nTurn 1 of 1")
+    terminal.press("  ")  # the current pause ends with the signal
+    assert terminal.ended() == (0, True)
+    assert "\x1b[1A\r\x1b[J✓ Edit\r\n" in terminal.text
 
 
 def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path, terminals: list[Terminal]) -> None:
@@ -286,6 +291,6 @@ def test_thoughts_are_dimmed_and_without_colours_nothing_has_one(tmp_path: Path,
     coloured, plain = started(terminals, path), started(terminals, path, NO_COLOR="1")
     for terminal in (coloured, plain):
         assert terminal.ended() == (0, True)
-    assert "\x1b[2mHm\x1b[0m" in coloured.styled
+    assert "\x1b[2;3mHm\x1b[0m" in coloured.styled
     assert "\x1b[32m✓ Edit" in coloured.styled
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", plain.styled)
