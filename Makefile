@@ -14,7 +14,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents bench bench-quick torture fuzz model clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -82,6 +82,15 @@ model: $(VENV)
 agents: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table \
 		$(if $(ONLY),--only $(ONLY)) $(if $(CHECKS),--checks $(CHECKS))
+
+# Drives real editors in front of real agents, for ten minutes, and makes the table in docs/editors.md. Needs root, and
+# makes a Debian tree for the editors (560 MB). Only some, and no table: make editors [ONLY=toad] [ON=gemini,vibe]
+editors: $(VENV)
+	@command -v tmux >/dev/null && command -v mmdebstrap >/dev/null || { [ "$$(id -u)" = 0 ] && { apt-get update && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tmux mmdebstrap; } \
+		>.venv/editors.log 2>&1; } || true
+	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.editors \
+		$(if $(ONLY),--only $(ONLY)) $(if $(ON),--agents $(ON))
 
 clean:
 	rm -rf .venv .coverage .fuzz build tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis

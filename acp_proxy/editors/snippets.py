@@ -71,7 +71,7 @@ class _Known:
 _CLAUDE = _Known("Claude", "claude_code", "claude-code", "claude-agent-acp", "anthropic-claude")
 _GEMINI = _Known("Gemini", "gemini_cli", "gemini-cli", "gemini-acp", "google-gemini")
 _OPENCODE = _Known("OpenCode", "opencode", "opencode", "opencode-acp", "opencode")
-_VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", None)
+_VIBE = _Known("Mistral Vibe", "mistral_vibe", None, "mistral-vibe-acp", "mistral")
 _KNOWN = {
     "claude-agent-acp": _CLAUDE,
     "claude-code-acp": _CLAUDE,
@@ -82,7 +82,7 @@ _KNOWN = {
     "opencode-ai": _OPENCODE,
     "copilot": _Known("Copilot", "copilot_acp", None, "copilot-acp", "github"),
     "goose": _Known("Goose", "goose", "goose", "goose-acp", "goose"),
-    "kimi": _Known("Kimi", "kimi_cli", "kimi-cli", None, None),
+    "kimi": _Known("Kimi", "kimi_cli", "kimi-cli", None, "kimi"),
     "vibe-acp": _VIBE,
     "mistral-vibe": _VIBE,
 }

@@ -78,6 +78,8 @@ def test_a_known_agent_keeps_its_name_in_the_editor() -> None:
     assert '["claude-agent-acp"] = {' in made(Name.AGENTIC, "claude-agent-acp")
     assert "(setq agent-shell-anthropic-claude-acp-command" in made(Name.AGENT_SHELL, "claude-agent-acp")
     assert "(setq agent-shell-anthropic-claude-environment" in made(Name.AGENT_SHELL, "claude-agent-acp")
+    assert "(setq agent-shell-mistral-acp-command" in made(Name.AGENT_SHELL, "vibe-acp")
+    assert "(setq agent-shell-kimi-acp-command" in made(Name.AGENT_SHELL, "kimi")
     assert '"Claude (kept)"' in made(Name.ZED, "claude-agent-acp")
 
 
