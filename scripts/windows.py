@@ -31,7 +31,7 @@ PACKAGES = {"wine": ("wine64", "wine"), "mvn": ("maven",), "lld-link": ("lld",)}
 ONLY_THERE = ("colorama",)
 """What others need on Windows only."""
 FOR_TESTS = ("agent-client-protocol", "hypothesis", "pytest")
-CASES = ("crash", "compression")
+CASES = ("crash",)
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>acp-proxy</groupId><artifactId>windows</artifactId><version>1</version>
 <dependencies><dependency>

@@ -1,6 +1,5 @@
 """What ``make test-windows`` installs and runs, as far as it needs no Wine."""
 
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -33,6 +32,6 @@ def test_what_cannot_be_installed_is_said_in_words(
 ) -> None:
     monkeypatch.setattr(windows, "HOME", tmp_path)
     monkeypatch.setattr(windows, "_linker", lambda: None)
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert windows.main([]) == windows.NOT_INSTALLED
     assert "nothing was tested on Windows" in capsys.readouterr().err

@@ -23,6 +23,11 @@ JOURNAL_FILE = "state.jsonl"
 PRIVATE_UMASK = 0o077
 """The umask for a process that writes to a store: new files get exactly the modes above."""
 
+if sys.platform == "win32":
+    from acp_proxy.transcripts.files.windows_files import append as append_to
+else:
+    append_to = os.write  # to a file opened with O_APPEND; lines of several processes do not mix
+
 
 def prepare(root: Path) -> None:
     """Create the store's directory if it is missing, and check that this user, and no other, can write to it.

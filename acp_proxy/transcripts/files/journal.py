@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from acp_proxy.transcripts.files.access import lock, open_private, read_at, write_at
+from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at, write_at
 from acp_proxy.transcripts.files.names import file_name, is_ours
 from acp_proxy.wire import acp, jsonrpc, remains
 from acp_proxy.wire.remains import Intact
@@ -117,7 +117,7 @@ class Journal:
             torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
             line = jsonrpc.dump({"at": at, "event": event, "sessionId": session} | more) + b"\n"
             data = b"\n" + line if torn else line
-            if os.write(fd, data) != len(data):
+            if append_to(fd, data) != len(data):
                 raise OSError(28, "No space left on device")
             after = os.fstat(fd)
         finally:

@@ -6,6 +6,7 @@ Agents and sessions are given by their file names here, never by id. Contents of
 import errno
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -366,7 +367,23 @@ def _names_in(folder: Path) -> list[str]:
 def _remove(path: Path) -> None:
     """Remove every form of a transcript, the plain file last. Raises OSError."""
     for form in (unfinished(path), unfinished(compressed(path)), compressed(path), forked(path), path):
-        form.unlink(missing_ok=True)
+        remove_file(form)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file if it exists, so that its name is free at once. Raises OSError.
+
+    On Windows, an open file may keep its name until it is closed, so it is renamed before. Should a crash prevent the
+    rest, the new name is that of an unfinished file.
+    """
+    if sys.platform == "win32":
+        name, _, suffix = path.name.partition(".")
+        number = int.from_bytes(os.urandom(4), "little")
+        with suppress(OSError):
+            path = path.rename(
+                path.with_name(f"{name}{names.ASIDE}{number}.{suffix.removesuffix(names.UNFINISHED)}{names.UNFINISHED}")
+            )
+    path.unlink(missing_ok=True)
 
 
 def _files(folder: Path, pattern: str) -> Iterator[Path]:

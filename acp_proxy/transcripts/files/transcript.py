@@ -12,7 +12,7 @@ from pathlib import Path
 
 from acp_proxy.errors import NewerFormat
 from acp_proxy.transcripts.files import names
-from acp_proxy.transcripts.files.access import lock, open_private, read_at
+from acp_proxy.transcripts.files.access import append_to, lock, open_private, read_at
 from acp_proxy.transcripts.files.reading import Reading, header_of
 from acp_proxy.wire import record
 from acp_proxy.wire.record import Header
@@ -60,7 +60,7 @@ class Transcript:
         self._torn = True
         if self.is_in_line:
             self._end_line()
-        if (written := os.write(self._fd, data)) < len(data):
+        if (written := append_to(self._fd, data)) < len(data):
             self.append_bytes(memoryview(data)[written:])
         self._torn = False
 
@@ -120,7 +120,7 @@ class Transcript:
         """Write a part of one or more lines. Raises OSError."""
         view = memoryview(data)
         while view:
-            view = view[os.write(self._fd, view) :]
+            view = view[append_to(self._fd, view) :]
 
     def has_its_name(self) -> bool:
         """Whether the path still leads to this file: another process may have deleted or renamed it."""

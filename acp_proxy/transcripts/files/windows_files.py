@@ -19,8 +19,8 @@ _IN_THE_WAY = frozenset({33, 997})  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 _NO_LOCKS = frozenset({1, 50})  # ERROR_INVALID_FUNCTION, ERROR_NOT_SUPPORTED
 _LOCKED = 0x7FFFFFFF
 """The upper half of the locked byte's offset."""
-FILE, FOLDER = 0, 1
-"""What a locked byte stands for: the file, or the folder that it is in."""
+FILE, FOLDER, END = 0, 1, 2
+"""What a locked byte stands for: the file, the folder that it is in, or the file's end."""
 
 
 class _Overlapped(ctypes.Structure):
@@ -75,7 +75,7 @@ if sys.platform == "win32":
         ``wait`` is False; OSError.
         """
         handle, where = msvcrt.get_osfhandle(fd), _Overlapped(Offset=at, OffsetHigh=_LOCKED)
-        _kernel.UnlockFileEx(handle, 0, 1, 0, ctypes.byref(where))  # else it would be in our own way
+        _unlock(fd, at)  # else it would be in our own way
         how = (0 if shared else _EXCLUSIVE) | (0 if wait else _FAIL_IMMEDIATELY)
         if _kernel.LockFileEx(handle, how, 0, 1, 0, ctypes.byref(where)):
             return True
@@ -85,6 +85,19 @@ if sys.platform == "win32":
         if code in _NO_LOCKS:
             return False
         raise _problem(code, None)
+
+    def append(fd: int, data: "bytes | memoryview") -> int:
+        """As ``os.write``, to a file opened with O_APPEND: alone, since Wine and network drives append in two steps."""
+        is_locked = lock(fd, shared=False, wait=True, at=END)
+        try:
+            return os.write(fd, data)
+        finally:
+            if is_locked:
+                _unlock(fd, END)
+
+    def _unlock(fd: int, at: int) -> None:
+        where = _Overlapped(Offset=at, OffsetHigh=_LOCKED)
+        _kernel.UnlockFileEx(msvcrt.get_osfhandle(fd), 0, 1, 0, ctypes.byref(where))
 
     def _problem(code: int, path: str | None) -> OSError:
         return OSError(0, ctypes.FormatError(code).strip(), path, code)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files import access
 from acp_proxy.transcripts.files.compressed import Compressed, frame, pieces, written
-from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.layout import Layout, remove_file
 from acp_proxy.transcripts.files.names import (
     COMPRESSED_SUFFIX,
     SUFFIX,
@@ -131,7 +131,7 @@ def _compress(layout: Layout, agent: str, name: str, fd: int, terms: Terms) -> M
             layout.mark(agent, name)
             new.replace(into)
             _sync(path.parent)
-            path.unlink()
+            remove_file(path)
             layout.mark(agent, name)  # again: a process that read the plain file may have removed the mark
         return Made(agent, name, found.st_size, after, (found.st_ino, inode))
     finally:
@@ -194,7 +194,7 @@ def decompress(layout: Layout, agent: str, path: Path) -> bool:
         if is_listed:  # again: a process that read the compressed file may have removed the mark
             layout.mark(agent, path.stem)
         _sync(path.parent)
-        _put_away(layout, agent, path.stem, source) if reading.is_damaged else source.unlink()
+        _put_away(layout, agent, path.stem, source) if reading.is_damaged else remove_file(source)
         return True
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from acp_proxy.transcripts.files import access, journal
 from acp_proxy.transcripts.files.journal import Event, Journal
-from acp_proxy.transcripts.files.layout import Layout
+from acp_proxy.transcripts.files.layout import Layout, remove_file
 from acp_proxy.transcripts.files.names import ASIDE, compressed, file_name, is_kept, kept_as, kept_name
 from acp_proxy.wire import clock
 
@@ -381,7 +381,7 @@ def _is_moved(before: Path, after: Path) -> bool:
             return False
         before.rename(after)
         return True
-    before.unlink()
+    remove_file(before)
     return True
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from acp_proxy.transcripts.files import compressed as compressed_files
+from acp_proxy.transcripts.files.access import open_private
 from acp_proxy.transcripts.files.compressed import CHUNK, PIECE, Compressed, frame
 from acp_proxy.transcripts.files.names import compressed
 from acp_proxy.transcripts.files.reading import Reading
@@ -36,7 +37,7 @@ def compress(path: Path) -> Path:
 @pytest.fixture
 def opened(path: Path) -> Iterator[tuple[Compressed, bytes]]:
     data = path.read_bytes()
-    fd = os.open(compress(path), os.O_RDONLY)
+    fd = open_private(compress(path), os.O_RDONLY)
     yield Compressed(fd), data
     os.close(fd)
 
