@@ -44,13 +44,17 @@ app = typer.Typer(
 
 
 def _install_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
+    if not value:
+        return value
     from acp_proxy.cli import shell_completion  # imported late: used once
 
     return shell_completion.install(context, parameter, value)
 
 
 def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
-    from acp_proxy.cli import shell_completion
+    if not value:
+        return value
+    from acp_proxy.cli import shell_completion  # imported late: used once
 
     return shell_completion.show(context, parameter, value)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 from typer._completion_shared import _get_shell_name, get_completion_script
-from typer.completion import install_callback
+from typer.completion import install_callback, show_callback
 
 _PROGRAM = "acp-proxy"
 _VARIABLE = "_ACP_PROXY_COMPLETE"
@@ -73,7 +73,7 @@ def show(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--show-completion``."""
     shell = _shell(value)
     if context.resilient_parsing or shell is None:
-        return value
+        return show_callback(context, parameter, value)
     typer.echo(_script(shell))
     raise typer.Exit
 
