@@ -6,6 +6,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 VENV := .venv/.installed
 FUZZ := .venv/.fuzz
+RELEASE := .venv/.release
 ACTIONLINT := .venv/.actionlint
 TYPESCRIPT := tests/typescript/node_modules/.installed
 AXE := tests/axe/node_modules/.installed
@@ -14,7 +15,7 @@ AGENTS := ../shared/agents
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model clean real-agents browser
+.PHONY: demo test test-windows check coverage format docs pictures agents editors bench bench-quick torture fuzz model release clean real-agents browser
 
 demo: $(VENV)
 	@.venv/bin/acp-proxy demo
@@ -83,6 +84,10 @@ agents: $(VENV)
 	@PATH="$$PATH:$(CURDIR)/.venv/bin" .venv/bin/python -m scripts.agents_table \
 		$(if $(ONLY),--only $(ONLY)) $(if $(CHECKS),--checks $(CHECKS))
 
+# Makes what a release publishes, in dist/ and build/packages/, and tries it on every Python of this machine.
+release: $(VENV) $(RELEASE)
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m scripts.release
+
 # Drives real editors in front of real agents, for ten minutes, and makes the table in docs/editors.md. Needs root, and
 # makes a Debian tree for the editors (560 MB). Only some, and no table: make editors [ONLY=toad] [ON=gemini,vibe]
 editors: $(VENV)
@@ -93,7 +98,7 @@ editors: $(VENV)
 		$(if $(ONLY),--only $(ONLY)) $(if $(ON),--agents $(ON))
 
 clean:
-	rm -rf .venv .coverage .fuzz build tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .coverage .fuzz build dist tests/typescript/node_modules tests/axe/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find acp_proxy benchmarks fuzz scripts tests torture -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV): pyproject.toml
@@ -106,6 +111,10 @@ $(VENV): pyproject.toml
 
 $(FUZZ): pyproject.toml | $(VENV)
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@touch $@
+
+$(RELEASE): pyproject.toml | $(VENV)
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
 	@touch $@
 
 # Tried once: its installation downloads a program, which not every network allows.

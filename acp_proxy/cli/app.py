@@ -29,8 +29,8 @@ class Main(Group):
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         params = super().get_params(ctx)
         for each in params:
-            if each.name == "install_completion":
-                each.callback = _install_completion  # type: ignore[assignment]
+            if each.name in _COMPLETION:
+                each.callback = _COMPLETION[each.name]  # type: ignore[assignment]
         return params
 
 
@@ -46,9 +46,22 @@ app = typer.Typer(
 
 
 def _install_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
+    if not value:
+        return value
     from acp_proxy.cli import shell_completion  # imported late: used once
 
     return shell_completion.install(context, parameter, value)
+
+
+def _show_completion(context: typer.Context, parameter: Any, value: Any) -> Any:
+    if not value:
+        return value
+    from acp_proxy.cli import shell_completion  # imported late: used once
+
+    return shell_completion.show(context, parameter, value)
+
+
+_COMPLETION = {"install_completion": _install_completion, "show_completion": _show_completion}
 
 
 def _version(wanted: bool) -> None:

@@ -17,6 +17,16 @@ from acp_proxy.cli.wrapping import fitted
 
 _WRONG_USAGE: Any = typer.BadParameter.__base__
 """The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
+_NUMBERS = {
+    "int_parsing": "write a whole number, such as 20",
+    "int_parsing_size": "write a smaller number",
+    "float_parsing": "write a number, such as 2 or 0.5",
+    "greater_than_equal": "write {ge:g} or more",
+    "less_than_equal": "write {le:g} or less",
+}
+"""What to write instead of a wrong number, by the parsing library's name for what is wrong."""
+_QUOTED = 20
+"""Characters of a wrong number in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +60,11 @@ class Group(TyperGroup):
         return super().parse_args(ctx, words)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Report an invalid value without the prefix that the parsing library adds, and a long error between words."""
+        """Report an invalid value in our words, and a long error between words."""
         try:
             return super().invoke(ctx)
         except _WRONG_USAGE as problem:
-            problem.message = problem.message.removeprefix("Value error, ")
+            problem.message = _on_number(problem.__cause__) or problem.message.removeprefix("Value error, ")
             text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise
@@ -103,6 +113,14 @@ def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
     for param in cast(list[Any], command.params):
         _hide_type(param)
     return command
+
+
+def _on_number(cause: Any) -> str | None:
+    """What to write instead of a wrong number. ``cause``: the error of the validation library."""
+    [error] = cause.errors() if hasattr(cause, "errors") else [{}]
+    if (advice := _NUMBERS.get(error.get("type"))) is None:
+        return None
+    return f"{advice.format(**error.get('ctx', {}))}, not {str(error['input'])[:_QUOTED]!r}"
 
 
 def _hide_type(param: Any) -> None:

@@ -28,6 +28,7 @@ class SessionsGroup(Group):
         "compress": LazyCommand("acp_proxy.cli.compress", "compress"),
     }
     renamed: ClassVar = {"compact": "compress"}
+    short: ClassVar = {"ls": ("list",)}
 
 
 app = typer.Typer(

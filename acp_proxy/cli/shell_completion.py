@@ -1,20 +1,21 @@
-"""Installs the completion of the user's shell.
+"""Installs the completion of the user's shell. It changes no setting of other programs.
 
-Typer does this for all shells but zsh: there it would also set a style for all programs, and the first Tab in each
-terminal would do nothing.
+Typer's own installation would: in zsh a style of all programs, in PowerShell the Tab key and the execution policy. It
+has no titles in bash, and the first Tab in each terminal of zsh would do nothing.
 """
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer._completion_shared import _get_shell_name, get_completion_script
-from typer.completion import install_callback
+from typer.completion import install_callback, show_callback
 
 _PROGRAM = "acp-proxy"
 _VARIABLE = "_ACP_PROXY_COMPLETE"
-_LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit"
+_ZSH_LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit"
 _REGISTER = "compdef _acp_proxy_completion acp-proxy"
 _COMPLETE_OR_REGISTER = f"""if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
   _acp_proxy_completion "$@"
@@ -22,27 +23,98 @@ else
   {_REGISTER}
 fi"""
 """zsh runs the file at the first Tab, which has to complete the word too."""
+_BASH = r"""_acp_proxy_completion() {
+    local typed=${COMP_LINE:0:COMP_POINT} line value word widest=0
+    local -a lines
+    mapfile -t lines < <(_ACP_PROXY_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
+        _TYPER_COMPLETE_ARGS=$typed acp-proxy)
+    COMPREPLY=()
+    word=${typed##* }
+    word=${word%"${word##*[:=]}"}  # what bash keeps of the word, because it cuts words at these characters
+    for line in "${lines[@]}"; do
+        value=${line%%$'\t'*}
+        ((${#value} > widest)) && widest=${#value}
+    done
+    for line in "${lines[@]}"; do
+        value=${line%%$'\t'*}
+        [[ -n $value ]] || continue
+        # only a list (?, !, @ or the second Tab) shows the titles: a single word, or a menu, goes into the line
+        if ((${#lines[@]} > 1)) && [[ $line == *$'\t'* && $COMP_TYPE != 37 && $COMP_TYPE != 42 ]]; then
+            printf -v line '%-*s  (%s)' "$widest" "$value" "${line#*$'\t'}"
+            value=${line:0:${COLUMNS:-80}-1}
+        fi
+        COMPREPLY+=("${value#"$word"}")
+    done
+}
+complete -o default -o nosort -F _acp_proxy_completion acp-proxy"""
+_KEYS_OF_ALL_PROGRAMS = ("Import-Module PSReadLine", "Set-PSReadLineKeyHandler")
+_PROFILE = "[Console]::OutputEncoding = [Text.Encoding]::UTF8; $PROFILE; Get-ExecutionPolicy"
+_POWERSHELL_LIMIT = 60.0
 
 
 def install(context: typer.Context, parameter: Any, value: Any) -> Any:
     """The callback of ``--install-completion``. ``value``: True, or the name of a shell. Raises OSError."""
-    shell = value if isinstance(value, str) else _get_shell_name() if value else None
-    if shell != "zsh" or context.resilient_parsing:
+    shell = _shell(value)
+    if context.resilient_parsing or shell not in ("bash", "zsh", "powershell", "pwsh"):
         return install_callback(context, parameter, value)
-    script = get_completion_script(prog_name=_PROGRAM, complete_var=_VARIABLE, shell=shell)
-    path = Path.home() / ".zfunc" / f"_{_PROGRAM}"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(script.replace(_REGISTER, _COMPLETE_OR_REGISTER) + "\n")
-    typer.echo(f"Installed {path}.")
-    _add_line(Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc")
+    if shell == "bash":
+        _write(path := Path.home() / ".bash_completions" / f"{_PROGRAM}.sh", _script(shell))
+        _add(Path.home() / ".bashrc", f"source '{path}'")
+    elif shell == "zsh":
+        _write(Path.home() / ".zfunc" / f"_{_PROGRAM}", _script(shell).replace(_REGISTER, _COMPLETE_OR_REGISTER))
+        _add(Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc", _ZSH_LINE)
+    else:
+        _install_powershell(shell)
     typer.echo("Completion works in new terminals.")
     raise typer.Exit
 
 
-def _add_line(settings: Path) -> None:
+def show(context: typer.Context, parameter: Any, value: Any) -> Any:
+    """The callback of ``--show-completion``."""
+    shell = _shell(value)
+    if context.resilient_parsing or shell is None:
+        return show_callback(context, parameter, value)
+    typer.echo(_script(shell))
+    raise typer.Exit
+
+
+def _shell(value: Any) -> str | None:
+    return value if isinstance(value, str) else _get_shell_name() if value else None
+
+
+def _script(shell: str) -> str:
+    if shell == "bash":
+        return _BASH
+    script = get_completion_script(prog_name=_PROGRAM, complete_var=_VARIABLE, shell=shell)
+    return "\n".join(line for line in script.splitlines() if not line.startswith(_KEYS_OF_ALL_PROGRAMS))
+
+
+def _install_powershell(shell: str) -> None:
+    words = [shell, "-NoProfile", "-NonInteractive", "-Command", _PROFILE]
+    asked = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_POWERSHELL_LIMIT)
+    profile, policy = [*asked.stdout.decode().strip("\ufeff\r\n").splitlines(), "", ""][:2]
+    if asked.returncode != 0 or not profile:
+        typer.echo(f"Error: {shell} does not say where its profile is. Add this to it:\n\n{_script(shell)}", err=True)
+        raise typer.Exit(1)
+    Path(profile).parent.mkdir(parents=True, exist_ok=True)
+    _add(Path(profile), _script(shell))
+    if policy in ("Restricted", "AllSigned"):
+        typer.echo(
+            f"PowerShell reads no profile while its execution policy is {policy}. To allow your own scripts, run: "
+            "Set-ExecutionPolicy RemoteSigned -Scope CurrentUser"
+        )
+
+
+def _write(path: Path, script: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(script + "\n", encoding="utf-8")
+    typer.echo(f"Installed {path}.")
+
+
+def _add(settings: Path, text: str) -> None:
     known = settings.read_bytes() if settings.is_file() else b""
-    if _LINE.encode() in known:
+    if text.encode() in known.replace(b"\r\n", b"\n"):
         return
     with settings.open("ab") as file:
-        file.write(b"\n" * (bool(known) and not known.endswith(b"\n")) + f"{_LINE}\n".encode())
-    typer.echo(f"Added to {settings}: {_LINE}")
+        file.write(b"\n" * (bool(known) and not known.endswith(b"\n")) + f"{text}\n".encode())
+    typer.echo(f"Added to {settings}: {text}" if "\n" not in text else f"Added the completion to {settings}.")

@@ -42,6 +42,8 @@ def printed(*words: str) -> str:
     [
         (["list", "-h"], ["sessions", "list", "-h"]),
         (["ls", "-h"], ["sessions", "list", "-h"]),
+        (["sessions", "ls", "-h"], ["sessions", "list", "-h"]),
+        (["sessions", "help", "ls"], ["sessions", "list", "-h"]),
         (["version"], ["--version"]),
         (["help"], ["--help"]),
         (["help", "help"], ["--help"]),
@@ -99,6 +101,24 @@ def test_help_names_no_types_of_the_programming_language(words: list[str]) -> No
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["sessions", "list", "--limit", "abc"], "'--limit': write a whole number, such as 20, not 'abc'"),
+        (["sessions", "list", "--limit", "1.5"], "'--limit': write a whole number, such as 20, not '1.5'"),
+        (["sessions", "list", "--limit", ""], "'--limit': write a whole number, such as 20, not ''"),
+        (["sessions", "list", "--limit", "0"], "'--limit': write 1 or more, not '0'"),
+        (["sessions", "list", "--limit", "9" * 5000], f"'--limit': write a smaller number, not '{'9' * 20}'"),
+        (["replay", "--speed", "abc", "last"], "'--speed': write a number, such as 2 or 0.5, not 'abc'"),
+        (["replay", "--speed", "-1", "last"], "'--speed': write 0 or more, not '-1'"),
+    ],
+)
+def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice: str) -> None:
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Error: Invalid value for {advice}\n" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from acp_proxy.cli.app import app
+from tests.stored import EPOCH, Both, store_session
 
 LINE = "fpath+=~/.zfunc; autoload -Uz compinit; compinit\n"
 SECONDS = 20.0
+LIST, MENU = 63, 37
+"""What bash sets COMP_TYPE to."""
 
 
 @pytest.fixture
@@ -27,6 +30,12 @@ def installed(monkeypatch: pytest.MonkeyPatch, shell: str) -> Result:
     monkeypatch.setattr("acp_proxy.cli.shell_completion._get_shell_name", lambda: shell)
     monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: shell)
     return CliRunner().invoke(app, ["--install-completion"], prog_name="acp-proxy")
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
 
 
 @pytest.mark.parametrize("before", [None, "alias a=b", "alias a=b\n"])
@@ -57,12 +66,81 @@ def test_other_shells_get_their_file(home: Path, monkeypatch: pytest.MonkeyPatch
     assert not (home / ".zshrc").exists()
 
 
+def test_bash_gets_a_function_and_one_line(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / ".bashrc").write_text("alias a=b")
+    assert installed(monkeypatch, "bash").exit_code == 0
+    function = home / ".bash_completions" / "acp-proxy.sh"
+    for _ in range(2):
+        assert (home / ".bashrc").read_text() == f"alias a=b\nsource '{function}'\n"
+        assert installed(monkeypatch, "bash").exit_code == 0
+    shown = CliRunner().invoke(app, ["--show-completion"], prog_name="acp-proxy").stdout
+    assert function.read_text() == shown
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "kind", "words"),
+    [
+        ("acp-proxy sessions show aa", LIST, ["aab-2  (Break it?)", "aaa-1  (Mend it now)"]),
+        ("acp-proxy sessions show aa", MENU, ["aab-2", "aaa-1"]),
+        ("acp-proxy sessions show aaa", LIST, ["aaa-1"]),
+        ("acp-proxy sessions show a:bb", LIST, ["bb:4  (Paint it)", "bb:3  (Paint it)"]),
+        ("acp-proxy sessions list --agent=o", LIST, ["one"]),
+        ("acp-proxy run --load ", LIST, ["auto", "agent", "store"]),
+        ("acp-proxy sessions show nothing", LIST, []),
+    ],
+)
+def test_a_list_in_bash_shows_titles_that_do_not_get_into_the_line(
+    home: Path, monkeypatch: pytest.MonkeyPatch, line: str, kind: int, words: list[str]
+) -> None:
+    store = Both(home / "store")
+    names = ("aaa-1", "Mend it * now"), ("aab-2", "Break it?"), ("a:bb:3", "Paint it"), ("a:bb:4", "Paint it")
+    for number, (session, title) in enumerate(names):
+        store_session(store, session, (title, []), agent="one", at=EPOCH + 60 * number)
+    store.sessions()
+    installed(monkeypatch, "bash")
+    program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
+    script = f"""
+    . ~/.bash_completions/acp-proxy.sh
+    COMP_LINE='{line}' COMP_POINT={len(line)} COMP_TYPE={kind} _acp_proxy_completion
+    for word in "${{COMPREPLY[@]}}"; do printf '%s\n' "$word"; done
+    """
+    environment = os.environ | {"PATH": f"{home}:{os.environ['PATH']}", "ACP_PROXY_STORE": str(store.root)}
+    command = ["bash", "--norc", "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
+    assert (done.stdout.splitlines(), done.stderr) == (words, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for PowerShell")
+@pytest.mark.parametrize("policy", ["Restricted", "RemoteSigned"])
+def test_powershell_keeps_its_keys_and_its_execution_policy(
+    home: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    profile = home / "PowerShell" / "prøfile.ps1"
+    program(home, "pwsh", f'echo "$*" >>"{home}/asked"; printf "%s\r\n" "{profile}" {policy}')
+    monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
+    for _ in range(2):
+        result = installed(monkeypatch, "pwsh")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert ("Set-ExecutionPolicy RemoteSigned" in result.stdout) == (policy == "Restricted")
+        assert profile.read_text().count("Register-ArgumentCompleter -Native -CommandName acp-proxy") == 1
+    assert "PSReadLine" not in profile.read_text()
+    assert "Set-ExecutionPolicy" not in (home / "asked").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands in for PowerShell")
+def test_a_powershell_without_a_profile_is_told_what_to_add(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(home, "pwsh", "exit 1")
+    monkeypatch.setenv("PATH", str(home), prepend=os.pathsep)
+    result = installed(monkeypatch, "pwsh")
+    assert result.exit_code == 1
+    assert "Register-ArgumentCompleter" in result.stderr
+
+
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
 def test_the_first_tab_of_zsh_completes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "zsh")
-    program = home / "acp-proxy"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m acp_proxy "$@"\n')
-    program.chmod(0o700)
+    program(home, "acp-proxy", f'exec "{sys.executable}" -m acp_proxy "$@"')
     script = """
     compdef() { echo registered }
     _arguments() { print -r -- "$@" }

@@ -27,8 +27,8 @@ from tests.conversation import (
 )
 
 ONE = requested(1)
-DEEP = 1000
-"""Levels of nesting that can be read, but not measured."""
+DEEP = 100_000
+"""Levels of nesting that are too many for the parser of every Python."""
 ODD = b'{"n":1.0,"big":123456789012345678901234,"s":"\\ud800\xe2\x80\xa8","mcpServers":[{"env":[{"x":"\xff"}]}],"n":2}'
 """JSON that no encoder writes again byte for byte."""
 CONVERSATION = [

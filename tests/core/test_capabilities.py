@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from acp_proxy.core.capabilities import AGENT, NEVER, STORE, Modes, additions, amended, read_offer
 from tests.conversation import LOADS, RELEASE, RESUMES, Talk, initialized, line, raw, request, result, spaced
+from tests.core.loading import DEEP
 from tests.strategies import spelled, texts, values
 
 OURS = {"version": RELEASE}
@@ -182,8 +183,7 @@ def test_a_result_without_a_protocol_version_passes(value: object) -> None:
 
 
 def test_a_line_too_deep_to_amend_passes_and_nothing_is_served() -> None:
-    """The line can be read, but is nested too deeply to be measured."""
-    deep = b"[" * 1000 + b"]" * 1000
+    deep = b"[" * DEEP + b"]" * DEEP
     answer = b'{"id":0,"result":{"protocolVersion":1,"agentCapabilities":{"_meta":{"x":%s}}}}\n' % deep
     talk = Talk()
     talk.client(request(0, "initialize"))
