@@ -88,8 +88,8 @@ agents: $(VENV)
 release: $(VENV) $(RELEASE)
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python -m scripts.release
 
-# Drives real editors in front of real agents, for ten minutes, and makes the table in docs/editors.md. Needs root, and
-# makes a Debian tree for the editors (560 MB). Only some, and no table: make editors [ONLY=toad] [ON=gemini,vibe]
+# Drives real editors in front of real agents, for a quarter of an hour, and makes the table in docs/editors.md. Needs
+# root; makes a Debian tree for the editors (560 MB). Only some, and no table: make editors [ONLY=toad] [ON=gemini,vibe]
 editors: $(VENV)
 	@command -v tmux >/dev/null && command -v mmdebstrap >/dev/null || { [ "$$(id -u)" = 0 ] && { apt-get update && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends tmux mmdebstrap; } \

@@ -37,9 +37,7 @@ def missing() -> list[str]:
 
 def lacks(*plugins: str) -> list[str]:
     """Those of an editor's plugins that are not there."""
-    return [
-        f"{PLUGINS / name} is not there: put its source code there" for name in plugins if not (PLUGINS / name).is_dir()
-    ]
+    return [f"{PLUGINS / name} is not there: put a clone there" for name in plugins if not (PLUGINS / name).is_dir()]
 
 
 def version(plugin: str) -> str:
