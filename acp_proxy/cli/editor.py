@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 
 def editor(
     context: typer.Context,
-    name: Annotated[Name, typer.Argument(metavar="EDITOR", help="The editor.", show_default=False)],
+    name: Annotated[Name, typer.Argument(metavar="EDITOR", help=f"One of: {', '.join(Name)}.", show_default=False)],
     agent: Annotated[
         list[str],
         typer.Argument(

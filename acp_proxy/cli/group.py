@@ -3,6 +3,7 @@
 A group's table is the order of its help: frequent commands come first.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -18,13 +19,11 @@ from acp_proxy.cli.wrapping import fitted
 _WRONG_USAGE: Any = typer.BadParameter.__base__
 """The parsing library's error for a wrong command line; BadParameter is its most frequent form."""
 _NUMBERS = {
-    "int_parsing": "write a whole number, such as 20",
-    "int_parsing_size": "write a smaller number",
-    "float_parsing": "write a number, such as 2 or 0.5",
-    "greater_than_equal": "write {ge:g} or more",
-    "less_than_equal": "write {le:g} or less",
+    r"(?P<given>'.*') is not a valid int( range)?\.": "write a whole number, such as 20",
+    r"(?P<given>'.*') is not a valid float( range)?\.": "write a number, such as 2 or 0.5",
+    r"(?P<given>\S+) is not in the range x>=(?P<least>\S+)\.": "write {least} or more",
 }
-"""What to write instead of a wrong number, by the parsing library's name for what is wrong."""
+"""What to write instead of a wrong number, by the parsing library's message."""
 _QUOTED = 20
 """Characters of a wrong number in the message."""
 
@@ -64,7 +63,7 @@ class Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except _WRONG_USAGE as problem:
-            problem.message = _on_number(problem.__cause__) or problem.message.removeprefix("Value error, ")
+            problem.message = _on_number(problem.message) or problem.message
             text = fitted(f"Error: {problem.format_message()}", sys.stderr).removeprefix("Error: ")
             problem.format_message = lambda: text
             raise
@@ -109,22 +108,13 @@ def _loaded(name: str, place: LazyCommand) -> TyperCommand | TyperGroup:
         alone.command(name, cls=InFront, context_settings=settings)(found)
     else:
         alone.command(name)(found)
-    command = cast(TyperCommand, get_command(alone))
-    for param in cast(list[Any], command.params):
-        _hide_type(param)
-    return command
+    return cast(TyperCommand, get_command(alone))
 
 
-def _on_number(cause: Any) -> str | None:
-    """What to write instead of a wrong number. ``cause``: the error of the validation library."""
-    [error] = cause.errors() if hasattr(cause, "errors") else [{}]
-    if (advice := _NUMBERS.get(error.get("type"))) is None:
-        return None
-    return f"{advice.format(**error.get('ctx', {}))}, not {str(error['input'])[:_QUOTED]!r}"
-
-
-def _hide_type(param: Any) -> None:
-    """Keep the type of an argument, such as ``list[str]``, out of the help, unless it lists the choices."""
-    kind = getattr(param, "type_descriptor", None)
-    if param.param_type_name == "argument" and kind is not None and not kind.is_choice:
-        param.display_type_rich = lambda ctx: None
+def _on_number(message: str) -> str | None:
+    """What to write instead of a wrong number, if the message is about one."""
+    for pattern, advice in _NUMBERS.items():
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            given = found["given"].strip("'")[:_QUOTED]
+            return f"{advice.format(**found.groupdict())}, not {given!r}"
+    return None

