@@ -11,6 +11,8 @@ from acp_proxy.errors import NotWritable
 _COMPLETE = "_ACP_PROXY_COMPLETE"
 """Environment variable that a shell's completion sets; typer answers it."""
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     words = sys.argv[1:]
@@ -29,6 +31,8 @@ def main() -> None:
                 sys.stdout.flush()
         except BrokenPipeError:  # the reader of stdout has gone
             os._exit(1)
+        except KeyboardInterrupt:  # while modules are imported, or during completion; a traceback would help nobody
+            os._exit(_INTERRUPTED)
         except NotWritable as problem:
             _fail(str(problem))
         except OSError as problem:  # neither the standard streams nor the store: those have their own messages

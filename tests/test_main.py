@@ -147,3 +147,12 @@ def test_a_closed_output_pipe_ends_a_command_silently(tmp_path: Path) -> None:
     finally:
         os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_ctrl_c_while_modules_are_imported_ends_a_command_silently() -> None:
+    interrupted = "import os, signal, sys\nsys.argv[1:] = ['sessions', 'list']\n"
+    interrupted += "class Finder:\n    def find_spec(self, name, *_):\n"
+    interrupted += "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+    interrupted += "sys.meta_path.insert(0, Finder())\nfrom acp_proxy.__main__ import main\nmain()\n"
+    done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

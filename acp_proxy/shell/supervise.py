@@ -76,6 +76,7 @@ class _Watch:
         self._grace = grace
         self._changed = Event()
         self._signal: int | None = None
+        self._was_ended = False  # by a signal from here
         self._last_wait: CancelScope | None = None
 
     def wake(self) -> None:
@@ -108,8 +109,15 @@ class _Watch:
             if self._signal is not None:
                 self._hurry()
             await self._delivered()
-            await to_thread.run_sync(self._relay.finish, self._agent.how_it_ended, abandon_on_cancel=True)
+            await to_thread.run_sync(self._relay.finish, self._how(), abandon_on_cancel=True)
         await to_thread.run_sync(self._relay.finish_work, _WORK_SECONDS, abandon_on_cancel=True)
+
+    def _how(self) -> str:
+        """How the agent ended, and why if it was sent a signal for it."""
+        how = self._agent.how_it_ended
+        if not self._was_ended or self._signal is not None or not self._relay.client_is_gone:
+            return how
+        return f"{how}: acp-proxy's input had ended, and the agent went on for {self._grace:g} s (--grace)"
 
     def _hurry(self) -> None:
         """After a signal, no longer wait for an editor that does not read."""
@@ -136,6 +144,7 @@ class _Watch:
         passed_on = None
         for number, seconds in processes.steps(sys.platform, grace):
             if number is not None:
+                self._was_ended = self._was_ended or not self._agent.poll()
                 processes.send(processes.alive(family), number)
             with move_on_after(seconds):
                 while not self._agent.poll() or processes.alive(family):

@@ -206,6 +206,17 @@ def test_an_unknown_command_exits_with_127(proxied: Proxied) -> None:
 # --- the editor ends
 
 
+def test_a_request_left_open_by_an_agent_that_outlives_its_input_says_who_ended_it(proxied: Proxied) -> None:
+    agent = ["sh", "-c", "cat >/dev/null; exec sleep 600"]
+    with started(proxied, agent, SHORT_GRACE) as editor:
+        number = editor.start_request("initialize", {"protocolVersion": 1})
+        editor.close_stdin()
+        error = editor.answer_of(number)["error"]["message"]
+        assert error == (
+            "agent ended by SIGTERM: acp-proxy's input had ended, and the agent went on for 0.2 s (--grace)"
+        )
+
+
 def test_closing_the_input_ends_the_agent_gracefully(proxied: Proxied, watched: Watched) -> None:
     with proxied.editor("conversation", options=ENDLESS_GRACE) as editor:
         editor.prompt(editor.open(), "hello")
