@@ -22,7 +22,8 @@ demo: $(VENV)
 
 test: $(VENV) $(TYPESCRIPT) $(AXE) real-agents browser
 	@.venv/bin/python -m compileall -q acp_proxy tests torture || true  # hundreds of processes start from these files
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest -n logical --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/pytest --dist worksteal \
+		-n $$(.venv/bin/python -c 'import os; print((os.cpu_count() or 1) + 1)')  # some tests mostly wait
 
 # Tests, the demo and a short torture on Windows' own Python, under Wine; installs them as root: make test-windows [TESTS=tests/shell]
 test-windows: $(VENV)
@@ -139,5 +140,5 @@ browser: | $(VENV)
 
 real-agents: | $(VENV)
 	@if [ -x $(AGENTS)/setup ]; then \
-		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup copilot deepagents opencode pydanticacp pysdk >.venv/agents.log 2>&1 || \
+		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup copilot opencode pydanticacp pysdk >.venv/agents.log 2>&1 || \
 		echo 'notice: not every real agent could be installed (.venv/agents.log); tests with them will be skipped' >&2; fi

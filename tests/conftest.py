@@ -16,9 +16,9 @@ check_fields()
 os.environ[CHECK_VALUES] = "1"  # for the proxies that tests start
 os.environ[VARIABLE] = os.path.join(os.path.dirname(__file__), "no-such-config.toml")  # not that of the developer
 
-# A busy machine is no failure, so no time limits. A third of the usual number of examples keeps the suite short;
+# A busy machine is no failure, so no time limits. A quarter of the usual number of examples keeps the suite short;
 # `make fuzz` and `make model` look for longer.
-settings.register_profile("project", max_examples=33, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("project", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
 # A background process often ignores these signals, and so would every process that a test starts.

@@ -220,21 +220,21 @@ def shaped(draw: st.DrawFn, line: st.SearchStrategy[str]) -> Sent:
 
 
 @given(sent=raw_bytes() | shaped(LINES))
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_any_bytes_pass_without_recording(sent: Sent) -> None:
     with Passage(packets=True) as passage:
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 @given(sent=raw_bytes() | shaped(LINES))
-@settings(max_examples=75)
+@settings(max_examples=40)
 def test_any_bytes_pass_while_recording(sent: Sent, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Passage(tmp_path_factory.mktemp("store"), serves=False, packets=True) as passage:
         unchanged(passage.end(*sent), b"".join(sent[0]), b"".join(sent[1]))
 
 
 @given(sent=shaped(LINES.filter(lambda line: not asks_us(line.encode()))))
-@settings(max_examples=75)
+@settings(max_examples=40)
 def test_any_lines_that_we_do_not_serve_pass_while_list_load_and_delete_are_served(
     sent: Sent, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -265,7 +265,7 @@ def test_every_message_fixture_passes_and_is_recorded_the_same_in_pieces_and_who
 
 
 @given(sent=raw_bytes() | shaped(LINES), limit=st.integers(0, 120))
-@settings(max_examples=75, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_pass_in_pieces(
     sent: Sent, limit: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,13 +221,10 @@ def test_the_contents_link_to_the_turns(exported: Path, watched: tuple[Open, lis
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["exported", "formatted"])
-def test_axe_finds_no_violation(
-    request: pytest.FixtureRequest, watched: tuple[Open, list[str]], name: str, width: int, scheme: str
-) -> None:
+def test_axe_finds_no_violation(formatted: Path, watched: tuple[Open, list[str]], width: int, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("axe-core is not installed; run: make test")
-    page = watched[0](request.getfixturevalue(name), viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = watched[0](formatted, viewport={"width": width, "height": 844}, color_scheme=scheme)
     page.evaluate(UNFOLD)
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")
