@@ -190,9 +190,15 @@ def _not_started(program: str, problem: OSError) -> tuple[str, str]:
         ends = f"run would end with status {NOT_EXECUTABLE}"
         advice = "Check that it is a program, and that it is executable (chmod +x)."
         return f"{program} cannot be executed ({problem.strerror}); {ends}", advice
-    ends = f"run would end with status {NOT_FOUND}"
     if shutil.which(program) is not None:
+        ends = f"run would end with status {NOT_FOUND}"
         return f"{program} exists, but the interpreter in its first line does not; {ends}", "Correct that line."
+    return not_found(program)
+
+
+def not_found(program: str) -> tuple[str, str]:
+    """What happens because a program does not exist, and what to do about it."""
+    ends = f"run would end with status {NOT_FOUND}"
     if os.path.dirname(program):
         return f"{program} does not exist; {ends}", "Correct the path."
     return f"{program} is not in PATH; {ends}", "Install it, or give its absolute path."

@@ -62,7 +62,8 @@ def in_time(look: Callable[[], T]) -> T | None:
 
 def _examine(root: Path) -> tuple[StoreReport, list[Todo]]:
     if not os.path.lexists(root):
-        return StoreReport(root, False), _cannot_be_made(root)
+        off = _cannot_be_made(root)
+        return StoreReport(root, False, off=off), [Todo(off)] if off else []
     try:
         store = Archive(root, make=False)
         store.check_writable()  # raises StoreRefused, also before a store is created
@@ -102,11 +103,15 @@ def _refused(root: Path, why: str) -> tuple[StoreReport, list[Todo]]:
     return StoreReport(root, True, mode, off=why), [Todo(why)]
 
 
-def _cannot_be_made(root: Path) -> list[Todo]:
-    above = next(path for path in root.absolute().parents if path.exists())
-    if os.access(above, os.W_OK | os.X_OK):
-        return []
-    return [Todo(f"{root} cannot be created: {above} is not writable. Choose another place with --store.")]
+def _cannot_be_made(root: Path) -> str | None:
+    """Why the directory cannot be created, and what to do."""
+    above = next(path for path in root.absolute().parents if os.path.exists(path))
+    try:
+        _write(above)  # a mode says little: root may write everywhere, but not in /proc
+    except OSError as problem:
+        reason = "it is a file" if above.is_file() else problem.strerror
+        return f"{root} cannot be created: {above} cannot be written ({reason}). Choose another place with --store."
+    return None
 
 
 def _write(root: Path) -> None:

@@ -114,6 +114,9 @@ def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> It
     if one.program is not None and not _is_there(one.program):
         text = f"{starts} with {one.program}, which does not exist."
         yield Todo(f"{text} To print the right path: acp-proxy editor {editor} AGENT")
+    if one.missing is not None:
+        text, advice = agent_report.not_found(one.missing)
+        yield Todo(f"{starts} through acp-proxy, but {text}. {advice}")
     if one.problem is not None:
         yield Todo(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:

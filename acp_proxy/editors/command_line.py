@@ -41,6 +41,16 @@ def lacks_run(words: list[str]) -> bool:
     return at is not None and words[at + 1 : at + 2] not in (["run"], [_AGENT_OF_OURS])
 
 
+def may_exist(program: str, path: str | None) -> bool:
+    """Whether ``run`` may find the program. ``path``: the editor's own PATH for it, if it sets one.
+
+    A relative path may exist: it begins in a directory that only the editor knows, or contains the editor's variables.
+    """
+    if os.path.dirname(program) and not program.startswith("~"):
+        return not os.path.isabs(program) or os.path.exists(program)
+    return shutil.which(program, path=path) is not None
+
+
 def _proxy(words: list[str]) -> int | None:
     """The position of acp-proxy as the program. Behind a runner, a path may be a directory, and a word behind an option
     may be its value.

@@ -1,7 +1,8 @@
 """The agents in the editors' configurations on this machine, and which of them go through acp-proxy.
 
-Of a configuration it keeps only the agents' names and, for an entry that starts acp-proxy, the program and the options
-of ``run``: the rest may contain secrets. It never raises: a file that cannot be read gets a ``problem``.
+Of a configuration it keeps only the agents' names and, for an entry that starts acp-proxy, the program, the options
+of ``run``, and the program behind it if that is missing: the rest may contain secrets. It never raises: a file that
+cannot be read gets a ``problem``.
 """
 
 import enum
@@ -40,7 +41,7 @@ class Way(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class ConfiguredAgent:
     """``program``: the program, if it is acp-proxy. ``problem``: why acp-proxy refuses the entry. ``store``: its value
-    of --store.
+    of --store. ``missing``: the program behind ``run``, if it does not exist.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ConfiguredAgent:
     problem: str | None = None
     store: str | None = None
     is_recorded: bool = True
+    missing: str | None = None
 
     def is_kept_elsewhere(self, root: Path) -> bool:
         return self.store is not None and os.path.abspath(os.path.expanduser(self.store)) != os.path.abspath(root)
@@ -120,12 +122,14 @@ def _agent(name: str, entry: object) -> ConfiguredAgent:
         if command_line.lacks_run(words):
             return ConfiguredAgent(name, Way.REFUSED, program, command_line.MISSING_RUN)
         return ConfiguredAgent(name, Way.DIRECT)
+    environment = _texts(acp.member(entry, "env"))
     try:
         file, _ = config_file.read(config_file.place())
-        given, _ = options.parse(behind, _texts(acp.member(entry, "env")), file)
+        given, command = options.parse(behind, environment, file)
     except UsageError as problem:
         return ConfiguredAgent(name, Way.REFUSED, program, str(problem))
-    return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"])
+    missing = None if command_line.may_exist(command[0], environment.get("PATH")) else command[0]
+    return ConfiguredAgent(name, Way.PROXIED, program, None, given["store"] or None, not given["no-record"], missing)
 
 
 def _texts(value: object) -> dict[str, str]:

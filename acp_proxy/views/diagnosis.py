@@ -87,7 +87,9 @@ def _versions(found: dict[str, str | None]) -> Iterator[tuple[str, str]]:
 def _store(kept: StoreReport) -> Iterator[tuple[str, str]]:
     yield "place", str(kept.place)
     if not kept.is_there:
-        yield "state", "does not exist yet; the first session creates it"
+        yield "state", "does not exist yet; the first session creates it" if kept.off is None else "does not exist"
+        if kept.off is not None:
+            yield "recording", f"off: {kept.off}"
         return
     if kept.mode is not None:
         yield "mode", f"{kept.mode:04o}"

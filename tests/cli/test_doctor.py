@@ -17,8 +17,12 @@ from tests.agents import asked, offering, python, scripted
 from tests.stored import chunk, store_session
 
 SECRET = "sk-very-secret-1234567890"
-PROXIED = {"command": sys.executable, "args": ["-m", "acp_proxy", "run", "npx", "x", SECRET], "env": {"KEY": SECRET}}
-GONE = {"command": "/no/such/acp-proxy", "args": ["run", "npx", "x"]}
+PROXIED = {
+    "command": sys.executable,
+    "args": ["-m", "acp_proxy", "run", sys.executable, "x", SECRET],
+    "env": {"KEY": SECRET},
+}
+GONE = {"command": "/no/such/acp-proxy", "args": ["run", sys.executable, "x"]}
 BOGUS = ["run", "--bogus", "a"]
 DIRECT = {"command": "npx", "args": ["x", SECRET], "env": {"KEY": SECRET}}
 USER = chunk("Mend it", "user_message_chunk")
@@ -195,6 +199,14 @@ def test_an_editor_that_starts_a_missing_program_is_named(root: Path, home: Path
     assert "acp-proxy editor zed" in text
 
 
+def test_an_editors_agent_that_does_not_exist_is_named_as_for_a_single_agent(root: Path, home: Path) -> None:
+    command = [sys.executable, "-m", "acp_proxy", "run", "no-such-agent", SECRET]
+    configure(home / ".config/zed/settings.json", lost={"command": command[0], "args": command[1:]}, kept=PROXIED)
+    [text] = todo(doctor(root))
+    [*_, alone] = todo(doctor(root, "no-such-agent"))
+    assert text == f'Zed starts "lost" through acp-proxy, but {alone}'
+
+
 def test_a_configuration_that_does_not_parse_is_a_problem_with_its_place(root: Path, home: Path) -> None:
     path = home / ".config/zed/settings.json"
     configure(path, kept=PROXIED)
@@ -220,7 +232,7 @@ def test_an_entry_that_cannot_work_is_reported_with_the_reason(root: Path, home:
 
 def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path, home: Path) -> None:
     def entry(*words: str) -> dict[str, object]:
-        return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, "agent"]}
+        return {"command": sys.executable, "args": ["-m", "acp_proxy", "run", *words, sys.executable]}
 
     agents = {"same": entry("--store", str(root)), "own": entry("--store", "/my own"), "none": entry("--no-record")}
     configure(home / ".config/zed/settings.json", **agents)

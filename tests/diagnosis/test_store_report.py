@@ -29,6 +29,22 @@ def test_a_missing_store_is_not_created(root: Path) -> None:
     assert not root.exists()
 
 
+def test_a_store_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for root in (file / "store", file / "below" / "store"):
+        found, todo = examine(root)
+        assert found.is_there is False
+        assert wrong(todo) == [found.off]
+        assert str(found.off).startswith(f"{root} cannot be created: {file} cannot be written (it is a file). ")
+
+
+def test_the_check_tries_to_write_because_modes_do_not_say_enough() -> None:
+    found, todo = examine(Path("/proc/x"))
+    assert wrong(todo) == [found.off]
+    assert str(found.off).startswith("/proc/x cannot be created: ")
+
+
 def test_a_store_in_order_is_measured(root: Path) -> None:
     opened = Both(root)
     paths = [store_session(opened, each, ("one", []), agent=agent) for each, agent in (("a", "one"), ("b", "other"))]

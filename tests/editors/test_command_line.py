@@ -1,10 +1,11 @@
 """Recognising ``run`` in a command line, and its absence."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from acp_proxy.editors.command_line import behind_run, lacks_run, spelled_out
+from acp_proxy.editors.command_line import behind_run, lacks_run, may_exist, spelled_out
 from acp_proxy.errors import UsageError
 
 
@@ -82,3 +83,15 @@ def test_a_program_of_path_with_a_space_in_its_name_stays(tmp_path: Path, monkey
 def test_a_line_whose_quotes_do_not_close_is_refused() -> None:
     with pytest.raises(UsageError, match="acp-proxy run 'x"):
         spelled_out(["acp-proxy run 'x"])
+
+
+def test_a_program_may_exist_unless_a_name_or_an_absolute_path_leads_nowhere(tmp_path: Path) -> None:
+    name = Path(sys.executable).name
+    assert may_exist(sys.executable, "")
+    assert may_exist(name, str(Path(sys.executable).parent))
+    assert not may_exist(name, str(tmp_path))
+    assert not may_exist(str(tmp_path / "none"), None)
+    assert not may_exist("no-such-program", None)
+    assert may_exist("bin/agent", None)  # below the editor's directory
+    assert may_exist("${HOME}/bin/agent", None)
+    assert not may_exist("~/no-such-agent", None)  # nobody expands the ~

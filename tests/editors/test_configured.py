@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from acp_proxy.editors.configured import Configuration, ConfiguredAgent, Way, co
 from acp_proxy.editors.machine import Machine
 from acp_proxy.editors.table import EDITORS, Name
 
-PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", "npx", "x"]}
-BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", "x"]}
-BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", "x"]}
-BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", "x"]}
+AGENT = sys.executable
+PROXIED = {"command": "/opt/bin/acp-proxy", "args": ["run", AGENT, "x"]}
+BY_UVX = {"command": "uvx", "args": ["acp-proxy@0.1", "run", AGENT]}
+BY_PYTHON = {"command": "python3", "args": ["-m", "acp_proxy", "run", AGENT]}
+BY_WINDOWS = {"command": r"C:\bin\acp-proxy.exe", "args": ["run", AGENT]}
 DIRECT = {"command": "npx", "args": ["x", "--cwd", "/home/user/acp-proxy", "y"], "env": {"KEY": "sk-secret"}}
 
 
@@ -70,20 +72,20 @@ ENTRIES: dict[str, tuple[dict[str, object], ConfiguredAgent]] = {
     "run forgotten": ({"args": ["foo"]}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
     "no arguments": ({}, ConfiguredAgent("x", Way.REFUSED, "acp-proxy", command_line.MISSING_RUN)),
     "a wrong variable": (
-        {"args": ["run", "foo"], "env": {"ACP_PROXY_LIST": "mine"}},
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_LIST": "mine"}},
         ConfiguredAgent("x", Way.REFUSED, "acp-proxy", "ACP_PROXY_LIST takes one of auto, agent, store, not 'mine'"),
     ),
-    "a store": ({"args": ["run", "--store", "/x", "foo"]}, ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x")),
+    "a store": ({"args": ["run", "--store", "/x", AGENT]}, ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x")),
     "a store by its variable": (
-        {"args": ["run", "foo"], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_STORE": "/x", "odd": 3}},
         ConfiguredAgent("x", Way.PROXIED, "acp-proxy", None, "/x"),
     ),
     "not recorded": (
-        {"args": ["run", "--no-record", "foo"]},
+        {"args": ["run", "--no-record", AGENT]},
         ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
     ),
     "not recorded, by its variable": (
-        {"args": ["run", "foo"], "env": {"ACP_PROXY_NO_RECORD": "1"}},
+        {"args": ["run", AGENT], "env": {"ACP_PROXY_NO_RECORD": "1"}},
         ConfiguredAgent("x", Way.PROXIED, "acp-proxy", is_recorded=False),
     ),
 }
@@ -95,6 +97,21 @@ def test_an_entry_is_read_as_run_would_read_it(home: Path, name: str) -> None:
     agents = {"x": {"command": "acp-proxy", **entry}}
     write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
     assert only(linux(home)).agents == (expected,)
+
+
+def test_an_agent_that_does_not_exist_is_named_without_its_arguments(home: Path) -> None:
+    agents = {"x": {"command": "acp-proxy", "args": ["run", "no-such-agent", "secret"], "env": {"KEY": "secret"}}}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    [agent] = only(linux(home)).agents
+    assert (agent.way, agent.missing, "secret" in repr(agent)) == (Way.PROXIED, "no-such-agent", False)
+
+
+def test_an_agent_is_looked_for_in_the_path_of_its_entry(home: Path) -> None:
+    folder, name = os.path.split(AGENT)
+    environments = {"there": {"PATH": folder}, "elsewhere": {"PATH": str(home)}}
+    agents = {key: {"command": "acp-proxy", "args": ["run", name], "env": value} for key, value in environments.items()}
+    write(home / ".jetbrains/acp.json", json.dumps({"agent_servers": agents}))
+    assert [agent.missing for agent in only(linux(home)).agents] == [None, name]
 
 
 def test_an_unknown_option_of_run_is_named(home: Path) -> None:
