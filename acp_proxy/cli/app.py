@@ -6,6 +6,7 @@ import typer
 
 from acp_proxy import __version__
 from acp_proxy.cli.group import Group, LazyCommand
+from acp_proxy.cli.sessions import DELETE, SessionsGroup
 
 
 class Main(Group):
@@ -25,6 +26,7 @@ class Main(Group):
         "help": ("--help",),
         "version": ("--version",),
     }
+    elsewhere: ClassVar = {**{name: f"acp-proxy sessions {name}" for name in SessionsGroup.table}, **DELETE}
 
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         params = super().get_params(ctx)

@@ -1,5 +1,6 @@
 """``acp-proxy sessions delete``: delete sessions, permanently or so that they can be restored."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ from acp_proxy.cli.storing import (
     short_ids,
     store_of,
 )
-from acp_proxy.errors import AcpProxyError, Unreadable
+from acp_proxy.errors import AcpProxyError, NewerFormat, Unreadable
 from acp_proxy.transcripts.archive import Archive, DeletedSession, Listed, kept_name
 from acp_proxy.views import rows, terminal
 
@@ -65,7 +66,7 @@ def delete(
                 "Wait until the turn ends, or add --force.",
             )
         for row in meant:
-            typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(row), err=not yes)
+            typer.echo(terminal.heading(row) if isinstance(row, Listed) else _heading(opened, row), err=not yes)
         if not yes:
             if running:
                 is_one = len(meant) == 1
@@ -108,5 +109,8 @@ def _restorable(kept: list[DeletedSession], deleted: list[Listed | DeletedSessio
     return names
 
 
-def _heading(kept: DeletedSession) -> str:
-    return terminal.line(f"{kept.title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")
+def _heading(store: Archive, kept: DeletedSession) -> str:
+    title = kept.title
+    with suppress(OSError, NewerFormat):  # it can be deleted even if it cannot be read
+        title = store.look(kept).title
+    return terminal.line(f"{title or '(no title)'}  {kept.named}  {kept.agent}  deleted {kept.at}")

@@ -43,6 +43,8 @@ class Group(TyperGroup):
     """Old names of commands, and the new ones."""
     short: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Short forms, and the words that they stand for."""
+    elsewhere: ClassVar[Mapping[str, str]] = {}
+    """What users may look for here, and the whole command, which has another name or place."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -69,8 +71,12 @@ class Group(TyperGroup):
             raise
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        if ctx.resilient_parsing:  # for completion, which shows no errors
+            return super().resolve_command(ctx, args)
         if new := self.renamed.get(args[0]):
             ctx.fail(f"There is no command {args[0]!r}. It is called {new!r} now: {ctx.command_path} {new}")
+        if whole := self.elsewhere.get(args[0]):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean: {whole}?")
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]

@@ -6,6 +6,8 @@ import typer
 
 from acp_proxy.cli.group import Group, LazyCommand
 
+DELETE = dict.fromkeys(("remove", "rm"), "acp-proxy sessions delete")
+
 
 class SessionsGroup(Group):
     table: ClassVar = {
@@ -29,6 +31,7 @@ class SessionsGroup(Group):
     }
     renamed: ClassVar = {"compact": "compress"}
     short: ClassVar = {"ls": ("list",)}
+    elsewhere: ClassVar = {**DELETE, "browse": "acp-proxy browse", "replay": "acp-proxy replay"}
 
 
 app = typer.Typer(

@@ -104,6 +104,25 @@ def test_wrong_usage_exits_with_2(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        (["export", "last"], "acp-proxy sessions export"),
+        (["help", "show"], "acp-proxy sessions show"),
+        (["rm", "last"], "acp-proxy sessions delete"),
+        (["sessions", "rm", "last"], "acp-proxy sessions delete"),
+        (["sessions", "remove", "last"], "acp-proxy sessions delete"),
+        (["sessions", "replay", "last"], "acp-proxy replay"),
+    ],
+)
+def test_a_command_in_the_wrong_place_or_by_another_name_is_answered_with_the_right_one(
+    words: list[str], whole: str
+) -> None:
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"Did you mean: {whole}?\n" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("words", "advice"),
     [
         (["sessions", "list", "--limit", "abc"], "'--limit': write a whole number, such as 20, not 'abc'"),

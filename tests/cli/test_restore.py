@@ -136,6 +136,7 @@ def test_a_softly_deleted_session_is_deleted_permanently_by_its_id(store: Store)
     assert run(store, "delete", "abc-1", "--soft", "--yes").exit_code == 1
     assert run(store, "delete", "abc", "--yes").exit_code == 1
     assert "words of mine" in run(store, "delete", "abc-1", answer="n\n").stderr
+    assert "the words of abc-2" in run(store, "delete", "abc-2", answer="n\n").stderr
     assert len(told(store, "restore")) == 2
     printed(store, "delete", "abc-1", "--yes")
     assert words_in(store, "the words of abc-1") == words_in(store, "The words of mine") == []
