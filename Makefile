@@ -140,5 +140,5 @@ browser: | $(VENV)
 
 real-agents: | $(VENV)
 	@if [ -x $(AGENTS)/setup ]; then \
-		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup copilot opencode pydanticacp pysdk >.venv/agents.log 2>&1 || \
+		PATH="$$PATH:$(CURDIR)/.venv/bin" $(AGENTS)/setup copilot deepagents opencode pydanticacp pysdk >.venv/agents.log 2>&1 || \
 		echo 'notice: not every real agent could be installed (.venv/agents.log); tests with them will be skipped' >&2; fi
