@@ -100,7 +100,7 @@ def open_store(path: str | os.PathLike[str] | None = None) -> SessionStore:
     """The store in this directory; else in ``ACP_PROXY_STORE``, else as the configuration file says, else in the user's
     data directory. Raises NoStore.
     """
-    given = path or os.environ.get(_STORE) or config_file.read(config_file.place())[0].get("store")
+    given = path or os.environ.get(_STORE) or config_file.of_user()[0].get("store")
     archive = Archive(Path(given).expanduser() if given else default_root(), make=False)
     if not archive.is_made:
         raise NoStore(archive.root)

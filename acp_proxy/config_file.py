@@ -39,6 +39,14 @@ def place(environment: "Mapping[str, str]" = os.environ, platform: str = sys.pla
     return os.path.join(folder, "acp-proxy", NAME)
 
 
+def of_user() -> tuple[dict[str, str], list[str]]:
+    """``read`` for this user's file. One that the variable names must exist."""
+    path = place()
+    if os.environ.get(VARIABLE) and not os.path.lexists(path):
+        return {"no-record": "1"}, [f"{VARIABLE} names {path}, which does not exist. Correct the variable. {_NOTHING}"]
+    return read(path)
+
+
 def read(path: str) -> tuple[dict[str, str], list[str]]:
     """The right values in the file, by the option's name and as ``options.parse`` has them; and what is wrong in it.
 
@@ -66,16 +74,17 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         try:
             values[key] = _value(key, value, os.path.dirname(path))
         except UsageError as problem:
-            is_clear &= key not in _MUST_HOLD
-            wrong.append(f"{path}, line {_line(text, key)}: {problem}{f' {_NOTHING}' if key in _MUST_HOLD else ''}")
+            must_hold = _meant(key) in _MUST_HOLD  # a misspelt wish not to record must not be ignored
+            is_clear &= not must_hold
+            wrong.append(f"{path}, line {_line(text, key)}: {problem}{f' {_NOTHING}' if must_hold else ''}")
     return values if is_clear else {**values, "no-record": "1"}, wrong
 
 
 def checked() -> dict[str, str]:
-    """The values in this user's file. Raises UsageError if anything in it is wrong."""
-    values, wrong = read(place())
+    """The values in this user's file. Raises UsageError with everything that is wrong in it."""
+    values, wrong = of_user()
     if wrong:
-        raise UsageError(wrong[0])
+        raise UsageError(*wrong)
     return values
 
 
@@ -85,7 +94,9 @@ def _value(key: str, value: object, folder: str) -> str:
         raise UsageError(f"{key} cannot be set here, because it would be the same for every agent. Use --{key}.")
     choices = next((choices for name, _, choices, *_ in options.OPTIONS if name == key), None)
     if key not in {name for name, *_ in options.OPTIONS}:
-        raise UsageError(f"there is no option {key!r}. To see all: acp-proxy config")
+        meant = _meant(key)
+        advice = f"Did you mean {meant}?" if meant else "To see all: acp-proxy config"
+        raise UsageError(f"there is no option {key!r}. {advice}")
     if choices == _FLAG:
         if not isinstance(value, bool):
             raise UsageError(f"{key} takes true or false, not {_shown(value)}.")
@@ -100,6 +111,14 @@ def _value(key: str, value: object, folder: str) -> str:
         return options.checked(key, value)
     except UsageError as problem:
         raise UsageError(f"{str(problem).removeprefix('--')}.") from problem
+
+
+def _meant(key: str) -> str | None:
+    """The option that a wrong line probably means."""
+    from difflib import get_close_matches  # few files have a mistake
+
+    names = [name for name, *_ in options.OPTIONS if name != _OF_ONE_AGENT]
+    return next(iter(get_close_matches(key, names, n=1)), None)
 
 
 def _shown(value: object) -> str:

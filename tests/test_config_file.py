@@ -87,7 +87,7 @@ def test_a_wrong_value_is_named_by_file_line_and_key_and_the_rest_counts(path: P
     values, [one, two, three] = read(path, '# mine\nload = "never"\ndelete-mode = "soft"\nlod = "x"\n[grace]\na = 1\n')
     assert values == {"delete-mode": "soft"}
     assert one == f"{path}, line 2: load takes one of auto, agent, store, not 'never'."
-    assert two == f"{path}, line 4: there is no option 'lod'. To see all: acp-proxy config"
+    assert two == f"{path}, line 4: there is no option 'lod'. Did you mean load?"
     assert three.startswith(f"{path}, line 5: grace takes ")
 
 
@@ -102,6 +102,8 @@ def test_a_value_of_the_wrong_type_is_wrong(path: Path, value: str) -> None:
         'redact = "/no/such/file"',
         "redact = true",
         'no-record = "maybe"',
+        "no_record = true",
+        'redakt = "keys"',
         "no-record = 1",
         "redact = ",
         "\xff",
@@ -138,6 +140,11 @@ def test_options_win_over_the_environment_and_that_over_the_file() -> None:
     assert options.parse(["a"], {}, file)[0]["load"] == "agent"
     given, _ = options.parse(["--list", "auto", "a"], environment, file)
     assert (given["load"], given["list"], given["no-record"]) == ("store", "auto", "")
+
+
+def test_an_unknown_key_gets_the_option_that_was_meant_or_the_way_to_see_all(path: Path) -> None:
+    assert wrong(path, "delete_mode = 1").endswith("'delete_mode'. Did you mean delete-mode?")
+    assert wrong(path, "xyzzy = 1").endswith("'xyzzy'. To see all: acp-proxy config")
 
 
 def test_commands_refuse_a_wrong_file(path: Path) -> None:

@@ -83,7 +83,7 @@ def _root(context: typer.Context) -> Path:
     from acp_proxy.transcripts.archive import default_root
 
     given = context.params.get("store") or os.environ.get("ACP_PROXY_STORE")
-    given = given or config_file.read(config_file.place())[0].get("store")
+    given = given or config_file.of_user()[0].get("store")
     return Path(str(given)).expanduser() if given else default_root()
 
 

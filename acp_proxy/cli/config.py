@@ -41,7 +41,7 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     Example: acp-proxy config
     """
     path = config_file.place()
-    values, wrong = config_file.read(path)
+    values, wrong = config_file.of_user()
     found = list(settings(os.environ, values))
     wrong += [problem for each in found if (problem := _wrong(each)) is not None]
     is_there = os.path.exists(path)
@@ -54,7 +54,7 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON inst
     for text in wrong:
         typer.echo(fitted(f"acp-proxy: {terminal.line(text)}", sys.stderr), err=True)
     if wrong:
-        raise typer.Exit(1)
+        raise typer.Exit(2)
 
 
 def settings(environment: Mapping[str, str], file: Mapping[str, str]) -> Iterator[Setting]:

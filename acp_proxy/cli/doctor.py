@@ -39,12 +39,14 @@ def doctor(
     """
     from acp_proxy.diagnosis.whole import diagnose, run_words  # imported late: no other command needs these
     from acp_proxy.editors.machine import this_machine
+    from acp_proxy.transcripts.archive import default_root
     from acp_proxy.views import diagnosis, terminal
 
     os.umask(own := os.umask(0))
     with wrong_usage():
-        given = run_words(agent, {})[0]["store"] if agent else ""
-        found = diagnose(root_of(store or given), this_machine(), agent or [], min(timeout, _DAY), own, _say)
+        given = run_words(agent or ["agent"], {})[0]["store"]
+        root = root_of(store or given or str(default_root()))  # a fault in the configuration file stops no check
+        found = diagnose(root, this_machine(), agent or [], min(timeout, _DAY), own, _say)
     if as_json:
         typer.echo(terminal.json_text(diagnosis.for_programs(found), indent=2))
     else:

@@ -99,8 +99,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except AcpProxyError as problem:
-        for number, text in enumerate(problem.args):
-            _say(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}")
+        _say_all(problem)
         raise typer.Exit(2 if isinstance(problem, UsageError) else 1) from problem
     except BrokenPipeError:  # the reader left; typer exits silently
         raise
@@ -116,8 +115,13 @@ def wrong_usage() -> Iterator[None]:
     try:
         yield
     except UsageError as problem:
-        _say(f"acp-proxy: {terminal.line(str(problem))}")
+        _say_all(problem)
         raise typer.Exit(2) from problem
+
+
+def _say_all(problem: AcpProxyError) -> None:
+    for number, text in enumerate(problem.args):
+        _say(f"{'' if number else 'acp-proxy: '}{terminal.line(str(text))}")
 
 
 def _say(text: str) -> None:

@@ -47,6 +47,7 @@ def diagnose(
     todo += [Todo(f"{name} is missing. Install acp-proxy again.") for name, version in found.items() if version is None]
     editors = configurations(machine)
     todo += _of_editors(editors, root)
+    todo += [Todo(text) for text in config_file.of_user()[1]]
     given, command = run_words(words or ["agent"], {})
     try:
         given, command = run_words(words or ["agent"], dict(machine.environment))
@@ -55,8 +56,8 @@ def diagnose(
     if given["no-record"]:
         todo.append(
             Todo(
-                "run records nothing, because --no-record or ACP_PROXY_NO_RECORD is set, or no-record in the "
-                "configuration file. To record, remove it. To see which: acp-proxy config",
+                "run records nothing, because of --no-record, ACP_PROXY_NO_RECORD or the configuration file. "
+                "To see which: acp-proxy config",
                 is_wrong=False,
             )
         )
@@ -91,7 +92,7 @@ def run_words(words: list[str], environment: dict[str, str]) -> tuple[dict[str, 
     if command_line.lacks_run(words):
         raise UsageError(command_line.MISSING_RUN)
     behind = command_line.behind_run(words)
-    file, _ = config_file.read(config_file.place())
+    file, _ = config_file.of_user()
     return options.parse(["--", *words] if behind is None else behind, environment, file)
 
 
@@ -120,7 +121,8 @@ def _of_entry(starts: str, one: ConfiguredAgent, editor: Name, root: Path) -> It
     if one.problem is not None:
         yield Todo(f"{starts} through acp-proxy, which exits immediately with status 2: {one.problem}")
     elif one.way is Way.PROXIED and not one.is_recorded:
-        yield Todo(f"{starts} with --no-record or ACP_PROXY_NO_RECORD, so acp-proxy records nothing.", is_wrong=False)
+        why = "because of --no-record, ACP_PROXY_NO_RECORD or the configuration file"
+        yield Todo(f"{starts} through acp-proxy, which records nothing, {why}.", is_wrong=False)
     elif one.store is not None and one.is_kept_elsewhere(root):
         at = f"acp-proxy doctor --store {shlex.quote(one.store)}"
         yield Todo(f"{starts} with another store, which was not checked. To check it: {at}", is_wrong=False)

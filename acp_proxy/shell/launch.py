@@ -25,7 +25,7 @@ _ALONE = (
 
 def launch(words: list[str]) -> None:
     """Run ``acp-proxy run`` with these arguments. Never returns: exits with the agent's status, or 2 on wrong usage."""
-    file, wrong = config_file.read(config_file.place())
+    file, wrong = config_file.of_user()
     try:
         given, command = options.parse(words, os.environ, file)
     except UsageError as problem:

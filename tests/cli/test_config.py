@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from acp_proxy import open_store, options
+from acp_proxy import config_file, open_store, options
 from acp_proxy.cli.app import app
 from acp_proxy.config_file import VARIABLE
 from tests.stored import Both, chunk, store_session
@@ -48,7 +48,10 @@ def test_each_value_is_shown_with_its_source(path: Path, monkeypatch: pytest.Mon
     assert {"redact\tkeys\tfile", "grace\t7\tACP_PROXY_GRACE", "load\tauto\tdefault"} <= set(lines)
 
 
-def test_a_missing_file_is_no_problem(path: Path) -> None:
+def test_a_missing_file_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = config_file.place()
     result = run("config")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"{path} (there is no such file)\n")
@@ -58,13 +61,42 @@ def test_everything_that_is_wrong_is_said(path: Path, monkeypatch: pytest.Monkey
     path.write_text('lod = "agent"\nload = "never"\n')
     monkeypatch.setenv("ACP_PROXY_GRACE", "soon")
     result = run("config", "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     problems = json.loads(result.stdout)["problems"]
     assert [problem.rpartition("/")[2].split(" ")[0] for problem in problems] == [
         "config.toml,",
         "config.toml,",
         "ACP_PROXY_GRACE:",
     ]
+
+
+def test_a_named_file_that_does_not_exist_is_an_error(path: Path) -> None:
+    for words in (("config",), ("sessions", "list")):
+        result = run(*words)
+        assert result.exit_code == 2
+        assert f"{VARIABLE} names {path}, which does not exist." in result.stderr.replace("\n", " ")
+
+
+def test_a_named_file_that_does_not_exist_stops_no_agent_but_recording(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACP_PROXY_STORE", str(tmp_path / "store"))
+    words = [sys.executable, "-m", "acp_proxy", "run", sys.executable, "-c", "print(input())"]
+    line = b'{"jsonrpc":"2.0","method":"hello"}\n'
+    done = subprocess.run(words, input=line, capture_output=True, timeout=60, check=True)
+    assert done.stdout.split() == line.split()
+    assert f"{VARIABLE} names {path}, which does not exist." in done.stderr.decode()
+    assert not (tmp_path / "store").exists()
+
+
+def test_the_doctor_lists_what_is_wrong_in_the_file_and_checks_the_rest(path: Path) -> None:
+    path.write_text('delete_mode = "soft"\nload = "never"\n')
+    result = run("doctor", "--json")
+    told = json.loads(result.stdout)
+    one, two = (each["text"] for each in told["todo"] if str(path) in each["text"])
+    assert (result.exit_code, told["isWell"], bool(told["versions"])) == (1, False, True)
+    assert one == f"{path}, line 1: there is no option 'delete_mode'. Did you mean delete-mode?"
+    assert two == f"{path}, line 2: load takes one of auto, agent, store, not 'never'."
 
 
 def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: Path) -> None:
@@ -79,10 +111,11 @@ def test_commands_and_programs_use_the_store_of_the_file(path: Path, tmp_path: P
 
 
 def test_commands_refuse_a_wrong_file_but_show_their_help(path: Path) -> None:
-    path.write_text("lod = 1\n")
+    path.write_text("lod = 1\ngrace = true\n")
     result = run("sessions", "list")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert f"{path}, line 1: there is no option 'lod'" in result.stderr.replace("\n", " ")
+    assert f"{path}, line 1: there is no option 'lod'. Did you mean load?" in result.stderr.replace("\n", " ")
+    assert f"{path}, line 2: grace takes" in result.stderr.replace("\n", " ")
     assert run("sessions", "list", "--help").exit_code == 0
 
 
