@@ -13,6 +13,7 @@ AGENT_TITLE_LENGTH = 500
 _NOT_A_TITLE = ("/", "<")  # commands, and context that editors put in front
 _JOINERS = "\N{ZERO WIDTH JOINER}\N{ZERO WIDTH NON-JOINER}"  # parts of words and of emoji
 _LOOKED_AT = 64 * 1024  # characters read of a text, since megabytes of empty lines would take long
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")  # ECMA-48: colours, links
 _CUT_AT_WORD = 0.6  # the least share of the length that a cut between words may leave; else a word is cut
 
 
@@ -60,7 +61,8 @@ def cleaned(text: object, length: int) -> str | None:
     """
     if not isinstance(text, str):
         return None
-    kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in text.strip()[: length * 8])
+    begins = _SEQUENCE.sub("", text.strip()[: length * 8])
+    kept = (c if c.isprintable() or c.isspace() or c in _JOINERS else "" for c in begins)
     folded = " ".join("".join(kept).split())
     if len(folded) <= length:
         return folded or None

@@ -31,7 +31,7 @@ def browse(
     Type to filter: first by titles and directories, then by the words said. Keys: the arrows and Page Up and Page Down
     select, Enter reads the conversation. Ctrl-R renames, Ctrl-A archives, Ctrl-D deletes permanently (it asks first),
     Ctrl-E exports to a file, and Ctrl-Y copies the id. Ctrl-T switches to the archived sessions and back. Ctrl-U
-    empties the filter. Esc empties it too, or quits.
+    empties the filter. Esc empties it too, or quits. F1 explains the keys.
 
     Example: acp-proxy browse --here
     """

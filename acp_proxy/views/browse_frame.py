@@ -21,16 +21,35 @@ _WHEN = 8  # Nov 2025
 _LEAST_TITLE = 30
 _GAP = "  "
 _MOST_DIRECTORY = 30
-_HELP = (
+_KEYS = (
     "Enter read",
     "^R rename",
     "^A archive",
     "^D delete",
+    "^T archived",
     "^E export",
     "^Y copy id",
-    "^T archived",
+    "^U clear",
+    "F1 keys",
     "Esc quit",
 )
+_KEPT = 2  # keys at the end that every terminal shows
+_IN_ARCHIVE = {"^A archive": "^A unarchive", "^T archived": "^T others"}
+_HELP = (
+    ("Letters", "filter by titles and directories, then by the words said"),
+    ("Arrows", "select; so do Page Up, Page Down, Home and End"),
+    ("Enter", "read the conversation"),
+    ("Ctrl-R", "rename"),
+    ("Ctrl-A", "archive, or unarchive"),
+    ("Ctrl-D", "delete permanently: asks first"),
+    ("Ctrl-E", "export to a file: asks for its name"),
+    ("Ctrl-Y", "copy the id"),
+    ("Ctrl-T", "show the archived sessions, or the others"),
+    ("Ctrl-U", "empty the filter"),
+    ("Esc", "empty the filter, or quit"),
+    ("Ctrl-C", "quit"),
+)
+_LONGEST_ANSWER = 4  # columns of the answer to a yes-or-no question
 _ASKED: dict[Question, str] = {"rename": "New title (empty: the agent's): ", "export": "Export to: ", "delete": ""}
 
 
@@ -57,6 +76,12 @@ class FrameLook:
 
 def frame(state: Browsing, preview: Sequence[str], look: FrameLook) -> list[str]:
     """The lines of the screen, styled by escape sequences. ``preview``: printable lines, which may have styles."""
+    if state.has_help:
+        lines = [f"{_BOLD}{name:9}{_END}{_cut(text, max(look.width - 9, 0))}" for name, text in _HELP][
+            : look.height - 1
+        ]
+        lines += [""] * (look.height - 1 - len(lines))
+        return [*lines, f"{_QUIET}{_cut('Press any key to go back.', look.width)}{_END}"]
     shown = state.shown[state.top : state.top + look.listed]
     lines = [_filter(state, look)]
     lines += [_row(row, look, is_chosen=state.top + at == state.at) for at, row in enumerate(shown)]
@@ -66,7 +91,8 @@ def frame(state: Browsing, preview: Sequence[str], look: FrameLook) -> list[str]
     lines.append(_between(state, look))
     lines += [text.translate(look.forms) for text in preview[: look.previewed]]
     lines += [""] * (look.height - 1 - len(lines))
-    return [*lines, _last(state, look)][-max(look.height, 1) :]
+    last = _message(state, look) if state.message and state.asked is None else [_last(state, look)]
+    return [*lines[: max(look.height - len(last), 0)], *last][-max(look.height, 1) :]
 
 
 def _filter(state: Browsing, look: FrameLook) -> str:
@@ -114,17 +140,27 @@ def _last(state: Browsing, look: FrameLook) -> str:
     room = look.width - 1
     if state.asked == "delete" and state.chosen is not None:
         ending = " Delete it permanently? [y/N] "
-        title = _cut(_plain(state.chosen.title or state.chosen.named, look), max(room - len(ending) - 2, 0))
-        return f'{_BOLD}"{title}"{ending}{_END}'
+        answer = _tail(_plain(state.answer, look), _LONGEST_ANSWER)
+        wide = max(room - len(ending) - _LONGEST_ANSWER - 2, 0)
+        title = _cut(_plain(state.chosen.title or state.chosen.named, look), wide)
+        return f'{_BOLD}"{title}"{ending}{_END}{answer}{_SELECTED} {_END}'
     if state.asked is not None:
         label = _ASKED[state.asked]
         return f"{_BOLD}{label}{_END}{_tail(_plain(state.answer, look), room - len(label))}{_SELECTED} {_END}"
-    if state.message:
-        return f"{_BOLD}{_cut(_plain(state.message, look), room)}{_END}"
-    keys = [each.replace("archive", "unarchive") if state.archived and each == "^A archive" else each for each in _HELP]
+    keys = [_IN_ARCHIVE.get(each, each) if state.archived else each for each in _KEYS]
     while len(keys) > 1 and len(_GAP.join(keys)) > room:
-        keys.pop(-2)
+        keys.pop(-1 - _KEPT if len(keys) > _KEPT else 0)
     return f"{_QUIET}{_cut(_GAP.join(keys), room)}{_END}"
+
+
+def _message(state: Browsing, look: FrameLook) -> list[str]:
+    """The message, wrapped: its end, which says what to do, is always shown."""
+    from rich.console import Console  # imported late: the first screen has no message
+    from rich.text import Text
+
+    room = max(look.width - 1, 1)
+    lines = Text(_plain(state.message, look)).wrap(Console(width=room), room)
+    return [f"{_BOLD}{text.plain.rstrip()}{_END}" for text in lines]
 
 
 def _nothing(state: Browsing) -> str:

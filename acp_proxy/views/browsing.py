@@ -40,7 +40,7 @@ class Browsing:
 
     ``typed``: the filter. ``said``: the sessions in which the words of ``searched``, an earlier filter, were said.
     ``at``: the selected row of ``shown``; ``top``: the first visible one.
-    ``asked``: the question on the last line; ``answer``: what was typed in reply. ``suggested``: a name for an export.
+    ``asked``: the question on the last line; ``answer``: what was typed in reply. ``has_help``: the keys are explained.
     """
 
     rows: tuple[Listed, ...] = ()
@@ -54,6 +54,7 @@ class Browsing:
     asked: Question | None = None
     answer: str = ""
     message: str = ""
+    has_help: bool = False
 
     @cached_property
     def shown(self) -> tuple[Listed, ...]:
@@ -99,9 +100,13 @@ def _has(row: Listed, words: Sequence[str]) -> bool:
 
 def press(state: Browsing, pressed: str, height: int, name_of: Callable[[Listed], str]) -> tuple[Browsing, Deed | None]:
     """``pressed``: the name of a key, else typed or pasted text. ``height``: of the list. ``name_of``: a file name."""
+    if state.has_help:
+        return replace(state, has_help=False), None
     state = replace(state, message="")
     if state.asked is not None:
         return _answered(state, pressed)
+    if pressed == "f1":
+        return replace(state, has_help=True), None
     if (row := state.chosen) is not None:
         match pressed:
             case "enter":
@@ -136,6 +141,8 @@ def press(state: Browsing, pressed: str, height: int, name_of: Callable[[Listed]
 
 
 RUNS = "Its turn is running, so it was not deleted. Wait until it ends, or use: acp-proxy sessions delete"
+NOT_DELETED = "Not deleted. To delete it, answer y and press Enter."
+NO_NAME = "Not exported: the file needs a name. Press ^E again, and type one."
 _STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -1, "pagedown": 1}
 
 
@@ -153,7 +160,7 @@ def edited(text: str, pressed: str) -> str:
     return text + "".join(one if one.isprintable() else " " for one in pressed)
 
 
-KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace")
+KEYS: tuple[str, ...] = ("up", "down", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "f1")
 KEYS += tuple(f"c-{letter}" for letter in "acdenprtuwy")
 """The names of keys; all other keys are text."""
 
@@ -163,12 +170,17 @@ def _answered(state: Browsing, pressed: str) -> tuple[Browsing, Deed | None]:
     closed = replace(state, asked=None, answer="")
     if asked is None or row is None or pressed in ("escape", "c-c"):
         return closed, None
-    if asked == "delete":
-        return closed, Deed("delete", row) if pressed in ("y", "Y") else None
-    if pressed == "enter":
-        answer = state.answer.strip()
-        return closed, Deed(asked, row, answer) if answer or asked == "rename" else None
-    return replace(state, answer=edited(state.answer, pressed)), None
+    if pressed != "enter":
+        return replace(state, answer=edited(state.answer, pressed)), None
+    answer = state.answer.strip()
+    match asked:
+        case "delete" if answer.lower() in ("y", "yes"):
+            return closed, Deed("delete", row)
+        case "delete":
+            return replace(closed, message="" if answer.lower() in ("", "n", "no") else NOT_DELETED), None
+        case "export" if not answer:
+            return replace(closed, message=NO_NAME), None
+    return closed, Deed(asked, row, answer)
 
 
 def _filtered(state: Browsing, typed: str) -> Browsing:

@@ -22,7 +22,7 @@ from tests.client import TIMEOUT
 from tests.stored import Both, running, store_session
 
 COLUMNS, LINES = 80, 24
-UP, DOWN, ENTER, ESCAPE = "\x1b[A", "\x1b[B", "\r", "\x1b"
+UP, DOWN, ENTER, ESCAPE, F1 = "\x1b[A", "\x1b[B", "\r", "\x1b", "\x1bOP"
 
 
 def control(letter: str) -> str:
@@ -166,11 +166,14 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Br
     assert list(listed(store)) == ["s-index", "s-deploy"]
     screen.press(control("d"))
     screen.until('"Rebuild the index" Delete it permanently? [y/N]')
-    screen.press("n")
+    screen.press("n" + ENTER)
     screen.until("Enter read")
     screen.press(control("d"))
     screen.until("[y/N]")
     screen.press("y")
+    screen.until("[y/N] y")
+    assert list(listed(store)) == ["s-index", "s-deploy"]
+    screen.press(ENTER)
     screen.until("Deleted.", "1 of 1", gone="Rebuild")
     assert list(listed(store)) == ["s-deploy"]
     screen.press(control("t"))
@@ -178,6 +181,15 @@ def test_a_session_is_renamed_archived_and_deleted(store: Both, screens: list[Br
     screen.press(control("a"))
     screen.until("Unarchived.", "0 of 0")
     assert list(listed(store)) == ["s-login", "s-deploy"]
+
+
+def test_f1_explains_the_keys(store: Both, screens: list[BrowseScreen]) -> None:
+    screen = started(screens, store)
+    screen.until("3 of 3", "F1 keys")
+    screen.press(F1)
+    screen.until("Ctrl-T", "show the archived sessions", "Press any key to go back.", gone="Filter:")
+    screen.press(ENTER)
+    screen.until("Filter:", "> Mend the login")
 
 
 def test_a_running_session_is_not_deleted(store: Both, screens: list[BrowseScreen]) -> None:

@@ -38,7 +38,7 @@ def test_clear_restores_the_agents_title(store: Store) -> None:
 
 def test_a_title_is_one_line_of_printable_text_of_bounded_length(store: Store) -> None:
     printed(store, "rename", "named", "  two\nlines\x1b[2J \x07and\u202e a\ttab ")
-    assert titles(store)[0] == "two lines[2J and a tab"
+    assert titles(store)[0] == "two lines and a tab"
     printed(store, "rename", "named", "word " * 1000)
     assert len(titles(store)[0]) <= 500
     assert titles(store)[0].endswith("…")

@@ -86,3 +86,33 @@ def test_marks_have_ascii_forms() -> None:
 
     look = replace(LOOK, forms=ascii_forms(Ascii()))  # type: ignore[arg-type]
     assert "".join(shown(Browsing((ROW, replace(ROW, title="x" * 200))), look, ("─ …",))).isascii()
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_80_columns_show_the_most_important_keys(archived: bool) -> None:
+    keys = shown(Browsing((ROW,), archived=archived))[-1]
+    tidy = "^A unarchive  ^D delete  ^T others" if archived else "^A archive  ^D delete  ^T archived"
+    assert keys == f"Enter read  ^R rename  {tidy}  F1 keys  Esc quit"
+
+
+@pytest.mark.parametrize(("width", "keys"), [(40, "Enter read  F1 keys  Esc quit"), (20, "F1 keys  Esc quit")])
+def test_a_narrow_terminal_shows_how_to_see_all_keys(width: int, keys: str) -> None:
+    assert shown(Browsing((ROW,)), replace(LOOK, width=width))[-1] == keys
+
+
+def test_every_key_is_explained() -> None:
+    text = "\n".join(shown(Browsing((ROW,), has_help=True)))
+    for key in ("Enter ", "Esc ", *(f"Ctrl-{letter} " for letter in "RADEYTUC")):
+        assert f"\n{key}" in text
+    shown(Browsing((ROW,), has_help=True), FrameLook(20, 5, NOW))
+
+
+def test_a_long_message_is_wrapped_and_ends_with_what_to_do() -> None:
+    lines = shown(Browsing((ROW,), message=f"The file {'a/' * 60} exists. Give another name."))
+    assert lines[-1].endswith("Give another name.")
+    assert "The file a/" in " ".join(lines[-4:])
+
+
+def test_the_answer_to_a_question_is_shown() -> None:
+    asked = Browsing((ROW,), asked="delete", answer="y")
+    assert shown(asked)[-1] == '"Fix the login" Delete it permanently? [y/N] y '

@@ -108,12 +108,15 @@ def test_a_late_result_of_an_earlier_filter_is_dropped() -> None:
         (("c-e", "enter"), Deed("export", LOGIN, "1.md")),
         (("c-e", "c-u", "enter"), None),
         (("c-d",), None),
-        (("c-d", "y"), Deed("delete", LOGIN)),
-        (("c-d", "Y"), Deed("delete", LOGIN)),
-        (("c-d", "n"), None),
+        (("c-d", "y"), None),
+        (("c-d", "y", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "Y", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "yes", "enter"), Deed("delete", LOGIN)),
+        (("c-d", "y", "backspace", "enter"), None),
+        (("c-d", "n", "enter"), None),
         (("c-d", "enter"), None),
-        (("c-d", "yes"), None),
-        (("c-d", "escape", "y"), None),
+        (("c-d", "maybe", "enter"), None),
+        (("c-d", "y", "escape"), None),
     ],
 )
 def test_keys_on_a_session(keys: tuple[str, ...], deed: Deed | None) -> None:
@@ -129,6 +132,20 @@ def test_a_running_session_is_not_deleted() -> None:
     state, deed = pressed(Browsing((row("1", running=True),)), "c-d", "y")
     assert (state.asked, deed) == (None, None)
     assert after(Browsing((row("1", running=True),)), "c-d").message == browsing.RUNS
+
+
+def test_a_delete_or_an_export_that_is_not_done_says_why() -> None:
+    assert after(STATE, "c-d", "maybe", "enter").message == browsing.NOT_DELETED
+    assert after(STATE, "c-d", "n", "enter") == after(STATE, "c-d", "enter") == STATE
+    assert after(STATE, "c-e", "c-u", " ", "enter").message == browsing.NO_NAME
+
+
+def test_f1_explains_the_keys_until_any_key() -> None:
+    told = replace(STATE, message="Exported.")
+    assert after(STATE, "f1").has_help
+    for key in ("f1", "enter", "escape", "c-c", "x"):
+        assert pressed(STATE, "f1", key) == (STATE, None)
+        assert pressed(replace(told, has_help=True), key) == (told, None)
 
 
 def test_a_message_stays_until_the_next_key() -> None:

@@ -89,7 +89,8 @@ def test_a_malformed_prompt_has_no_title_and_is_counted(blocks: object) -> None:
     ("text", "expected"),
     [
         ("a  b\t\tc\u00a0d\u2028e", "a b c d e"),
-        ("\x1b[31mred\x07\x00", "[31mred"),
+        ("\x1b[1;31mred\x1b[0m\x07\x00", "red"),
+        ("a \x1b]8;;http://x\x1b\\link\x1b]8;;\x07", "a link"),
         ("ab\u202ecd\u200b", "abcd"),
         ("\x1b\x07\nFix", "Fix"),
         ("\x1b/review", "/review"),
@@ -162,7 +163,7 @@ def test_an_invalid_title_of_the_agent_is_ignored(wrong: object) -> None:
 
 
 def test_the_agents_title_is_cleaned_and_cut_at_500_characters() -> None:
-    assert summary(info(title="a\x1b[0m  b\nc")).title == "a[0m b c"
+    assert summary(info(title="a\x1b[0m  b\nc")).title == "a b c"
     assert summary(info(title="x" * 500)).title == "x" * 500
     cut = summary(info(title="word " * 200)).title
     assert cut is not None
