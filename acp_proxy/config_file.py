@@ -60,6 +60,8 @@ def read(path: str) -> tuple[dict[str, str], list[str]]:
         return {}, []
     except OSError as problem:
         return {"no-record": "1"}, [f"{path}: {problem.strerror}. {_NOTHING}"]
+    if not data.strip():
+        return {}, []
     import tomllib  # few users have a file
 
     try:
