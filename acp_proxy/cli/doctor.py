@@ -42,6 +42,8 @@ def doctor(
     from acp_proxy.transcripts.archive import default_root
     from acp_proxy.views import diagnosis, terminal
 
+    if agent and agent[0] == "run":  # copied from an editor's arguments
+        agent = ["acp-proxy", *agent]
     os.umask(own := os.umask(0))
     with wrong_usage():
         given = run_words(agent or ["agent"], {})[0]["store"]

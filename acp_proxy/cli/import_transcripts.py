@@ -71,6 +71,8 @@ def _given(file: str) -> Path | IO[bytes]:
 
 
 def _reason(problem: OSError, root: Path) -> str:
+    if isinstance(problem, IsADirectoryError):
+        return "it is a directory. Name the files in it"
     full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
     todo = f"Free some space in {root}" if full else "Check the file's name and permissions"
     return f"{problem.strerror}. {todo}"

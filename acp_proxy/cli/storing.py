@@ -192,6 +192,11 @@ def chosen(store: Archive, wanted: str, agent: str, *, whole: bool = False) -> L
     if found:
         return found[0]
     titled = store.titled(wanted, agent) if wanted != "last" else []
+    if not titled and os.path.isfile(wanted):
+        to = f"To watch it: {shlex.join(['acp-proxy', 'replay', wanted])}. "
+        raise NoSuchSession(f"{wanted!r} is a file. {to}To add it to the store: acp-proxy sessions import")
+    if not titled and not store.agents():
+        raise NoSuchSession("no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT")
     if not titled:
         raise NoSuchSession(f"no session matches {wanted!r}. To see all sessions: acp-proxy sessions list")
     if len(titled) > 1:

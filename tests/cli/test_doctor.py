@@ -254,8 +254,9 @@ def test_an_entry_with_another_store_or_without_recording_is_reported(root: Path
 
 
 def test_a_missing_agent_is_explained(root: Path) -> None:
-    [text] = todo(doctor(root, "no-such-agent", "--acp"))
-    assert "no-such-agent is not in PATH" in text
+    for words in ([], ["run", "--list", "store"]):
+        [text] = todo(doctor(root, *words, "no-such-agent", "--acp"))
+        assert "no-such-agent is not in PATH" in text
 
 
 def test_an_agent_without_a_name_is_recorded_under_its_command(root: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_refused_file_does_not_stop_the_others(store: Both, other: Both, tmp_p
     assert "No such file" in first
     assert "page.html" in second
     assert "Only exports with --format jsonl" in second
-    assert "directory" in third
+    assert "it is a directory. Name the files in it." in third
     assert [row.session for row in other.sessions()] == ["s"]
 
 

@@ -14,7 +14,7 @@ from tests.cli.commands import run as answered
 from tests.stored import EPOCH, Both, store_session
 
 NONE_YET = "No sessions are recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
-NO_SESSION = "acp-proxy: no session matches 'last'. To see all sessions: acp-proxy sessions list\n"
+NO_SESSION = "acp-proxy: no session is recorded yet. To set up your editor: acp-proxy editor EDITOR AGENT\n"
 WITHOUT_ANY: dict[tuple[str, ...], tuple[int, str, str]] = {
     ("sessions", "list"): (0, "", NONE_YET),
     ("sessions", "list", "--json"): (0, "[]\n", ""),
@@ -255,3 +255,11 @@ def test_a_deleted_session_is_restored_by_its_title(entitled: Both) -> None:
     printed(entitled, "delete", "s1", "--soft", "--yes")
     printed(entitled, "restore", "LOGIN")
     assert "Fix the login page" in titles(entitled)
+
+
+def test_a_file_in_place_of_a_session_is_answered_with_what_reads_files(entitled: Both, tmp_path: Path) -> None:
+    file = tmp_path / "my session.jsonl"
+    file.write_text("{}")
+    result = CliRunner().invoke(app, ["sessions", "show", str(file), "--store", str(entitled.root)])
+    assert result.exit_code == 1
+    assert f"is a file. To watch it: acp-proxy replay '{file}'. To add it to the store: acp-proxy" in result.stderr

@@ -136,7 +136,8 @@ def _header(source: Source) -> Header:
     header = record.decode_header(line)
     if header is None or not newline:
         raise NotImported(
-            "it is not a transcript: its first line is not a header. Only exports with --format jsonl can be imported"
+            "it is not a transcript: its first line is not a header. Only exports with --format jsonl can be imported, "
+            "as they are or compressed with zstd"
         )
     return header
 
