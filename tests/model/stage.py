@@ -348,7 +348,9 @@ class Stage:
             is_command = each.text.startswith(world.COMMANDS)
             if is_command and each.brings_record:
                 raise self._promise.broken("5: a command goes out unchanged", each.text)
-            if its is not None and its.handed_over and not (is_command or each.has_record):
+            if its is None or not its.handed_over or len(its.said) < 2:  # there is nothing to tell
+                continue
+            if not (is_command or each.has_record):
                 raise self._promise.broken("5: the agent gets the record", f"{each.session} got {each.text!r} alone")
 
     def _record(self, said: Sequence[Said], opened: Session | None) -> dict[str, list[Message]]:
