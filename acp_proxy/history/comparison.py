@@ -251,7 +251,7 @@ class Comparison:
 
     def _user(self, run: Run) -> bool:
         """Take a whole user message, and move to its place if the transcript has it. Returns whether it does."""
-        number = self._next_user(run.text)
+        number = self._next_user(run)
         if number is None and self._is_last_user_again(run):
             self.repeats = True
             return True
@@ -293,7 +293,8 @@ class Comparison:
         self._rewrites = self.past.has_answer(number + 1)
         self._tail.completes = not self._rewrites and number + 1 == len(self.past.users)
 
-    def _next_user(self, said: str) -> int | None:
+    def _next_user(self, run: Run) -> int | None:
+        said = run.text
         found = self.past.next_user(said, self.user)
         if found is not None:
             return found
@@ -301,7 +302,8 @@ class Comparison:
             for form in self.past.users[number].forms:
                 if (len(form) >= SHORT and form in said) or (len(form) >= _HALF_SHORT and said.startswith(form)):
                     return number
-        return None
+        chunks = (self.past.next_user(each, self.user) for each in run.said)  # messages with nothing between them
+        return next((found for found in chunks if found is not None), None)
 
     def _is_last_user_again(self, run: Run) -> bool:
         """Whether the last known user message comes once more, before anything else."""

@@ -131,14 +131,16 @@ class InTurn:
             if echoed == self._said:
                 prompts.remove(echoed)
             return self._let_go(is_new=True, ends=False)
-        number = self._past.next_user(self._said, self._user)
-        if number is None:  # from the beginning, or after context
-            found = (self._past.next_user(each, 0) for each in (self._said, said))
-            number = next((each for each in found if each is not None), None)
-            forms = self._past.users[number].forms if number is not None else []
-            if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
-                prompts.remove(sent)  # the user repeats a prompt, and the agent echoes it as before
-                return self._let_go(is_new=True, ends=False)
+        places = (
+            (self._said, self._user),
+            (self._said, 0),
+            (said, 0),
+        )  # where it goes on, from the beginning, in context
+        number = next((found for place in places if (found := self._past.next_user(*place)) is not None), None)
+        forms = self._past.users[number].forms if number is not None else []
+        if (sent := next((prompt for prompt in prompts if prompt in forms), None)) is not None:
+            prompts.remove(sent)  # the user repeats a prompt, and the agent echoes it as before
+            return self._let_go(is_new=True, ends=False)
         if number is not None:
             self.is_running = self._is_certain = True
             self._at, self._user = self._past.users[number].begins(self._at), number + 1

@@ -165,6 +165,12 @@ def test_a_user_message_locates_the_replay_in_the_transcript() -> None:
     assert comparison.covered == [past.span(2)]
 
 
+def test_short_user_messages_with_nothing_between_them_are_recognised_one_by_one() -> None:
+    past = laid("> go on", "ok.", "> /undo", "> go on", "ok.")
+    comparison = told(past, "> /undo", "> go on", "ok.")
+    assert comparison.covered == [past.span(3)]
+
+
 @pytest.mark.parametrize("begin", [0, 2])
 def test_a_history_replayed_twice_is_recognised(begin: int) -> None:
     comparison = told(laid(*TALK), *TALK[begin:], *TALK[begin:])

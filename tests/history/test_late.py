@@ -9,8 +9,22 @@ from hypothesis import strategies as st
 
 from acp_proxy.history.comparison import Comparison
 from acp_proxy.history.late import WAITING_LIMIT, InTurn, Sieve
-from acp_proxy.history.past import Past, letters
-from tests.history.telling import Update, agent, call, laid, line, new, thought, told, told_by, updates, user
+from acp_proxy.history.past import Laying, Past, letters
+from tests.history.telling import (
+    Update,
+    agent,
+    answer,
+    call,
+    laid,
+    line,
+    new,
+    prompt,
+    thought,
+    told,
+    told_by,
+    updates,
+    user,
+)
 
 TALK = ["> mend it", "It is mended, all of it.", "> thanks", "You are welcome, any time."]
 ONE, TWO = TALK[:2], TALK[2:]
@@ -209,6 +223,17 @@ def test_a_replay_that_begins_in_a_turn_is_separated_from_the_turn(before: list[
 def test_an_echo_equal_to_the_first_prompt_begins_no_replay() -> None:
     turn = Turn(laid(*TALK), *TALK, prompts=["mend it"])
     assert turn.told("> mend it", "It is mended, all of it.") == (expected(ONE), [])
+    assert turn.prompts == []
+
+
+def test_an_echo_in_other_words_is_new_although_a_replay_may_still_be_running() -> None:
+    laying = Laying()
+    for text in ("/undo", "/undo"):
+        laying.add(prompt(text))
+        laying.update(user(f"{text} [a file]"))
+        laying.add(answer())
+    turn = Turn(laying.past(), "> /undo [a file]", prompts=["/undo"])
+    assert turn.told("> /undo [a file]", "Undone.") == (expected(["> /undo [a file]", "Undone."]), [])
     assert turn.prompts == []
 
 

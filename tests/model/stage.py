@@ -327,9 +327,10 @@ class Stage:
 
     def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]], *, is_cancelled: bool) -> None:
         """Check that the agent was asked for ids that it gave, and follow the changes of ids."""
+        by_then = {session.id, session.agent_id} if session is not None else set()
         for method, id in asked:
             its = self._by_agent(id)
-            if its is None and session is not None and id == session.id:  # asked while another load is handed over
+            if its is None and id in by_then:  # asked while another load is handed over or gets another id
                 its = session
             if method == RENAMED and session is not None:
                 session.agent_id = id

@@ -261,6 +261,32 @@ def test_content_that_was_taken_back_is_not_shown(tmp_path: Path, command: str, 
         _loaded_in_new_processes(stage, session, kill=True)
 
 
+@pytest.mark.parametrize(
+    "habits",
+    [
+        Habits(commands=True, equal=True),
+        Habits(commands=True, echoes="expanded"),
+        Habits(commands=True, injects=True),
+    ],
+    ids=["equal", "expanded", "injects"],
+)
+def test_short_commands_are_told_from_each_other_and_from_a_replay(tmp_path: Path, habits: Habits) -> None:
+    stage = Stage(tmp_path / "store", habits)
+    proxy = stage.start()
+    session = stage.new(proxy)
+    stage.prompt(session)
+    for _ in range(_TIMES):
+        stage.prompt(session, "", text="/undo")
+        stage.load(session, proxy)
+        stage.load(session, proxy)
+        stage.remark(session)
+        stage.prompt(session, "", text="/undo")
+        stage.prompt(session)
+        stage.load(session, proxy)
+    stage.end(proxy)
+    stage.close_all()
+
+
 @pytest.mark.parametrize("tells", ["before", "split", "after"])
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "ended"])
 def test_turns_made_elsewhere_are_shown_and_recorded_once(tmp_path: Path, tells: str, kill: bool) -> None:
