@@ -113,6 +113,10 @@ class Handovers:
         if record:
             self._records[session] = record
 
+    def has_record(self, session: str) -> bool:
+        """Whether a record waits for the session's next prompt."""
+        return session in self._records
+
     def drop(self, session: str) -> None:
         """Forget a session, since it was deleted."""
         for kept in (self._records, self._briefed, self._opened, self._first):
@@ -122,7 +126,11 @@ class Handovers:
         """A prompt's line with the record before the user's blocks; unchanged for a slash command, or if no record
         waits. ``prompt``: the same line, parsed."""
         record = self._records.get(session)
-        if record is None or session in self._carried.values():
+        if session in self._carried.values():
+            return line
+        if record is None:
+            if session in self._opened:  # nothing was said in the old one: the new one needs nothing more
+                self._carried[prompt.id] = session
             return line
         if handover.is_command(acp.member(prompt.params, "prompt")):
             return line

@@ -199,7 +199,7 @@ class Life:
                 told = (
                     ended.comparison.tail_lines()[0] if load.sieve is not None and ended.comparison is not None else []
                 )
-        if load.is_handed_over and not self._notebook.is_deleted(load.session):
+        if self._handovers.has_record(load.session) and load.is_handed_over:
             told.append(handover.notice(load.session))
         effects: list[Effect] = [*self._notebook.replayed(load.session, load.rule)]
         resent = self.resent.pop(load.request.id, None)

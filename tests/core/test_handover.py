@@ -162,6 +162,15 @@ def test_each_handover_has_its_own_request_id() -> None:
     assert talk.client(prompt(3, "s"), prompt(4, "t")).to_agent == line(prompt(3, "n"), prompt(4, "m"))
 
 
+def test_a_session_without_a_word_continues_in_a_new_one_without_a_notice_or_a_record() -> None:
+    talk = replaying()
+    (answer,) = heard(talk.replay_ends(1))
+    assert answer["id"] == 1
+    step = talk.client(prompt(2, "s"))
+    assert step.to_agent == line(prompt(2, "n"))
+    assert RecordNote("s", {"type": record.HANDOVER, "to": "n"}) in talk.agent(stopped(2)).kept
+
+
 # Before the new session is known.
 
 
@@ -172,7 +181,7 @@ def test_updates_before_the_answer_follow_it_under_the_clients_id(spelling: Any)
     step = talk.agent(result(OURS, {"sessionId": "n"}))
     assert step.to_client == line(chunk("other", "a"))
     told = heard(talk.replay_ends(1))
-    assert told[2:] == [commands("s", "x")]
+    assert told[1:] == [commands("s", "x")]
 
 
 def test_updates_of_open_sessions_pass_meanwhile() -> None:

@@ -84,6 +84,8 @@ def _habits(draw: st.DrawFn) -> Habits:
     habits = Habits(**{name: draw(_HABITS[name]) for name in sorted(odd)})
     if habits.equal and habits.echoes == "expanded":  # nobody can tell such an echo from a replay that begins again
         habits = replace(habits, echoes="plain")
+    if habits.equal:  # nobody can tell an answer from that of a turn that was taken back
+        habits = replace(habits, commands=False)
     if habits.is_late:  # its reworded replay comes when it is already decided whose replay is shown
         habits = replace(habits, rewords=False)
     if habits.warns == "last" and "split" in (habits.tells, habits.tells_resumed):  # it would replace the answer
@@ -183,9 +185,9 @@ class Conversations(RuleBasedStateMachine):
     @feature("remark")
     @rule(which=_which)
     def remark(self, which: int) -> None:
-        """Not if it is not heard, or has another place in the agent's memory."""
+        """Not if it is not heard, has another place in the agent's memory, or may be an old answer in other words."""
         heard = self._pick(which, lambda session: not (session.is_deaf or session.earlier or session.is_behind))
-        if (session := heard) and _is_open(session) and _is_quiet(session):
+        if (session := heard) and not session.ends_in_user and _is_open(session) and _is_quiet(session):
             self.stage.remark(session)
 
     @feature("elsewhere")

@@ -32,6 +32,10 @@ class Session:
     pending: list[Line] = field(default_factory=list)
     in_question: bool = False
     handed_over: bool = False
+    owes_record: bool = False
+    """It was handed over when something had been said in it."""
+    previous: str = ""
+    """The agent's id from before the last handover: if nobody prompts, the next process asks for it."""
     earlier: set[str] = field(default_factory=set)
     """Other ids that the agent has for it: a handover to another id was cancelled."""
     has_turn: bool = False
@@ -94,7 +98,7 @@ class Promise:
         ours = normal([*world.told_by_us(before.whole), *world.seen_of(world.tail_of(before.whole, told))])
         theirs = normal(world.tokens(update for update, _ in told.lines))
         unheard = told.late and world.is_explained(before.whole)
-        now = views.Showing(ours, theirs, seen, unheard)
+        now = views.Showing(ours, theirs, seen, unheard, session.handed_over)
         last, session.last = session.last, None if opening.in_turn else now  # in a turn it is shown as it comes
         if last is not None and last.should_show_the_same(now) and last.seen != seen:
             raise self.broken(

@@ -327,19 +327,23 @@ class Stage:
 
     def _follow(self, session: Session | None, asked: Sequence[tuple[str, str]], *, is_cancelled: bool) -> None:
         """Check that the agent was asked for ids that it gave, and follow the changes of ids."""
-        by_then = {session.id, session.agent_id} if session is not None else set()
+        previous = session.agent_id if session is not None else ""
         for method, id in asked:
             its = self._by_agent(id)
-            if its is None and id in by_then:  # asked while another load is handed over or gets another id
-                its = session
+            if its is None and session is not None and id in (session.id, previous, session.previous):
+                its = session  # asked while another load is handed over or gets another id, or nobody prompted since
+                previous = id
             if method == RENAMED and session is not None:
                 session.agent_id = id
             elif method == "session/new":
                 if its is None and session is not None:
                     session.earlier |= {session.agent_id} if is_cancelled else set()
-                    session.agent_id, session.handed_over = id, True
+                    session.previous, session.agent_id, session.handed_over = previous, id, True
+                    session.owes_record |= bool(session.said)
             elif its is None:
                 raise self._promise.broken("the agent is asked for the id that it gave", f"{method} {id}")
+            elif id == its.previous:
+                its.agent_id = id
             session = session or its
 
     def _check_records(self, prompted: Iterable[Prompted]) -> None:
@@ -349,7 +353,7 @@ class Stage:
             is_command = each.text.startswith(world.COMMANDS)
             if is_command and each.brings_record:
                 raise self._promise.broken("5: a command goes out unchanged", each.text)
-            if its is None or not its.handed_over or len(its.said) < 2:  # there is nothing to tell
+            if its is None or not its.owes_record:
                 continue
             if not (is_command or each.has_record):
                 raise self._promise.broken("5: the agent gets the record", f"{each.session} got {each.text!r} alone")

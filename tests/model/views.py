@@ -1,7 +1,7 @@
 """What a client may be shown of the past when it asks for it, and what in a replay is new to the transcript."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
 
@@ -56,17 +56,18 @@ class Showing:
     """What a load showed (``seen``), and what it could have shown: ``ours`` with the tail, and ``theirs``.
 
     ``unheard``: it was decided before the agent replayed anything, and the transcript has something that explains why a
-    turn may be missing.
+    turn may be missing. ``handed_over``: the agent has forgotten the session.
     """
 
     ours: list[Token]
     theirs: list[Token]
     seen: list[Token]
     unheard: bool
+    handed_over: bool
 
     def should_show_the_same(self, other: "Showing") -> bool:
         """A turn made elsewhere, once it is recorded, may let the agent's late replay be shown instead of ours."""
-        return (self.ours, self.theirs, self.unheard) == (other.ours, other.theirs, other.unheard)
+        return replace(self, seen=other.seen) == other
 
 
 def new_lines(ours: Sequence[Line], told: Telling, *, is_import: bool, plain: bool) -> list[Line]:
