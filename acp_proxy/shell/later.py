@@ -9,14 +9,10 @@ class Later:
 
     The stand-in loads the module when one of its attributes is used; later imports get the module itself. Use it before
     there is a second thread, or for modules that no other thread imports.
-
-    ``classes``: names that the stand-ins have at once, as empty classes, for modules that only use them in annotations.
     """
 
-    def __init__(self, *names: str, classes: tuple[str, ...] = ()) -> None:
+    def __init__(self, *names: str) -> None:
         self._stand_ins = [_StandIn(name) for name in names if name not in sys.modules]
-        for stand_in in self._stand_ins:
-            stand_in.__dict__.update({name: type(name, (), {}) for name in classes})
 
     def __enter__(self) -> None:
         sys.modules.update({stand_in.__name__: stand_in for stand_in in self._stand_ins})

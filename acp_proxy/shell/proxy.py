@@ -19,6 +19,7 @@ from acp_proxy.shell import lasting, signals
 from acp_proxy.shell.agent_process import AgentProcess
 from acp_proxy.shell.output import stderr
 from acp_proxy.shell.relay import IDLE_SECONDS, Relay, ReplayOptions
+from acp_proxy.shell.supervise import supervise
 from acp_proxy.transcripts.store import PRIVATE_UMASK, Store, default_root
 from acp_proxy.wire import jsonrpc
 
@@ -64,7 +65,7 @@ def serve(agent: AgentProcess, command: list[str], given: dict[str, str]) -> int
     relay.stirred.wait(_FIRST_ANSWER_SECONDS)
     is_ending.wait(_FIRST_LOAD_SECONDS)
     try:
-        supervise = lasting.supervision()
+        lasting.load_ending()
     except Exception:  # noqa: BLE001 - an upgrade is replacing the files
         with contextlib.suppress(OSError):
             os.kill(agent.pid, SIGTERM)

@@ -1,4 +1,4 @@
-"""The signals to handle; they are blocked until ``supervise``, which is slow to import, receives them.
+"""The signals to handle; they stay blocked, and ``supervise`` waits for them.
 
 On Windows, these are Ctrl-C and Ctrl-Break.
 """

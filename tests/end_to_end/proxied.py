@@ -25,7 +25,7 @@ from tests.client import TIMEOUT, Client, ReceivedLine, first_option
 
 SCRIPTS = Path(__file__).parents[2] / "fixtures" / "agents"
 PROXY = (sys.executable, "-m", "acp_proxy")
-AGENT = (sys.executable, "-m", "tests.scripted.agent")
+AGENT = (sys.executable, "-S", "-m", "tests.scripted.agent")  # -S: a third faster; it needs no other package
 
 # Root ignores the modes of files; without these capabilities it does not.
 _WITHOUT_PRIVILEGE = """

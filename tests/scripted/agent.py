@@ -4,22 +4,22 @@ It has no model: it plays a built-in turn, or the steps of a script (`script.py`
 a parameter, and all it advertises is real; with `--memory` its sessions outlive the process.
 Each prompt, and each request whose script waits for something, is served by a thread of its own; everything else is
 answered in the order of arrival. It ends at the end of its stdin, abandoning open turns.
+
+Hundreds of tests start it, so none of its modules imports anything slow, such as argparse, dataclasses or pathlib.
 """
 
-import argparse
 import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from acp_proxy.demo.turn import BUILT_IN_TURN, COMMANDS, chunk
 from tests.scripted.connection import Call, Connection, RpcError, text_of
 from tests.scripted.memory import Exchange, Memory, Session
-from tests.scripted.script import MethodScript, Script, ScriptError, merge, read_script
+from tests.scripted.script import SILENT, MethodScript, Script, ScriptError, merge, read_script
 from tests.scripted.steps import Player, write_pid
 
 NAME = "acp-proxy-demo-agent"
@@ -87,7 +87,7 @@ class Agent:
 
     def _take_request(self, request_id: Any, method: str, params: Any) -> None:
         call = Call(request_id, method, params if isinstance(params, dict) else {})
-        play = self._script.methods.get(method, MethodScript())
+        play = self._script.methods.get(method, SILENT)
         try:
             if params is not None and not isinstance(params, dict):
                 raise RpcError(INVALID_PARAMS, "Invalid params: not an object")
@@ -194,7 +194,7 @@ class Agent:
     def _create(self, call: Call, exchanges: list[Exchange]) -> Any:
         self._sessions_made += 1
         call.session = f"session-{self._sessions_made}" if self._script.counting_ids else os.urandom(16).hex()
-        scripted = self._script.methods.get(call.method, MethodScript()).answer
+        scripted = self._script.methods.get(call.method, SILENT).answer
         if "error" in scripted:
             return None
         if isinstance(scripted.get("result"), dict):
@@ -285,46 +285,59 @@ def directory(params: dict[str, Any]) -> str:
     return cwd
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.scripted.agent", description="A small ACP agent over stdio.")
-    parser.add_argument("--memory", type=Path, metavar="DIR", help="where sessions are remembered (default: nowhere)")
-    parser.add_argument(
-        "--capabilities",
-        default="resume",
-        metavar="NAMES",
-        help=f"what is offered: none, or some of {','.join(CAPABILITIES)} (default: resume)",
-    )
-    parser.add_argument("--name", default=NAME, help=f"agentInfo.name (default: {NAME})")
-    parser.add_argument("--no-info", action="store_true", help="leave agentInfo out")
-    parser.add_argument("--script", type=Path, metavar="FILE", help="what to play in place of the built-in turn")
-    parser.add_argument("--ignore-eof", action="store_true", help="stay when stdin ends")
-    parser.add_argument("--ignore-sigterm", action="store_true", help="stay at SIGTERM")
-    parser.add_argument("--pidfile", type=Path, metavar="FILE", help="where to write the process id")
-    options = parser.parse_args()
-    names = [] if options.capabilities == "none" else options.capabilities.split(",")
-    if unknown := set(names) - set(CAPABILITIES):
-        parser.error(f"unknown capability: {', '.join(sorted(unknown))}")
-    options.capabilities = names
-    try:
-        options.script = read_script(options.script) if options.script else Script()
-    except ScriptError as problem:
-        parser.error(str(problem))
-    return options
+USAGE = f"""usage: python -m tests.scripted.agent [option]…
+
+  --memory DIR          where sessions are remembered (default: nowhere)
+  --capabilities NAMES  what is offered: none, or some of {",".join(CAPABILITIES)} (default: resume)
+  --name NAME           agentInfo.name (default: {NAME})
+  --no-info             leave agentInfo out
+  --script FILE         what to play in place of the built-in turn
+  --ignore-eof          stay when stdin ends
+  --ignore-sigterm      stay at SIGTERM
+  --pidfile FILE        where to write the process id
+"""
+FLAGS = ("--no-info", "--ignore-eof", "--ignore-sigterm")
+WITH_VALUE = ("--memory", "--capabilities", "--name", "--script", "--pidfile")
+
+
+def arguments(words: list[str]) -> dict[str, str]:
+    """The options that are given; a flag has an empty value."""
+    given: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        value = "" if word in FLAGS else next(rest, None) if word in WITH_VALUE else None
+        if value is None:
+            wrong_usage(f"unknown option, or one without its value: {word}")
+        given[word] = value
+    return given
+
+
+def wrong_usage(problem: str) -> NoReturn:
+    print(f"{USAGE}\n{problem}", file=sys.stderr)
+    sys.exit(2)
 
 
 def main() -> NoReturn:
-    options = arguments()
+    given = arguments(sys.argv[1:])
+    names = given.get("--capabilities", "resume")
+    capabilities = [] if names == "none" else names.split(",")
+    if unknown := set(capabilities) - set(CAPABILITIES):
+        wrong_usage(f"unknown capability: {', '.join(sorted(unknown))}")
+    try:
+        script = read_script(given["--script"]) if "--script" in given else Script()
+    except ScriptError as problem:
+        wrong_usage(str(problem))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if options.ignore_sigterm:
+    if "--ignore-sigterm" in given:
         signal.signal(signal.SIGTERM, lambda *_: None)  # SIG_IGN would be inherited by the script's children
-    if options.pidfile:
-        write_pid(options.pidfile, os.getpid())
-    agent = Agent(Connection(), Memory(options.memory), options.script, options.capabilities)
-    if not options.no_info:
-        agent.introduce_as(options.name)
+    if "--pidfile" in given:
+        write_pid(given["--pidfile"], os.getpid())
+    agent = Agent(Connection(), Memory(given.get("--memory")), script, capabilities)
+    if "--no-info" not in given:
+        agent.introduce_as(given.get("--name", NAME))
     for line in sys.stdin.buffer:
         agent.take(line)
-    if options.ignore_eof:
+    if "--ignore-eof" in given:
         threading.Event().wait()
     os._exit(0)  # at once: threads of open turns may be blocked forever
 

@@ -8,7 +8,6 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 STDOUT = 1
@@ -22,24 +21,24 @@ class RpcError(Exception):
         self.error: dict[str, Any] = {"code": code, "message": message} | ({} if data is None else {"data": data})
 
 
-@dataclass(eq=False)
 class Call:
     """A request in service, from its arrival to the last step after its answer."""
 
-    id: Any
-    method: str
-    params: dict[str, Any]
-    session: str | None = None
-    cwd: str = ""
-    blocks: list[dict[str, Any]] = field(default_factory=list)
-    number: int = 0
-    earlier: list[str] = field(default_factory=list)
-    result: Any = None
-    cancelled: bool = False
-    answered: bool = False
-    said: list[str] = field(default_factory=list)
-    names: dict[str, Any] = field(default_factory=dict)
-    last_answer: Any = None
+    def __init__(self, id: Any, method: str, params: dict[str, Any]) -> None:
+        self.id = id
+        self.method = method
+        self.params = params
+        self.session: str | None = None
+        self.cwd = ""
+        self.blocks: list[dict[str, Any]] = []
+        self.number = 0
+        self.earlier: list[str] = []
+        self.result: Any = None
+        self.cancelled = False
+        self.answered = False
+        self.said: list[str] = []
+        self.names: dict[str, Any] = {}
+        self.last_answer: Any = None
 
     @property
     def prompt(self) -> str:

@@ -7,28 +7,28 @@ memory ends with the process. Two processes may share a directory; the last writ
 import json
 import os
 import threading
+import time
 import zlib
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from contextlib import suppress
+from typing import Any
 
 TITLE_LIMIT = 80  # fits in one line of a session list
 
 
-@dataclass
 class Exchange:
     """The text of a prompt, and of its answer."""
 
-    prompt: str
-    answer: str = ""
+    def __init__(self, prompt: str, answer: str = "") -> None:
+        self.prompt = prompt
+        self.answer = answer
 
 
-@dataclass
 class Session:
-    id: str
-    cwd: str
-    updated_at: str = ""
-    exchanges: list[Exchange] = field(default_factory=list)
+    def __init__(self, id: str, cwd: str, exchanges: list[Exchange], updated_at: str = "") -> None:
+        self.id = id
+        self.cwd = cwd
+        self.exchanges = exchanges
+        self.updated_at = updated_at
 
     @property
     def title(self) -> str | None:
@@ -37,16 +37,16 @@ class Session:
 
 
 class Memory:
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self._directory = None if directory is None else os.fspath(directory)
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
+            os.makedirs(directory, exist_ok=True)
 
     def create(self, session_id: str, cwd: str, exchanges: list[Exchange] | None = None) -> None:
         with self._lock:
-            self._save(Session(session_id, cwd, exchanges=list(exchanges or [])))
+            self._save(Session(session_id, cwd, list(exchanges or [])))
 
     def recall(self, session_id: str) -> Session | None:
         with self._lock:
@@ -73,7 +73,8 @@ class Memory:
         with self._lock:
             self._sessions.pop(session_id, None)
             if self._directory is not None:
-                self._path(self._directory, session_id).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(_path(self._directory, session_id))
 
     def all(self) -> list[Session]:
         """Every session, newest first."""
@@ -81,35 +82,39 @@ class Memory:
             if self._directory is None:
                 sessions = list(self._sessions.values())
             else:
-                found = (_read_file(path) for path in self._directory.glob("*.json"))
+                files = [file.path for file in os.scandir(self._directory) if file.name.endswith(".json")]
+                found = (_read_file(path) for path in files)
                 sessions = [session for session in found if session is not None]
         return sorted(sessions, key=lambda session: (session.updated_at, session.id), reverse=True)
 
     def _read(self, session_id: str) -> Session | None:
         if self._directory is None:
             return self._sessions.get(session_id)
-        return _read_file(self._path(self._directory, session_id))
+        return _read_file(_path(self._directory, session_id))
 
     def _save(self, session: Session) -> None:
-        session.updated_at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        now = time.time()
+        session.updated_at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03}Z"
         if self._directory is None:
             self._sessions[session.id] = session
             return
-        path = self._path(self._directory, session.id)
-        new = path.with_suffix(f".{os.getpid()}.tmp")
-        new.write_text(json.dumps(asdict(session)))
+        path = _path(self._directory, session.id)
+        new = f"{path}.{os.getpid()}.tmp"
+        with open(new, "w") as file:
+            json.dump(vars(session) | {"exchanges": [vars(exchange) for exchange in session.exchanges]}, file)
         os.replace(new, path)
 
-    @staticmethod
-    def _path(directory: Path, session_id: str) -> Path:
-        # A client may ask for any id, of any length. Neither hashlib nor tempfile: every start would load them.
-        encoded = session_id.encode("utf-8", "surrogatepass")
-        return directory / f"{encoded.hex()[:200]}-{zlib.crc32(encoded):08x}.json"
+
+def _path(directory: str, session_id: str) -> str:
+    # A client may ask for any id, of any length.
+    encoded = session_id.encode("utf-8", "surrogatepass")
+    return os.path.join(directory, f"{encoded.hex()[:200]}-{zlib.crc32(encoded):08x}.json")
 
 
-def _read_file(path: Path) -> Session | None:
+def _read_file(path: str) -> Session | None:
     try:
-        stored = json.loads(path.read_text())
+        with open(path) as file:
+            stored: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         return None
     return Session(**{**stored, "exchanges": [Exchange(**exchange) for exchange in stored["exchanges"]]})

@@ -39,8 +39,6 @@ prompt and the error -32800 for anything else. Strings may hold {prompt}, {sessi
 """
 
 import json
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 Step = dict[str, Any]
@@ -56,27 +54,38 @@ class ScriptError(Exception):
     """The script cannot be played; the text says where it is wrong."""
 
 
-@dataclass
 class MethodScript:
-    before: list[Step] = field(default_factory=list)
-    after: list[Step] | None = None
-    answer: dict[str, Any] = field(default_factory=dict)  # "result" or "error", if the script gives one
+    def __init__(self, before: list[Step], after: list[Step] | None, answer: dict[str, Any]) -> None:
+        """``answer``: "result" or "error", if the script gives one."""
+        self.before = before
+        self.after = after
+        self.answer = answer
 
     def waits(self) -> bool:
         return any(WAITING & step.keys() for step in [*self.before, *(self.after or [])])
 
 
-@dataclass
+SILENT = MethodScript([], None, {})
+
+
 class Script:
-    initialize: dict[str, Any] = field(default_factory=dict)
-    counting_ids: bool = False
-    methods: dict[str, MethodScript] = field(default_factory=dict)
-    turns: list[list[Step]] = field(default_factory=list)
+    def __init__(
+        self,
+        initialize: dict[str, Any] | None = None,
+        counting_ids: bool = False,
+        methods: dict[str, MethodScript] | None = None,
+        turns: list[list[Step]] | None = None,
+    ) -> None:
+        self.initialize = initialize or {}
+        self.counting_ids = counting_ids
+        self.methods = methods or {}
+        self.turns = turns or []
 
 
-def read_script(path: Path) -> Script:
+def read_script(path: str) -> Script:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
     except (OSError, ValueError) as problem:
         raise ScriptError(f"{path}: {problem}") from problem
     return parse_script(value)
@@ -90,7 +99,7 @@ def parse_script(value: Any) -> Script:
     _only(initialize, {"result", "steps"}, "initialize")
     methods = {name: _method(name, given) for name, given in value.get("methods", {}).items()}
     if "steps" in initialize:
-        methods.setdefault("initialize", MethodScript()).before += _steps(initialize["steps"], "initialize")
+        methods.setdefault("initialize", MethodScript([], None, {})).before += _steps(initialize["steps"], "initialize")
     turns = [_steps(turn, f"turn {number}") for number, turn in enumerate(value.get("turns", []), 1)]
     return Script(initialize.get("result", {}), value.get("sessionIds") == "counting", methods, turns)
 

@@ -7,15 +7,16 @@ Guarantees that a cancel ends every wait but a hang, and that the call is answer
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acp_proxy.demo.turn import chunk, fill, memory_of
 from tests.scripted.connection import Call, Connection, encode
 from tests.scripted.script import ScriptError, Step
+
+if TYPE_CHECKING:
+    import subprocess
 
 STDERR = 2
 BATCH_BYTES = 64 * 1024  # what a pipe takes at once on Linux
@@ -122,16 +123,18 @@ class Player:
                 call.names.update(kept)
 
     def _spawn(self, options: dict[str, Any]) -> None:
+        import subprocess  # slow, and few scripts need it
+
         command = [sys.executable, "-c", CHILD, str(options.get("seconds", 0)), str(bool(options.get("ignore_eof")))]
         output = None if options.get("holds_stdout") else subprocess.DEVNULL
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL)
         self._children.append(child)
         if "pidfile" in options:
-            write_pid(Path(options["pidfile"]), child.pid)
+            write_pid(options["pidfile"], child.pid)
 
 
-def write_pid(path: Path, pid: int) -> None:
+def write_pid(path: str, pid: int) -> None:
     """Write the number so that nobody reads a part of it."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_text(str(pid))
-    os.replace(beside, path)
+    with open(f"{path}.new", "w") as file:
+        file.write(str(pid))
+    os.replace(f"{path}.new", path)

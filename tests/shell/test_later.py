@@ -75,9 +75,3 @@ def test_run_loads_no_module_that_inspects_code() -> None:
     assert not {"ast", "dis", "inspect", "ipaddress", "tokenize"} & set(modules.split())
     assert {"orjson", "dataclasses", "pathlib"} <= set(modules.split())
     assert later == "Point(x: int) True"
-
-
-def test_naming_a_class_loads_nothing() -> None:
-    with Later(NAME, classes=("Some",)):
-        assert isinstance(__import__(NAME, fromlist=["Some"]).Some, type)
-    assert NAME not in sys.modules
