@@ -240,16 +240,20 @@ class Archive(Opened):
 
         return prune(self._layout, self._catalog, candidates, soft=soft)
 
-    def usage(
-        self, transcripts: Iterable[tuple[str, str]], by: "By" = "month"
-    ) -> "tuple[dict[str, AgentUsed], list[str]]":
-        """What these transcripts (agent, name) used, by agent, and a line of text for each that could not be read.
+    def usage(self, agent: str = "", by: "By" = "month") -> "tuple[dict[str, AgentUsed], list[str]]":
+        """What all sessions used, by agent, and a line of text for each transcript that could not be read.
 
-        Raises OSError.
+        ``agent``: an agent as the user writes it; empty: all. Raises OSError, Unreadable.
         """
         from acp_proxy.transcripts.upkeep.usage import of_all
 
-        return of_all(self._layout, transcripts, by)
+        return of_all(self._layout, self._catalog, self.agents(agent), by)
+
+    def used(self, listed: Listed) -> "AgentUsed":
+        """What a session used, without its bytes. Raises Unreadable."""
+        from acp_proxy.transcripts.upkeep.usage import of_one
+
+        return of_one(self._catalog, listed.agent, listed.name)
 
     def damaged(self) -> list[tuple[Path, str]]:
         """The transcripts that cannot be opened, and why."""
