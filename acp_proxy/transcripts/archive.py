@@ -8,7 +8,7 @@ import contextlib
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -129,14 +129,21 @@ class Archive(Opened):
         """All session ids that share their first ``length`` bytes with one of ``sessions``. Raises Unreadable."""
         return self._catalog.ask(lambda index: queries.alike(index, sessions, length))
 
-    def search(self, sought: "Sought", progress: "Progress" = lambda done, total: None) -> "SearchResult":
+    def search(
+        self,
+        sought: "Sought",
+        progress: "Progress" = lambda done, total: None,
+        tell: "Callable[[Hit], bool]" = lambda hit: True,
+    ) -> "SearchResult":
         """Bring the search tables up to date, then return the newest sessions that match.
 
-        ``progress`` is called with the number of transcripts read and the total. Raises Unreadable, NoFullText.
+        ``progress`` is called with the number of transcripts read and the total. ``tell`` is called with each match,
+        perhaps more than once, as soon as it is found; the search ends if it returns False. Raises Unreadable,
+        NoFullText.
         """
         from acp_proxy.transcripts.search.searching import search
 
-        return self._catalog.ask(lambda index: search(self._layout, index, sought, progress), *sought.agents)
+        return self._catalog.ask(lambda index: search(self._layout, index, sought, progress, tell), *sought.agents)
 
     def open_listed(self, listed: Listed) -> Reading:
         """Open a session's transcript for reading. Raises OSError, NewerFormat."""
